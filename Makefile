@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0
+# ccbpf: the background class for TCP on Linux. `make help` says what there is.
+
+MAKEFLAGS += --no-builtin-rules
+.DELETE_ON_ERROR:
+.SUFFIXES:
+.DEFAULT_GOAL := help
+
+BUILD   := build
+VENV    := .cache/venv
+PYTHON  := $(VENV)/bin/python
+VERSION := 0.1.0
+PREFIX  ?= /usr/local
+V       ?= 0
+
+ifeq ($(V),0)
+Q := @
+say = @printf '  %-6s %s\n' $(1) $(2)
+else
+Q :=
+say = @:
+endif
+
+# The newest clang that is installed, 16 at the least. Deferred: `make deps` may install it in this very run.
+CLANG = $(or $(firstword $(foreach v,20 19 18 17 16,$(shell command -v clang-$(v)))),clang)
+CC   := gcc
+LIBS := libbpf libelf json-c libcap ncursesw
+
+WARN       := -Wall -Wextra -Werror
+BPF_CFLAGS := -target bpf -mcpu=v3 -g -O2 -std=gnu11 $(WARN) -Wno-missing-declarations -Iinclude -I.
+CFLAGS     ?= -g -O2
+ALL_CFLAGS  = -std=gnu11 $(WARN) -D_GNU_SOURCE -DCCBPF_VERSION='"$(VERSION)"' -DCCBPF_BPF_DIR='"$(BUILD)/bpf"' \
+              -Iinclude -Iloader $(shell pkg-config --cflags $(LIBS)) $(CFLAGS)
+DEPFLAGS    = -MMD -MP -MT $@
+
+BPF_OBJS    := $(patsubst bpf/%.bpf.c,$(BUILD)/bpf/%.bpf.o,$(wildcard bpf/*.bpf.c))
+LOADER_OBJS := $(patsubst loader/%.c,$(BUILD)/loader/%.o,$(wildcard loader/*.c))
+TOOLS       := $(patsubst tests/lab/%.c,$(BUILD)/tests/%,$(wildcard tests/lab/*.c))
+LAWS        := $(BUILD)/tests/liblaws.so
+
+.PHONY: help deps all demo test bench install uninstall format clean
+
+help: ## this text
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+deps: ## install what is missing (Debian 12, 13, Ubuntu 24.04; asks nothing)
+	$(Q)packaging/deps.sh $(VENV)
+
+all: $(BPF_OBJS) $(BUILD)/ccbpf $(TOOLS) $(LAWS) ## build the programs and the command: build/ccbpf
+
+demo: deps ## a background transfer beside a foreground one, without and with tcp_lp; a table and a plot
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(PYTHON) -m tests.lab.demo
+
+test: deps ## all tests
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(PYTHON) -m pytest tests $(PYTEST_ARGS)
+
+bench: deps ## nanoseconds per ACK, goodput, latencies of the command: ratios measured in one run
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(PYTHON) -m tests.bench
+
+install: all ## to $(PREFIX)
+	install -D -m 755 $(BUILD)/ccbpf $(DESTDIR)$(PREFIX)/sbin/ccbpf
+
+uninstall: ## from $(PREFIX)
+	rm -f $(DESTDIR)$(PREFIX)/sbin/ccbpf
+
+format: ## clang-format over all C
+	$(Q)clang-format -i $$(git ls-files '*.c' '*.h' ':!vmlinux.h')
+
+clean: ## remove what was built (the downloads in .cache stay)
+	rm -rf $(BUILD)
+
+$(BUILD)/bpf/%.bpf.o: bpf/%.bpf.c Makefile
+	$(call say,BPF,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CLANG) $(BPF_CFLAGS) $(DEPFLAGS) -MF $(@:.o=.d) -c $< -o $@
+
+$(BUILD)/loader/%.o: loader/%.c Makefile
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(DEPFLAGS) -MF $(@:.o=.d) -c $< -o $@
+
+$(BUILD)/loader/objects.o: $(BPF_OBJS)
+
+$(BUILD)/ccbpf: $(LOADER_OBJS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs $(LIBS))
+
+$(LAWS): tests/unit/laws.c Makefile
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(WARN) -g -O2 -fPIC -shared -Iinclude $(DEPFLAGS) -MF $(@:.so=.d) -o $@ $<
+
+$(BUILD)/tests/%: tests/lab/%.c Makefile
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(WARN) -D_GNU_SOURCE -g -O2 -Iinclude $(DEPFLAGS) -MF $@.d -o $@ $< -lm
+
+-include $(wildcard $(BUILD)/bpf/*.d $(BUILD)/loader/*.d $(BUILD)/tests/*.d)

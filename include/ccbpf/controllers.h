@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The table of controllers. Loader, documentation and tests read it; the kernel side takes its own number from it.
+ *
+ *   X(number, name, RESTRICTED|OPEN, title, source)
+ *
+ * number  1 … CCBPF_KINDS-1, never reused: it indexes the `stats` map and marks the records of `flows` and `events`.
+ * name    what the kernel registers (at most 15 characters), the file bpf/<name>.bpf.c, the CLI's word.
+ * access  OPEN: any process may select it (TCP_CONG_NON_RESTRICTED); RESTRICTED: CAP_NET_ADMIN may.
+ */
+#ifndef CCBPF_CONTROLLERS_H
+#define CCBPF_CONTROLLERS_H
+
+#define CCBPF_CONTROLLERS(X)                                                                      \
+	X(1, tcp_lp, OPEN, "low priority, yields to rising one-way delay",                        \
+	  "TCP-LP, Kuzmanovic and Knightly 2003/2006")                                            \
+	X(2, tcp_lp_ecn, OPEN, "low priority, yields to ECN marks set at a small queue",          \
+	  "TCP-LP/ECN, the same paper, section IV-A")
+
+enum ccbpf_kind {
+	CCBPF_KIND_NONE = 0,
+#define X(number, name, access, title, source) CCBPF_KIND_##name = number,
+	CCBPF_CONTROLLERS(X)
+#undef X
+	CCBPF_KINDS = 16, /* slots of the `stats` map: room for all that ARCHITECTURE plans */
+};
+
+#endif

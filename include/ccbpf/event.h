@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * A record of the ring buffer `events`: one change of a flow's state. Nothing is written unless somebody listens:
+ * a listener keeps `listener` (array map, one __u64) at a CLOCK_MONOTONIC time in ns until which it will read.
+ */
+#ifndef CCBPF_EVENT_H
+#define CCBPF_EVENT_H
+
+#include "ccbpf/types.h"
+
+/*   X(number, NAME, "word", "what it says; what a and b hold") */
+#define CCBPF_EVENTS(X)                                                                                       \
+	X(1, OPENED, "opened", "the controller took the flow; a: ECN agreed, b: timestamps agreed")           \
+	X(2, CLOSED, "closed", "the flow ended or chose another controller; a: indications, b: losses")       \
+	X(3, INDICATION, "indication", "first early indication, window halved; a: smoothed, b: threshold us") \
+	X(4, CUT_TO_ONE, "cut-to-one", "another one in the inference phase; a: smoothed, b: threshold us")    \
+	X(5, INFERENCE_END, "inference-end", "no further indication, growth resumes; a: length us, b: 0")     \
+	X(6, LOSS, "loss", "a loss or RTO reduced the window; a: old ssthresh, b: new ssthresh")              \
+	X(7, MARK, "mark", "an ECN echo reduced the window; a: old window, b: new window")                    \
+	X(8, UNDO, "undo", "the kernel took a reduction back; a: window given back, b: 0")                    \
+	X(9, SMALL_ENTER, "small-enter", "window below small_window; a: us between pairs, b: 0")              \
+	X(10, SMALL_LEAVE, "small-leave", "window grew out of it; a: new window, b: 0")                       \
+	X(11, CLOCK, "clock", "the peer's timestamp tick was learned; a: ns per tick, b: previous")           \
+	X(12, FALLBACK, "fallback", "the signal changed; a: old enum ccbpf_signal, b: new one")               \
+	X(13, SLOW_START_END, "slow-start-end", "gentle_start left slow start; a: RTT us, b: before us")
+
+enum ccbpf_event_type {
+#define X(number, name, word, text) CCBPF_EVENT_##name = number,
+	CCBPF_EVENTS(X)
+#undef X
+};
+
+struct ccbpf_event {
+	__u64 time_ns; /* CLOCK_MONOTONIC */
+	__u64 flow; /* key of `flows` */
+	__u64 instance;
+	__u32 kind; /* enum ccbpf_kind */
+	__u32 type; /* enum ccbpf_event_type */
+	__u16 family;
+	__u16 local_port; /* host byte order */
+	__u16 remote_port;
+	__u16 reserved;
+	__u8 local_addr[16]; /* network byte order; IPv4 in the first four */
+	__u8 remote_addr[16];
+	__u32 cwnd; /* packets, after the change */
+	__u32 ssthresh; /* packets, after the change */
+	__u32 rtt_us; /* us: the last valid sample */
+	__u32 delay_us; /* us: queueing delay, last sample */
+	__u32 a; /* see the table */
+	__u32 b;
+};
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * A record of the map `flows`: what a live flow's controller sees and does.
+ *
+ *   bpftool map dump pinned /sys/fs/bpf/ccbpf/flows
+ *
+ * Key: __u64, opaque, unique among live flows. The record is at most max(1 RTT, 10 ms) old while ACKs arrive; it is
+ * written without a lock, so a reader may see two neighbouring states in one record. All times are CLOCK_MONOTONIC.
+ */
+#ifndef CCBPF_FLOW_H
+#define CCBPF_FLOW_H
+
+#include "ccbpf/types.h"
+
+#define CCBPF_NAME_LEN 16 /* TCP_CA_NAME_MAX of include/net/tcp.h */
+
+enum ccbpf_phase {
+	CCBPF_PHASE_SLOW_START = 0, /* the kernel's slow start, before the first loss */
+	CCBPF_PHASE_AVOIDANCE = 1, /* additive increase */
+	CCBPF_PHASE_INFERENCE = 2, /* after an indication: observe, do not grow */
+	CCBPF_PHASE_RECOVERY = 3, /* the kernel repairs a loss, or reduces after an ECN echo */
+	CCBPF_PHASE_SMALL = 4, /* window below small_window: pairs of packets apart */
+	CCBPF_PHASES
+};
+
+enum ccbpf_signal {
+	CCBPF_SIGNAL_RTT = 0, /* queueing delay of the round trip: no (usable) timestamps */
+	CCBPF_SIGNAL_OWD = 1, /* one-way delay from timestamps, its size refined by the RTT */
+	CCBPF_SIGNAL_ECN = 2, /* marks */
+	CCBPF_SIGNALS
+};
+
+/* The part of TCP-LP and TCP-LP/ECN. */
+struct ccbpf_flow_lp {
+	__u32 window; /* packets: the policy's window; cwnd is 2 while it is below small_window */
+	__u32 pair_gap_us; /* us between two pairs in a small window, else 0 */
+	__u32 inference_left_us; /* us until the inference phase ends, else 0 */
+	__u32 peer_tick_ns; /* ns per tick of the peer's timestamp clock, 0: not known (yet) */
+};
+
+struct ccbpf_flow {
+	char controller[CCBPF_NAME_LEN];
+	__u64 instance; /* which loading of the controller serves this flow: see identity.h */
+	__u64 started_ns; /* ns: the controller took the flow */
+	__u64 updated_ns; /* ns: this record was written */
+	__u32 kind; /* enum ccbpf_kind */
+	__u32 netns; /* inode of the network namespace */
+	__u16 family; /* AF_INET 2 or AF_INET6 10 */
+	__u16 local_port; /* host byte order */
+	__u16 remote_port; /* host byte order */
+	__u16 mss; /* bytes */
+	__u8 local_addr[16]; /* network byte order; IPv4 in the first four */
+	__u8 remote_addr[16];
+	enum ccbpf_phase phase;
+	enum ccbpf_signal delay_source;
+	__u32 ecn; /* 1: ECN was agreed */
+	__u32 cwnd; /* packets */
+	__u32 ssthresh; /* packets; 0x7fffffff: not set yet */
+	__u32 rtt_us; /* us: the last valid sample */
+	__u32 srtt_us; /* us: the kernel's */
+	__u32 rtt_min_us; /* us: the base round-trip time */
+	__u32 delay_us; /* us: queueing delay, last sample */
+	__u32 delay_smoothed_us; /* us: eq. 1 */
+	__u32 delay_threshold_us; /* us: eq. 2 */
+	__u32 delay_max_us; /* us: the largest queueing delay, d_max - d_min */
+	__s32 delay_base_us; /* us: d_min, relative to the connection's first pair of timestamps */
+	__u32 retransmits; /* packets, the kernel's total */
+	__u64 rate_bps; /* bit/s: delivery rate, the kernel's last sample */
+	__u64 bytes_acked; /* bytes */
+	__u32 indications; /* early congestion indications that were acted upon */
+	__u32 cuts_to_one; /* of these: second ones, which took the window to 1 */
+	__u32 losses; /* times that a loss (or RTO) reduced the window */
+	__u32 marks; /* times that an ECN echo reduced the window */
+	__u32 undos; /* reductions that the kernel took back */
+	__u32 reserved;
+	union {
+		struct ccbpf_flow_lp lp;
+		__u64 own[8]; /* room for every controller's part */
+	};
+};
+
+#endif

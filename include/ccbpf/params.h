@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The parameters of every controller: one table each, and everything else is made from it (the struct in the kernel,
+ * the loader's validation and help, the README's table, the tests).
+ *
+ *   X(name, unit, min, max, default, source, text)
+ *
+ * Every parameter is a __u32 in [min, max]. The loader refuses what lies outside; the kernel side clamps all the same.
+ * A live flow takes a new value at its next ACK. "ours" as source: our decision, see the README's table.
+ */
+#ifndef CCBPF_PARAMS_H
+#define CCBPF_PARAMS_H
+
+#include "ccbpf/types.h"
+
+#define TCP_LP_PARAMS(X)                                                                                              \
+	X(delta, "permille", 10, 900, 150, "III-D.2, eq. 2",                                                          \
+	  "delay threshold: this part of the largest queueing delay is an early congestion indication")              \
+	X(smoothing, "ACKs", 1, 64, 8, "III-D.1, eq. 1",                                                              \
+	  "delay smoothing: a new sample weighs 1/smoothing (gamma = 1/8)")                                           \
+	X(inference_rtts, "RTT", 1, 16, 3, "III-D.3", "length of the inference phase after an indication")            \
+	X(delay_memory, "s", 10, 3600, 180, "VI-A",                                                                   \
+	  "smallest and largest delay are forgotten after this time, in two halves")                                  \
+	X(threshold_floor, "us", 0, 100000, 500, "ours",                                                              \
+	  "the threshold is not below this (nor above half the largest queueing delay): noise is no queue")           \
+	X(small_window, "packets", 0, 16, 5, "III-B.4", "below this window the flow sends pairs of packets apart")    \
+	X(small_spread, "RTT", 1, 16, 8, "III-B.4; ours",                                                             \
+	  "a small window of w packets is sent in this many RTT, at most MSS/64")                                     \
+	X(gentle_start, "0|1", 0, 1, 0, "RFC 9406; ours", "leave slow start when the delay rises, before a loss")
+
+/* The ECN variant is the same policy with another signal, and falls back to the delay where ECN is not agreed. */
+#define TCP_LP_ECN_PARAMS(X) TCP_LP_PARAMS(X)
+
+#define CCBPF_PARAM_FIELD(name, unit, min, max, def, source, text) __u32 name;
+
+struct tcp_lp_params {
+	TCP_LP_PARAMS(CCBPF_PARAM_FIELD)
+};
+
+#endif

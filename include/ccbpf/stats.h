@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The map `stats`: a per-CPU array indexed by enum ccbpf_kind; a reader adds the CPUs up. */
+#ifndef CCBPF_STATS_H
+#define CCBPF_STATS_H
+
+#include "ccbpf/types.h"
+
+/*   X(name, text) */
+#define CCBPF_STATS(X)                                                              \
+	X(flows_opened, "flows taken")                                              \
+	X(flows_closed, "flows ended, or gone to another controller")               \
+	X(flows_untracked, "flows not shown because the map `flows` was full")      \
+	X(indications, "early indications acted upon")                              \
+	X(cuts_to_one, "second indications: window to one packet")                  \
+	X(losses, "reductions by loss")                                             \
+	X(marks, "reductions by ECN echo")                                          \
+	X(undos, "reductions taken back")                                           \
+	X(fallbacks, "changes of the congestion signal")                            \
+	X(events_dropped, "events lost because a listener was too slow")
+
+struct ccbpf_stats {
+#define X(name, text) __u64 name;
+	CCBPF_STATS(X)
+#undef X
+};
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The integer types that kernel side, loader and host tests share. */
+#ifndef CCBPF_TYPES_H
+#define CCBPF_TYPES_H
+
+#ifdef __bpf__
+#include "vmlinux.h"
+#else
+#include <linux/types.h>
+#include <stdbool.h>
+#endif
+
+#endif

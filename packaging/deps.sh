@@ -1,0 +1,102 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# Install what ccbpf needs to build, run and test itself. Asks nothing; run again, it does nothing.
+#
+#   packaging/deps.sh [VENV]      VENV: where the tests' Python packages go (default .cache/venv)
+#
+# Debian 12's libbpf 1.1 knows no struct_ops links, so there bookworm-backports is enabled; the address of
+# the archive is the one this machine's apt already uses. Debian 13 and Ubuntu 24.04 have what is needed.
+set -eu
+
+top=$(cd "$(dirname "$0")/.." && pwd)
+venv=${1:-$top/.cache/venv}
+requirements=$top/tests/requirements.txt
+export DEBIAN_FRONTEND=noninteractive
+
+say()  { printf 'deps: %s\n' "$*"; }
+die()  { printf 'deps: %s\n' "$*" >&2; exit 1; }
+have() { dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed; }
+apt()  { apt-get -q -y -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 "$@" >"$log" 2>&1 || {
+             cat "$log" >&2; die "apt-get $* failed on this machine (its words are above); mend that and run 'make deps' again"; }; }
+
+[ -r /etc/os-release ] || die "no /etc/os-release: install the packages of packaging/deps.sh by hand"
+. /etc/os-release
+command -v apt-get >/dev/null || die "$PRETTY_NAME has no apt: install clang >= 16, libbpf >= 1.4, bpftool, libelf, json-c, libcap, ncursesw, iperf3 and python3-venv by hand, then 'make all'"
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+packages="make gcc libc6-dev pkg-config libbpf-dev libelf-dev libjson-c-dev libcap-dev libncurses-dev
+          iproute2 iputils-ping procps kmod iperf3 tcpdump ethtool libcap2-bin util-linux python3 python3-venv ca-certificates git"
+case $ID in
+ubuntu) packages="$packages linux-tools-common linux-tools-generic" ;;
+*)      packages="$packages bpftool" ;;
+esac
+
+# The newest clang of this distribution, 16 at the least (-mcpu=v4 wants 18; v3 is what we build for).
+newest_clang() {
+    for v in 20 19 18 17 16; do
+        if have clang-$v || [ -n "$(apt-cache policy clang-$v 2>/dev/null | sed -n 's/ *Candidate: \([^(]\)/\1/p')" ]; then
+            echo clang-$v
+            return
+        fi
+    done
+}
+
+new_enough() { pkg-config --atleast-version=1.4 libbpf 2>/dev/null; }
+
+missing() { for p in $packages; do have "$p" || printf ' %s' "$p"; done; }
+
+enable_backports() {
+    suite=$VERSION_CODENAME-backports
+    apt-cache policy | grep -q "n=$suite" && return
+    uri=$(apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(REPO_URI)' 'Created-By: Packages' |
+          awk -v n="$VERSION_CODENAME" '$1 == "Debian" && $2 == n { print $3; exit }')
+    [ -n "$uri" ] || die "apt on this machine lists no archive of $VERSION_CODENAME main: add one to /etc/apt/sources.list.d"
+    key=/usr/share/keyrings/debian-archive-keyring.gpg
+    if [ -r $key ]; then signed="[signed-by=$key] "; else signed=; fi
+    printf '# made by ccbpf: packaging/deps.sh (libbpf >= 1.4)\ndeb %s%s %s main\n' "$signed" "$uri" "$suite" \
+        >/etc/apt/sources.list.d/ccbpf-backports.list
+    say "enabled $suite (libbpf >= 1.4)"
+    apt update
+}
+
+system_packages() {
+    clang=$(newest_clang)
+    if [ -n "$clang" ] && have "$clang" && new_enough && [ -z "$(missing)" ]; then
+        say "packages: nothing to install"
+        return
+    fi
+    [ "$(id -u)" = 0 ] || die "installing packages needs root: run 'sudo make deps' once (missing:$(missing))"
+    say "refreshing the package lists"
+    apt update
+    clang=$(newest_clang)
+    [ -n "$clang" ] || die "$PRETTY_NAME offers no clang >= 16; supported are Debian 12, Debian 13 and Ubuntu 24.04"
+    packages="$packages $clang"
+    target=
+    if [ "$ID ${VERSION_ID:-}" = "debian 12" ]; then
+        enable_backports
+        say "installing libbpf-dev and bpftool from $VERSION_CODENAME-backports"
+        apt install --no-install-recommends -t "$VERSION_CODENAME-backports" libbpf-dev bpftool
+    fi
+    say "installing:$(missing)"
+    # shellcheck disable=SC2086 -- a list of words is meant
+    apt install --no-install-recommends $packages
+    new_enough || die "libbpf $(pkg-config --modversion libbpf) is older than 1.4: struct_ops links need that; take Debian 12 with backports, Debian 13 or Ubuntu 24.04"
+}
+
+python_packages() {
+    if [ -x "$venv/bin/python" ] && cmp -s "$requirements" "$venv/requirements.txt"; then
+        say "python: nothing to install"
+        return
+    fi
+    say "installing the tests' Python packages into ${venv#"$top"/}"
+    rm -rf "$venv"
+    /usr/bin/python3 -m venv "$venv"
+    "$venv/bin/pip" install -q --disable-pip-version-check --only-binary :all: -r "$requirements" >"$log" 2>&1 || {
+        cat "$log" >&2; die "pip could not install $requirements (its words are above); is the package index reachable?"; }
+    cp "$requirements" "$venv/requirements.txt"     # last: its presence says that all is there
+}
+
+system_packages
+python_packages
