@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The smallest (or largest) value of the last while, in two halves.
+ *
+ *	value = extreme of (this half, the half before)
+ *
+ * When half the memory has passed, this half becomes the one before and a new
+ * one begins. So a value lives for one half at least and two at most, and
+ * forgetting never loses one that is fresher than half the memory (TCP-LP
+ * paper, VI-A: reset every three minutes).
+ */
+#ifndef CCBPF_LAW_AGED_H
+#define CCBPF_LAW_AGED_H
+
+#include "law/fixed.h"
+
+#define AGED_NO_MIN LAW_S32_MAX
+#define AGED_NO_MAX LAW_S32_MIN
+
+struct aged {
+	s32 now; /* extreme of this half */
+	s32 before; /* extreme of the half before */
+};
+
+LAW void aged_reset(struct aged *a, s32 none)
+{
+	a->now = none;
+	a->before = none;
+}
+
+LAW void aged_turn(struct aged *a, s32 none)
+{
+	a->before = a->now;
+	a->now = none;
+}
+
+LAW s32 aged_min(const struct aged *a)
+{
+	return a->now < a->before ? a->now : a->before;
+}
+
+LAW s32 aged_max(const struct aged *a)
+{
+	return a->now > a->before ? a->now : a->before;
+}
+
+LAW void aged_put_min(struct aged *a, s32 v)
+{
+	if (v < a->now)
+		a->now = v;
+}
+
+LAW void aged_put_max(struct aged *a, s32 v)
+{
+	if (v > a->now)
+		a->now = v;
+}
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Fixed-point helpers of the laws. Nothing here divides by a value that can be
+ * zero, and nothing needs signed division (which BPF has only with -mcpu=v4).
+ */
+#ifndef CCBPF_LAW_FIXED_H
+#define CCBPF_LAW_FIXED_H
+
+#include "ccbpf/types.h"
+
+/* How a law's function is declared: inline where it is used; the host tests'
+ * library (tests/unit/laws.c) exports them all. */
+#ifndef LAW
+#define LAW static inline
+#endif
+
+#define LAW_S32_MAX 0x7fffffff
+#define LAW_S32_MIN (-LAW_S32_MAX - 1)
+
+/* The laws' slow clock: one unit is 1024 us, a shift instead of a division on
+ * every ACK; 32 bits of it wrap after 50 days. 977 units are 1.0004 s. */
+#define KIUS_SHIFT 10
+#define KIUS_PER_S 977
+
+LAW u32 law_min(u32 a, u32 b)
+{
+	return a < b ? a : b;
+}
+
+LAW u32 law_max(u32 a, u32 b)
+{
+	return a > b ? a : b;
+}
+
+LAW u32 law_clamp(u32 v, u32 low, u32 high)
+{
+	return v < low ? low : v > high ? high : v;
+}
+
+/* Is @a later than @b on the circle of 2^32 (RFC 1982; TCP sequence numbers)?
+ * Right while the two are less than 2^31 apart. */
+LAW bool law_after(u32 a, u32 b)
+{
+	return (s32)(a - b) > 0;
+}
+
+/* One step of an exponential average, v += (sample - v) / n, n >= 1, rounded
+ * towards v: the average never overshoots the sample and stays in its range. */
+LAW u32 law_ewma(u32 v, u32 sample, u32 n)
+{
+	return sample >= v ? v + (sample - v) / n : v - (v - sample) / n;
+}
+
+#endif

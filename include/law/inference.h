@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * TCP-LP's congestion avoidance policy (paper III-B, figure 3) as a machine that
+ * turns indications into verdicts and knows nothing of where they come from.
+ *
+ *	           indication: HALVE                indication: TO_ONE
+ *	+-----------+  --------------->  +-----------+  ---+
+ *	| avoidance |                    | inference |     | (timer restarts)
+ *	|   GROW    |  <---------------  |   HOLD    |  <--+
+ *	+-----------+   timer of 3 RTT   +-----------+
+ *
+ * It reacts at most once per RTT, to an indication or to a loss: an RTT is the
+ * time until all that was sent before the reaction is acknowledged, a window of
+ * sequence numbers and not of time (paper III-B.2; RFC 3168, 6.1.2). In that
+ * window indications are muted, and the window does not grow while one stands.
+ */
+#ifndef CCBPF_LAW_INFERENCE_H
+#define CCBPF_LAW_INFERENCE_H
+
+#include "law/fixed.h"
+
+enum inference_verdict {
+	INFERENCE_GROW,
+	INFERENCE_HOLD,
+	INFERENCE_HALVE,
+	INFERENCE_TO_ONE,
+};
+
+struct inference {
+	u64 until_us; /* our clock: end of the inference phase */
+	u32 muted_until; /* sequence number: the reaction's RTT ends here */
+	u8 active; /* in the inference phase */
+	u8 muted; /* muted_until counts */
+};
+
+/* Where the flow stands at this ACK. */
+struct inference_ack {
+	u64 now_us; /* our clock */
+	u32 rtt_us; /* us: smoothed round trip */
+	u32 snd_una; /* sequence numbers */
+	u32 snd_nxt;
+	u32 rtts; /* length of the inference phase, >= 1 */
+};
+
+LAW void inference_init(struct inference *m)
+{
+	m->until_us = 0;
+	m->muted_until = 0;
+	m->active = 0;
+	m->muted = 0;
+}
+
+/* A reaction happened (to anything): mute the next RTT. */
+LAW void inference_mute(struct inference *m, u32 snd_nxt)
+{
+	m->muted_until = snd_nxt;
+	m->muted = 1;
+}
+
+/* Ends the reaction's RTT when this ACK covers a packet sent after the reaction;
+ * true if it just did. To be called on every ACK, so the comparison never spans
+ * half the sequence space. */
+LAW bool inference_unmute(struct inference *m, u32 snd_una)
+{
+	if (!m->muted || !law_after(snd_una, m->muted_until))
+		return false;
+	m->muted = 0;
+	return true;
+}
+
+/* Ends the inference phase when its time is over; true if it just did. */
+LAW bool inference_expire(struct inference *m, u64 now_us)
+{
+	if (!m->active || now_us < m->until_us)
+		return false;
+	m->active = 0;
+	return true;
+}
+
+/* figure 3, after inference_unmute() and inference_expire() */
+LAW enum inference_verdict
+inference_step(struct inference *m, const struct inference_ack *a,
+	       bool indicated)
+{
+	enum inference_verdict verdict;
+
+	if (!indicated)
+		return m->active ? INFERENCE_HOLD : INFERENCE_GROW;
+	if (m->muted)
+		return INFERENCE_HOLD;
+	verdict = m->active ? INFERENCE_TO_ONE : INFERENCE_HALVE;
+	m->active = 1;
+	m->until_us = a->now_us + (u64)a->rtt_us * a->rtts;
+	inference_mute(m, a->snd_nxt);
+	return verdict;
+}
+
+#endif

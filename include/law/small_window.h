@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Sending less than a packet per RTT (TCP-LP paper, III-B.4).
+ *
+ * The paper sends 64-byte segments below 5 packets. The segment size is not ours
+ * to change, so the byte rate is kept by time: a window of w packets is sent in
+ * k = min(MSS / 64, spread) RTT instead of one. Packets leave in pairs, because
+ * the second one makes the receiver acknowledge at once, where a single one
+ * meets the delayed ACK, 40 ms that would read as congestion:
+ *
+ *	gap between two pairs = 2 k / w RTT, at least 2 RTT and at most 2 s
+ *
+ * The bounds keep the reaction time. As the window of TCP grows by a packet per
+ * RTT, a pair that found no queue earns one for each RTT of the gap.
+ */
+#ifndef CCBPF_LAW_SMALL_WINDOW_H
+#define CCBPF_LAW_SMALL_WINDOW_H
+
+#include "law/fixed.h"
+
+#define SMALL_SEGMENT_BYTES 64 /* III-B.4 */
+#define SMALL_PAIR 2 /* packets */
+#define SMALL_GAP_MAX_US 2000000
+
+/* RTTs between two pairs: w in packets >= 1, mss in bytes, spread >= 1 RTT */
+LAW u32 small_gap_rtts(u32 w, u32 mss, u32 spread)
+{
+	u32 k = law_clamp(mss / SMALL_SEGMENT_BYTES, 1, spread);
+
+	return law_max(SMALL_PAIR * k / law_max(w, 1), 2);
+}
+
+/* us between two pairs, at least 1 */
+LAW u32 small_gap_us(u32 gap_rtts, u32 rtt_us)
+{
+	u64 gap_us = (u64)rtt_us * gap_rtts;
+
+	return gap_us > SMALL_GAP_MAX_US ? SMALL_GAP_MAX_US :
+					   law_max(gap_us, 1);
+}
+
+/* bytes/s that make the kernel wait gap_us (>= 1) after a pair; at least 1 */
+LAW u64 small_rate(u32 mss, u32 gap_us)
+{
+	return ((u64)SMALL_PAIR * law_max(mss, 1) * 1000000 + gap_us - 1) /
+	       gap_us;
+}
+
+#endif

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The laws as a shared library for the host tests: the headers, their inline
+ * functions under the names that tests/unit/conftest.py declares to cffi. */
+#define LAW /* exported */
+#include "law/delay.h"
+#include "law/gentle_start.h"
+#include "law/inference.h"
+#include "law/small_window.h"
