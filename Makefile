@@ -27,7 +27,7 @@ CC   := gcc
 LIBS := libbpf libelf json-c libcap ncursesw
 
 WARN       := -Wall -Wextra -Werror
-BPF_CFLAGS := -target bpf -mcpu=v3 -g -O2 -std=gnu11 $(WARN) -Wno-missing-declarations -Iinclude -I.
+BPF_CFLAGS := -target bpf -mcpu=v3 -g -O2 -std=gnu11 $(WARN) -Wno-unused-parameter -Iinclude -I.
 CFLAGS     ?= -g -O2
 ALL_CFLAGS  = -std=gnu11 $(WARN) -D_GNU_SOURCE -DCCBPF_VERSION='"$(VERSION)"' -DCCBPF_BPF_DIR='"$(BUILD)/bpf"' \
               -Iinclude -Iloader $(shell pkg-config --cflags $(LIBS)) $(CFLAGS)

@@ -106,11 +106,14 @@ struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	__u32 mss_cache;
 	__u32 snd_cwnd;
+	__u32 snd_cwnd_cnt;
 	__u32 snd_ssthresh;
+	__u32 max_packets_out;
 	__u32 lost_out;
 	__u32 sacked_out;
 	__u32 retrans_out;
 	__u8 tcp_usec_ts : 1;
+	__u8 is_cwnd_limited : 1;
 	__u8 ecn_flags;
 	__u64 tcp_mstamp;
 	__u32 snd_nxt;

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * TCP-LP/ECN: TCP-LP's policy with the router's marks as its signal.
+ *
+ * A. Kuzmanovic, E. Knightly: "TCP-LP: Low-Priority Service via End-Point
+ * Congestion Control", IEEE/ACM ToN 2006, section IV-A: the router marks packets
+ * of this class when its queue exceeds delta Q, and lets the others be; the mark
+ * comes back as ECE and is the early congestion indication of figure 3.
+ *
+ *	ECE on an ACK	 the kernel enters CWR, asks ssthresh(), and brings the
+ *			 window there within one RTT (PRR): at most one reaction
+ *			 per RTT, as figure 3 wants it
+ *	ssthresh()	 AVOIDANCE: w/2, and INFERENCE begins
+ *			 INFERENCE: 1, and its timer restarts
+ *	loss		 reno
+ *
+ * Growth, small windows, undo: as tcp_lp, see there. Marks count from the first
+ * one on, in slow start too: what a router says needs no learning.
+ *
+ * Where and why this is not the paper to the letter:
+ *
+ *  1. Without ECN (the peer or a middlebox refused it) there is no signal. Then
+ *     the flow is tcp_lp, whole: it yields to delay. `flows` says which of the
+ *     two it is, delay_source.
+ *  2. With ECN the delays are still measured and shown, and decide nothing.
+ *  3. An ACK that reports a loss and a mark is answered as a loss.
+ */
+#include "kern/lp.bpf.h"
+
+char _license[] SEC("license") = "GPL";
+
+CCBPF_IDENTITY(tcp_lp_ecn);
+LP_PARAMS_DEFINE();
+
+/* figure 3 at a mark, between two ACKs' worth of cong_avoid() */
+static __always_inline u32 lp_ecn_mark(struct sock *sk, struct lp *lp)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+	enum inference_verdict verdict;
+	u32 to = tp->snd_cwnd;
+
+	lp_avoid(lp);
+	inference_unmute(&lp->inference, tp->snd_una);
+	verdict = lp_decide(sk, lp, true);
+	if (verdict == INFERENCE_HALVE || verdict == INFERENCE_TO_ONE) {
+		to = lp_set_window(sk, lp, lp_reduced(tp, lp, verdict));
+		lp_tell_indication(sk, lp, verdict);
+	}
+	lp_tell_reduction(sk, lp, false, to);
+	lp->loss_cwnd = 0;
+	return to ?: 1;
+}
+
+SEC("struct_ops")
+void BPF_PROG(tcp_lp_ecn_in_ack_event, struct sock *sk, __u32 flags)
+{
+	lp_of(sk)->echoed = !!(flags & CA_ACK_ECE);
+}
+
+SEC("struct_ops")
+void BPF_PROG(tcp_lp_ecn_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
+{
+	struct lp *lp = lp_of(sk);
+	enum inference_verdict verdict;
+	bool marked = lp->signal == CCBPF_SIGNAL_ECN;
+
+	lp_measure(sk, lp, acked);
+	verdict = lp_decide(sk, lp, !marked && lp_delay_indicates(sk, lp));
+	lp_act(sk, lp, verdict, acked);
+	lp_publish(sk, lp);
+}
+
+SEC("struct_ops")
+__u32 BPF_PROG(tcp_lp_ecn_ssthresh, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+	struct lp *lp = lp_of(sk);
+
+	if (lp->signal == CCBPF_SIGNAL_ECN && lp->echoed && !tp->lost_out)
+		return lp_ecn_mark(sk, lp);
+	return lp_loss(sk, lp, tp->lost_out);
+}
+
+SEC("struct_ops")
+__u32 BPF_PROG(tcp_lp_ecn_undo_cwnd, struct sock *sk)
+{
+	return lp_undo(sk, lp_of(sk));
+}
+
+SEC("struct_ops")
+void BPF_PROG(tcp_lp_ecn_cwnd_event, struct sock *sk, enum tcp_ca_event event)
+{
+	if (event == CA_EVENT_TX_START)
+		lp_transmit_start(sk, lp_of(sk));
+}
+
+SEC("struct_ops")
+void BPF_PROG(tcp_lp_ecn_init, struct sock *sk)
+{
+	static const char name[CCBPF_NAME_LEN] = "tcp_lp_ecn";
+	struct lp *lp = lp_of(sk);
+
+	lp_open(sk, name);
+	if (sock_ecn(tcp_of(sk))) {
+		lp->signal = CCBPF_SIGNAL_ECN;
+		return;
+	}
+	flow_count(fallbacks);
+	lp_event(sk, lp, CCBPF_EVENT_FALLBACK, CCBPF_SIGNAL_ECN,
+		 CCBPF_SIGNAL_RTT);
+}
+
+SEC("struct_ops")
+void BPF_PROG(tcp_lp_ecn_release, struct sock *sk)
+{
+	lp_close(sk);
+}
+
+SEC(".struct_ops")
+struct tcp_congestion_ops tcp_lp_ecn = {
+	.in_ack_event = (void *)tcp_lp_ecn_in_ack_event,
+	.cong_avoid = (void *)tcp_lp_ecn_cong_avoid,
+	.ssthresh = (void *)tcp_lp_ecn_ssthresh,
+	.undo_cwnd = (void *)tcp_lp_ecn_undo_cwnd,
+	.cwnd_event = (void *)tcp_lp_ecn_cwnd_event,
+	.init = (void *)tcp_lp_ecn_init,
+	.release = (void *)tcp_lp_ecn_release,
+	.flags = TCP_CONG_NON_RESTRICTED,
+	.name = "tcp_lp_ecn",
+};

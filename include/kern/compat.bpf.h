@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Every difference between kernels that the programs meet, each with the version
+ * where it changed and what we do. Decided by BTF, never by a version number.
+ *
+ *  1. tcp_sock.tcp_usec_ts (6.7): microsecond timestamps. Absent: milliseconds.
+ *  2. struct_ops links (6.4): the loader's business (loader/running.c).
+ */
+#ifndef CCBPF_KERN_COMPAT_BPF_H
+#define CCBPF_KERN_COMPAT_BPF_H
+
+#include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
+
+/* 1. ns per tick of our own timestamp clock; include/net/tcp.h: TCP_TS_HZ */
+static __always_inline __u32 compat_our_tick_ns(struct tcp_sock *tp)
+{
+	if (bpf_core_field_exists(tp->tcp_usec_ts) &&
+	    BPF_CORE_READ_BITFIELD(tp, tcp_usec_ts))
+		return 1000;
+	return 1000000;
+}
+
+#endif

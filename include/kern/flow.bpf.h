@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The shared maps, and the mechanism that keeps a flow's record in `flows`, its
+ * counters in `stats` and its changes in `events`. A controller adds its own part
+ * of the record; everything else is here.
+ *
+ * Cost: a hash look-up per record written (every 10 ms at the most), none per
+ * ACK. A full map costs visibility and is counted, never the connection.
+ */
+#ifndef CCBPF_KERN_FLOW_BPF_H
+#define CCBPF_KERN_FLOW_BPF_H
+
+#include "ccbpf/controllers.h"
+#include "ccbpf/event.h"
+#include "ccbpf/flow.h"
+#include "ccbpf/identity.h"
+#include "ccbpf/stats.h"
+#include "kern/socket.bpf.h"
+
+/* A record is rewritten at the first ACK after this many units of 1024 us. */
+#define FLOW_PUBLISH_KIUS 9
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, CCBPF_FLOWS_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u64);
+	__type(value, struct ccbpf_flow);
+} flows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, CCBPF_KINDS);
+	__type(key, __u32);
+	__type(value, struct ccbpf_stats);
+} stats SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, CCBPF_EVENTS_BYTES);
+} events SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} listener SEC(".maps");
+
+/* One definition in each object, by CCBPF_IDENTITY(). */
+extern const volatile struct ccbpf_identity identity;
+
+#define CCBPF_IDENTITY(name)                                        \
+	const volatile struct ccbpf_identity identity SEC(          \
+		".rodata.identity") = { .abi = CCBPF_ABI,           \
+					.kind = CCBPF_KIND_##name }
+
+#define flow_count(counter)                                         \
+	do {                                                        \
+		struct ccbpf_stats *__s = flow_stats();             \
+		if (__s)                                            \
+			__s->counter++;                             \
+	} while (0)
+
+static __always_inline struct ccbpf_stats *flow_stats(void)
+{
+	u32 kind = identity.kind;
+
+	return bpf_map_lookup_elem(&stats, &kind);
+}
+
+/* The key of a socket's record: unique among live flows. */
+static __always_inline u64 flow_key(struct sock *sk)
+{
+	return (u64)(unsigned long)sk;
+}
+
+static __always_inline struct ccbpf_flow *flow_of(struct sock *sk)
+{
+	u64 key = flow_key(sk);
+
+	return bpf_map_lookup_elem(&flows, &key);
+}
+
+static __always_inline void flow_addresses(struct sock *sk, u8 *local,
+					   u8 *remote)
+{
+	struct sock_common *c = &sk->__sk_common;
+
+	if (c->skc_family == AF_INET6) {
+		bpf_probe_read_kernel(local, 16, &c->skc_v6_rcv_saddr);
+		bpf_probe_read_kernel(remote, 16, &c->skc_v6_daddr);
+	} else {
+		*(__be32 *)local = c->skc_rcv_saddr;
+		*(__be32 *)remote = c->skc_daddr;
+	}
+}
+
+/* What every controller's record shows of the kernel's own state. */
+static __always_inline void flow_fill(struct tcp_sock *tp, struct ccbpf_flow *f)
+{
+	u32 interval_us = tp->rate_interval_us;
+
+	f->updated_ns = tp->tcp_mstamp * 1000;
+	f->mss = tp->mss_cache;
+	f->ecn = sock_ecn(tp);
+	f->cwnd = tp->snd_cwnd;
+	f->ssthresh = tp->snd_ssthresh;
+	f->srtt_us = tp->srtt_us >> SRTT_SHIFT;
+	f->retransmits = tp->total_retrans;
+	f->bytes_acked = tp->bytes_acked;
+	if (interval_us)
+		f->rate_bps = (u64)tp->rate_delivered * tp->mss_cache *
+			      8000000 / interval_us;
+}
+
+/* A new record; also for a socket that changes its controller. */
+static __noinline int flow_open(struct sock *sk, const char *name)
+{
+	struct sock_common *c = &sk->__sk_common;
+	struct tcp_sock *tp = tcp_of(sk);
+	struct ccbpf_flow f = {};
+	u64 key = flow_key(sk);
+
+	__builtin_memcpy(f.controller, name, CCBPF_NAME_LEN);
+	f.instance = identity.instance;
+	f.kind = identity.kind;
+	f.started_ns = bpf_ktime_get_ns();
+	f.netns = c->skc_net.net->ns.inum;
+	f.family = c->skc_family;
+	f.local_port = c->skc_num;
+	f.remote_port = __builtin_bswap16(c->skc_dport);
+	flow_addresses(sk, f.local_addr, f.remote_addr);
+	flow_fill(tp, &f);
+	flow_count(flows_opened);
+	if (bpf_map_update_elem(&flows, &key, &f, BPF_ANY))
+		flow_count(flows_untracked);
+	return 0;
+}
+
+static __always_inline void flow_close(struct sock *sk)
+{
+	u64 key = flow_key(sk);
+
+	bpf_map_delete_elem(&flows, &key);
+	flow_count(flows_closed);
+}
+
+static __always_inline bool flow_listened(void)
+{
+	u32 zero = 0;
+	u64 *until_ns = bpf_map_lookup_elem(&listener, &zero);
+
+	return until_ns && *until_ns && bpf_ktime_get_ns() < *until_ns;
+}
+
+struct flow_event {
+	u32 type; /* enum ccbpf_event_type */
+	u32 rtt_us;
+	u32 delay_us;
+	u32 a; /* see ccbpf/event.h */
+	u32 b;
+};
+
+static __noinline int flow_event(struct sock *sk, const struct flow_event *e)
+{
+	struct sock_common *c = &sk->__sk_common;
+	struct tcp_sock *tp = tcp_of(sk);
+	struct ccbpf_event *out;
+
+	if (!flow_listened())
+		return 0;
+	out = bpf_ringbuf_reserve(&events, sizeof(*out), 0);
+	if (!out) {
+		flow_count(events_dropped);
+		return 0;
+	}
+	__builtin_memset(out, 0, sizeof(*out));
+	out->time_ns = bpf_ktime_get_ns();
+	out->flow = flow_key(sk);
+	out->instance = identity.instance;
+	out->kind = identity.kind;
+	out->type = e->type;
+	out->family = c->skc_family;
+	out->local_port = c->skc_num;
+	out->remote_port = __builtin_bswap16(c->skc_dport);
+	flow_addresses(sk, out->local_addr, out->remote_addr);
+	out->cwnd = tp->snd_cwnd;
+	out->ssthresh = tp->snd_ssthresh;
+	out->rtt_us = e->rtt_us;
+	out->delay_us = e->delay_us;
+	out->a = e->a;
+	out->b = e->b;
+	bpf_ringbuf_submit(out, 0);
+	return 0;
+}
+
+#endif

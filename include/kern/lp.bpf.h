@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the TCP-LP family shares on the kernel side: the state of a connection,
+ * measuring, reacting to the inference machine's verdicts, small windows, loss
+ * and undo, and the family's part of the flow record. The policy's laws are in
+ * include/law; which signal drives it is the controller's own story.
+ *
+ * The including object defines its parameters by LP_PARAMS_DEFINE().
+ */
+#ifndef CCBPF_KERN_LP_BPF_H
+#define CCBPF_KERN_LP_BPF_H
+
+#include "ccbpf/params.h"
+#include "kern/flow.bpf.h"
+#include "law/delay.h"
+#include "law/gentle_start.h"
+#include "law/inference.h"
+#include "law/small_window.h"
+
+/* Idle for longer than max(this, 2 RTT): the smoothed delay is history. */
+#define LP_IDLE_KIUS 196 /* 200 ms, the least RTO (net/ipv4/tcp.h) */
+
+/* A connection's state, in icsk_ca_priv. */
+struct lp {
+	struct delay delay;
+	union {
+		struct gentle_start gentle; /* until the first reduction */
+		struct inference inference; /* after it (avoiding) */
+	};
+	u32 window; /* packets: the policy's window while small, else 0 */
+	u32 loss_cwnd; /* packets: what a loss took and undo may give back */
+	u32 rtt_us; /* us: last valid sample */
+	u32 queue_us; /* us: last queueing delay */
+	u32 published_kius; /* 1024 us: the record was written */
+	u8 avoiding : 1; /* slow start is behind us: indications count */
+	u8 paced : 1; /* we switched the kernel's pacing on */
+	u8 undone : 1; /* the kernel may raise ssthresh over an early cut */
+	u8 echoed : 1; /* the last ACK carried ECE */
+	u8 signal; /* enum ccbpf_signal */
+};
+
+_Static_assert(sizeof(struct lp) <=
+		       sizeof(((struct inet_connection_sock *)0)->icsk_ca_priv),
+	       "a connection's state must fit icsk_ca_priv");
+
+#define LP_DEFAULT(name, unit, min, max, def, source, text) .name = def,
+
+#define LP_PARAMS_DEFINE() \
+	struct tcp_lp_params params SEC(".data.params") = { TCP_LP_PARAMS( \
+		LP_DEFAULT) }
+
+extern struct tcp_lp_params params;
+
+/* lp_param_<name>(): the parameter, clamped whoever wrote it */
+#define LP_GETTER(name, unit, min, max, def, source, text)                 \
+	static __always_inline u32 lp_param_##name(void)                   \
+	{                                                                  \
+		u32 v = *(volatile u32 *)&params.name;                     \
+                                                                           \
+		if (min)                                                   \
+			v = law_max(v, min);                               \
+		return law_min(v, max);                                    \
+	}
+TCP_LP_PARAMS(LP_GETTER)
+
+static __always_inline struct lp *lp_of(struct sock *sk)
+{
+	return ca_of(sk);
+}
+
+static __always_inline void lp_delay_params(struct delay_params *p)
+{
+	p->delta = lp_param_delta();
+	p->smoothing = lp_param_smoothing();
+	p->memory_s = lp_param_delay_memory();
+	p->floor_us = lp_param_threshold_floor();
+}
+
+/* packets: the window the policy reasons about */
+static __always_inline u32 lp_window(struct tcp_sock *tp, struct lp *lp)
+{
+	return lp->window ?: tp->snd_cwnd;
+}
+
+/* us between two pairs of a small window */
+static __always_inline u32 lp_gap_us(struct tcp_sock *tp, struct lp *lp)
+{
+	u32 rtts = small_gap_rtts(lp->window, tp->mss_cache,
+				  lp_param_small_spread());
+
+	return small_gap_us(rtts, sock_srtt_us(tp));
+}
+
+static __always_inline void lp_event(struct sock *sk, struct lp *lp, u32 type,
+				     u32 a, u32 b)
+{
+	struct flow_event e = {
+		.type = type,
+		.rtt_us = lp->rtt_us,
+		.delay_us = lp->queue_us,
+		.a = a,
+		.b = b,
+	};
+
+	flow_event(sk, &e);
+}
+
+/* --- measure ----------------------------------------------------------- */
+
+static __always_inline void lp_read_ack(struct tcp_sock *tp, u32 acked,
+					struct delay_ack *a)
+{
+	a->now_us = tp->tcp_mstamp;
+	a->rtt_us = tp->rack.rtt_us;
+	a->tsval = tp->rx_opt.rcv_tsval;
+	a->tsecr = tp->rx_opt.rcv_tsecr;
+	a->our_tick_ns = sock_stamped(tp) ? compat_our_tick_ns(tp) : 0;
+	a->lone = acked <= 1 && !tp->packets_out;
+}
+
+/* The peer's clock was learned or lost. */
+static __noinline int lp_clock_changed(struct sock *sk, u32 was_ns)
+{
+	struct lp *lp = lp_of(sk);
+	u32 tick_ns = lp->delay.tick_ns;
+	u32 signal = tick_ns ? CCBPF_SIGNAL_OWD : CCBPF_SIGNAL_RTT;
+
+	lp_event(sk, lp, CCBPF_EVENT_CLOCK, tick_ns, was_ns);
+	if (lp->signal == CCBPF_SIGNAL_ECN || lp->signal == signal)
+		return 0;
+	if (signal == CCBPF_SIGNAL_RTT) {
+		flow_count(fallbacks);
+		lp_event(sk, lp, CCBPF_EVENT_FALLBACK, lp->signal, signal);
+	}
+	lp->signal = signal;
+	return 0;
+}
+
+/* Take this ACK's delay. Only in state Open: elsewhere it may carry the TSecr of
+ * an older segment. The first packet that was sent after a reaction starts the
+ * smoothing anew. */
+static __always_inline void lp_measure(struct sock *sk, struct lp *lp,
+				       u32 acked)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+	u32 tick_ns = lp->delay.tick_ns;
+	struct delay_params p;
+	struct delay_ack a;
+
+	if (sock_ca_state(sk) != TCP_CA_Open)
+		return;
+	lp_delay_params(&p);
+	lp_read_ack(tp, acked, &a);
+	if (lp->avoiding && inference_unmute(&lp->inference, tp->snd_una))
+		delay_restart(&lp->delay);
+	lp->queue_us = delay_sample(&lp->delay, &a, &p);
+	lp->rtt_us = a.rtt_us;
+	if (lp->delay.tick_ns != tick_ns)
+		lp_clock_changed(sk, tick_ns);
+}
+
+/* eq. 2 */
+static __always_inline bool lp_delay_indicates(struct sock *sk, struct lp *lp)
+{
+	struct delay_params p;
+
+	if (!lp->avoiding || sock_ca_state(sk) != TCP_CA_Open)
+		return false;
+	lp_delay_params(&p);
+	return delay_indicates(&lp->delay, &p);
+}
+
+/* --- decide ------------------------------------------------------------ */
+
+static __noinline int lp_inference_ended(struct sock *sk)
+{
+	struct lp *lp = lp_of(sk);
+
+	lp_event(sk, lp, CCBPF_EVENT_INFERENCE_END,
+		 sock_srtt_us(tcp_of(sk)) * lp_param_inference_rtts(), 0);
+	return 0;
+}
+
+/* figure 3 */
+static __always_inline enum inference_verdict
+lp_decide(struct sock *sk, struct lp *lp, bool indicated)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+	struct inference_ack a = {
+		.now_us = tp->tcp_mstamp,
+		.rtt_us = sock_srtt_us(tp),
+		.snd_una = tp->snd_una,
+		.snd_nxt = tp->snd_nxt,
+		.rtts = lp_param_inference_rtts(),
+	};
+
+	if (!lp->avoiding)
+		return INFERENCE_GROW;
+	if (inference_expire(&lp->inference, a.now_us) && !indicated)
+		lp_inference_ended(sk);
+	return inference_step(&lp->inference, &a, indicated);
+}
+
+/* --- act --------------------------------------------------------------- */
+
+/* From here on indications count. */
+static __always_inline void lp_avoid(struct lp *lp)
+{
+	if (lp->avoiding)
+		return;
+	lp->avoiding = 1;
+	inference_init(&lp->inference);
+}
+
+/* A window below small_window: pairs of packets, one pair per gap. */
+static __noinline int lp_small_enter(struct sock *sk, u32 window)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+	struct lp *lp = lp_of(sk);
+	bool was_small = lp->window;
+
+	lp->window = window ?: 1;
+	if (sk->sk_pacing_status == SK_PACING_NONE) {
+		sk->sk_pacing_status = SK_PACING_NEEDED;
+		lp->paced = 1;
+	}
+	if (!was_small)
+		lp_event(sk, lp, CCBPF_EVENT_SMALL_ENTER, lp_gap_us(tp, lp), 0);
+	return 0;
+}
+
+static __noinline int lp_small_leave(struct sock *sk, u32 window)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+	struct lp *lp = lp_of(sk);
+
+	lp->window = 0;
+	if (lp->paced) {
+		sk->sk_pacing_status = SK_PACING_NONE;
+		lp->paced = 0;
+	}
+	tp->snd_cwnd = window ?: 1;
+	tp->snd_cwnd_cnt = 0;
+	lp_event(sk, lp, CCBPF_EVENT_SMALL_LEAVE, window, 0);
+	return 0;
+}
+
+/* Make @window the policy's window; returns what the kernel's window is then. */
+static __always_inline u32 lp_set_window(struct sock *sk, struct lp *lp,
+					 u32 window)
+{
+	if (window < lp_param_small_window()) {
+		lp_small_enter(sk, window);
+		return SMALL_PAIR;
+	}
+	lp->window = 0;
+	return window ?: 1;
+}
+
+/* packets: the policy's window after a reducing verdict */
+static __always_inline u32 lp_reduced(struct tcp_sock *tp, struct lp *lp,
+				      enum inference_verdict verdict)
+{
+	return verdict == INFERENCE_TO_ONE ? 1 :
+					     law_max(lp_window(tp, lp) / 2, 1);
+}
+
+/* Count and tell an early indication that was acted upon. */
+static __always_inline void lp_tell_indication(struct sock *sk, struct lp *lp,
+					       enum inference_verdict verdict)
+{
+	bool to_one = verdict == INFERENCE_TO_ONE;
+	struct ccbpf_flow *f = flow_of(sk);
+	struct delay_params p;
+
+	flow_count(indications);
+	if (to_one)
+		flow_count(cuts_to_one);
+	if (f) {
+		f->indications++;
+		f->cuts_to_one += to_one;
+	}
+	lp_delay_params(&p);
+	lp_event(sk, lp,
+		 to_one ? CCBPF_EVENT_CUT_TO_ONE : CCBPF_EVENT_INDICATION,
+		 delay_smoothed(&lp->delay), delay_threshold(&lp->delay, &p));
+}
+
+/* An early indication's cut, which undo does not give back. */
+static __noinline int lp_cut(struct sock *sk, enum inference_verdict verdict)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+	struct lp *lp = lp_of(sk);
+
+	sock_cut_cwnd(tp, lp_set_window(sk, lp, lp_reduced(tp, lp, verdict)));
+	lp->loss_cwnd = 0;
+	lp_tell_indication(sk, lp, verdict);
+	return 0;
+}
+
+static __noinline int lp_gentle_left(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+	struct lp *lp = lp_of(sk);
+	u32 last_us = lp->gentle.last_min_us;
+
+	lp_avoid(lp);
+	tp->snd_ssthresh = tp->snd_cwnd ?: 1;
+	lp_event(sk, lp, CCBPF_EVENT_SLOW_START_END, lp->rtt_us, last_us);
+	return 0;
+}
+
+/* Slow start is the kernel's; gentle_start may end it. */
+static __always_inline u32 lp_slow_start(struct sock *sk, struct lp *lp,
+					 u32 acked)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+
+	if (!lp->avoiding && lp->rtt_us && lp_param_gentle_start() &&
+	    gentle_start_ack(&lp->gentle, lp->rtt_us, tp->snd_una,
+			     tp->snd_nxt)) {
+		lp_gentle_left(sk);
+		return acked;
+	}
+	return tcp_slow_start(tp, acked);
+}
+
+/* A pair that found no queue. Its gap was several RTTs long: one packet each. */
+static __always_inline void lp_small_grow(struct sock *sk, struct lp *lp)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+	u32 limit = lp_param_small_window();
+	u32 rtts = small_gap_rtts(lp->window, tp->mss_cache,
+				  lp_param_small_spread());
+
+	lp->window = law_min(lp->window + rtts, law_max(limit, 1));
+	if (lp->window >= limit)
+		lp_small_leave(sk, lp->window);
+}
+
+/* The kernel's window of a small one: a pair once nothing is in flight. Its ACKs
+ * must not pull single packets after them. */
+static __always_inline void lp_small_keep(struct tcp_sock *tp)
+{
+	tp->snd_cwnd = tp->packets_out ? 1 : SMALL_PAIR;
+}
+
+static __always_inline void lp_grow(struct sock *sk, struct lp *lp, u32 acked)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+
+	if (!sock_cwnd_limited(tp))
+		return;
+	if (sock_in_slow_start(tp)) {
+		acked = lp_slow_start(sk, lp, acked);
+		if (!acked)
+			return;
+	}
+	tcp_cong_avoid_ai(tp, tp->snd_cwnd, acked);
+}
+
+/* After a loss the window may have become small without a cut of ours. */
+static __always_inline void lp_notice_small(struct sock *sk, struct lp *lp)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+
+	if (lp->avoiding && !lp->window && !sock_in_slow_start(tp) &&
+	    tp->snd_cwnd < lp_param_small_window())
+		lp_small_enter(sk, tp->snd_cwnd);
+}
+
+static __always_inline void lp_act(struct sock *sk, struct lp *lp,
+				   enum inference_verdict verdict, u32 acked)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+
+	if (lp->undone) { /* see lp_undo() */
+		lp->undone = 0;
+		sock_cut_cwnd(tp, tp->snd_cwnd);
+	}
+	if (verdict == INFERENCE_HALVE || verdict == INFERENCE_TO_ONE)
+		lp_cut(sk, verdict);
+	else if (verdict == INFERENCE_GROW && !lp->window)
+		lp_grow(sk, lp, acked);
+	else if (verdict == INFERENCE_GROW && !tp->packets_out)
+		lp_small_grow(sk, lp);
+	if (sock_ca_state(sk) != TCP_CA_Open)
+		return;
+	lp_notice_small(sk, lp);
+	if (lp->window)
+		lp_small_keep(tp);
+}
+
+/* --- loss and undo ----------------------------------------------------- */
+
+static __always_inline void lp_tell_reduction(struct sock *sk, struct lp *lp,
+					      bool loss, u32 to)
+{
+	struct ccbpf_flow *f = flow_of(sk);
+	struct tcp_sock *tp = tcp_of(sk);
+
+	if (loss) {
+		flow_count(losses);
+		lp_event(sk, lp, CCBPF_EVENT_LOSS, tp->snd_ssthresh, to);
+	} else {
+		flow_count(marks);
+		lp_event(sk, lp, CCBPF_EVENT_MARK, tp->snd_cwnd, to);
+	}
+	if (f) {
+		f->losses += loss;
+		f->marks += !loss;
+	}
+}
+
+/* Reno, and mute the next RTT. A small window halves as the window it is. */
+static __always_inline u32 lp_loss(struct sock *sk, struct lp *lp, bool loss)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+	u32 to = sock_reno_ssthresh(tp);
+
+	lp_tell_reduction(sk, lp, loss, to);
+	lp_avoid(lp);
+	inference_mute(&lp->inference, tp->snd_nxt);
+	lp->loss_cwnd = tp->snd_cwnd;
+	if (lp->window)
+		lp->window = law_max(lp->window / 2, 1);
+	return to;
+}
+
+/* The kernel found a reduction to be needless. What a loss took comes back; an
+ * early cut since then (loss_cwnd = 0) stays, and so must ssthresh, which the
+ * kernel restores after this call: the next ACK takes it down again. */
+static __always_inline u32 lp_undo(struct sock *sk, struct lp *lp)
+{
+	u32 now = tcp_of(sk)->snd_cwnd, cwnd = law_max(now, lp->loss_cwnd);
+	struct ccbpf_flow *f = flow_of(sk);
+
+	lp->undone = !lp->loss_cwnd;
+	if (lp->window && cwnd >= lp_param_small_window())
+		lp_small_leave(sk, cwnd);
+	flow_count(undos);
+	if (f)
+		f->undos++;
+	lp_event(sk, lp, CCBPF_EVENT_UNDO, cwnd - now, 0);
+	return cwnd ?: 1;
+}
+
+/* --- begin, idle, end --------------------------------------------------- */
+
+static __always_inline void lp_open(struct sock *sk, const char *name)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+	struct lp *lp = lp_of(sk);
+
+	delay_init(&lp->delay);
+	gentle_start_init(&lp->gentle);
+	lp->window = 0;
+	lp->loss_cwnd = 0;
+	lp->rtt_us = 0;
+	lp->queue_us = 0;
+	lp->published_kius = 0;
+	lp->avoiding = 0;
+	lp->paced = 0;
+	lp->undone = 0;
+	lp->echoed = 0;
+	lp->signal = CCBPF_SIGNAL_RTT;
+	if (tp->snd_ssthresh < TCP_INFINITE_SSTHRESH)
+		lp_avoid(lp); /* taken over from another controller */
+	flow_open(sk, name);
+	lp_event(sk, lp, CCBPF_EVENT_OPENED, sock_ecn(tp), sock_timestamps(tp));
+}
+
+static __always_inline void lp_close(struct sock *sk)
+{
+	struct lp *lp = lp_of(sk);
+	struct ccbpf_flow *f = flow_of(sk);
+
+	lp_event(sk, lp, CCBPF_EVENT_CLOSED, f ? f->indications : 0,
+		 f ? f->losses : 0);
+	if (lp->paced)
+		sk->sk_pacing_status = SK_PACING_NONE;
+	flow_close(sk);
+}
+
+/* Nothing was in flight and the first packets leave. The kernel computes the
+ * next departure from the pacing rate right after this event, and overwrites the
+ * rate at the next ACK: so here, and only here, a small window is paced. */
+static __always_inline void lp_transmit_start(struct sock *sk, struct lp *lp)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+	u32 now_kius = tp->tcp_mstamp >> KIUS_SHIFT;
+	u32 idle_kius = law_max(LP_IDLE_KIUS,
+				sock_srtt_us(tp) >> (KIUS_SHIFT - 1));
+	u64 rate;
+
+	if (now_kius - lp->published_kius > idle_kius)
+		delay_restart(&lp->delay);
+	if (!lp->window)
+		return;
+	rate = small_rate(tp->mss_cache, lp_gap_us(tp, lp));
+	if (rate < sk->sk_pacing_rate)
+		sk->sk_pacing_rate = rate;
+}
+
+/* --- publish ------------------------------------------------------------ */
+
+static __always_inline enum ccbpf_phase lp_phase(struct sock *sk, struct lp *lp)
+{
+	if (sock_ca_state(sk) >= TCP_CA_CWR)
+		return CCBPF_PHASE_RECOVERY;
+	if (lp->window)
+		return CCBPF_PHASE_SMALL;
+	if (lp->avoiding && lp->inference.active)
+		return CCBPF_PHASE_INFERENCE;
+	return sock_in_slow_start(tcp_of(sk)) ? CCBPF_PHASE_SLOW_START :
+						CCBPF_PHASE_AVOIDANCE;
+}
+
+static __always_inline void lp_fill_delay(struct lp *lp, struct ccbpf_flow *f)
+{
+	s32 rtt_min = aged_min(&lp->delay.rtt);
+	struct delay_params p;
+
+	lp_delay_params(&p);
+	f->delay_source = lp->signal;
+	f->rtt_us = lp->rtt_us;
+	f->rtt_min_us = rtt_min == AGED_NO_MIN ? 0 : rtt_min;
+	f->delay_us = lp->queue_us;
+	f->delay_smoothed_us = delay_smoothed(&lp->delay);
+	f->delay_threshold_us = delay_threshold(&lp->delay, &p);
+	f->delay_max_us = delay_queue_max(&lp->delay);
+	f->delay_base_us = lp->delay.tick_ns ? aged_min(&lp->delay.owd) : 0;
+}
+
+static __noinline int lp_fill(struct sock *sk)
+{
+	struct ccbpf_flow *f = flow_of(sk);
+	struct tcp_sock *tp = tcp_of(sk);
+	struct lp *lp = lp_of(sk);
+	u64 now_us = tp->tcp_mstamp, until_us = 0;
+
+	if (!f)
+		return 0;
+	if (lp->avoiding && lp->inference.active)
+		until_us = lp->inference.until_us;
+	flow_fill(tp, f);
+	lp_fill_delay(lp, f);
+	f->phase = lp_phase(sk, lp);
+	f->lp.window = lp_window(tp, lp);
+	f->lp.pair_gap_us = lp->window ? lp_gap_us(tp, lp) : 0;
+	f->lp.inference_left_us = until_us > now_us ? until_us - now_us : 0;
+	f->lp.peer_tick_ns = lp->delay.tick_ns;
+	return 0;
+}
+
+static __always_inline void lp_publish(struct sock *sk, struct lp *lp)
+{
+	u32 now_kius = tcp_of(sk)->tcp_mstamp >> KIUS_SHIFT;
+
+	if (now_kius - lp->published_kius < FLOW_PUBLISH_KIUS)
+		return;
+	lp->published_kius = now_kius;
+	lp_fill(sk);
+}
+
+#endif
