@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The demo: what a foreground transfer feels of a background one, without and with tcp_lp.
+
+Three runs over a bottleneck of its own: the foreground alone; beside a background with the kernel's default controller;
+beside one with tcp_lp. The background runs first, the foreground joins it and leaves again. Needs root, about 75 s.
+The result is on stdout, all else on stderr. Nothing stays behind: no namespace, no process, and tcp_lp is
+disabled again, unless it was enabled before. Exit codes: 0, 1 failure, 2 usage, 3 the kernel lacks something,
+4 permission, 128 + n ended by signal n.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from . import chart, native
+from .experiment import Experiment, Flow, Link, Result, quantile
+
+CCBPF = native.REPOSITORY / "build/ccbpf"
+PLOT = native.REPOSITORY / "build/demo/demo.png"
+CONTROLLER = "tcp_lp"
+FOREGROUND = "cubic"
+SYSCTL = Path("/proc/sys/net/ipv4")
+
+LINK = Link(rate_mbit=20, rtt_ms=40, buffer_bdp=1)  # a home's line, with the classic drop-tail buffer
+BEFORE_S, TOGETHER_S, AFTER_S = 6.0, 15.0, 9.0
+SETTLE_S = 2.0  # of the time together, not counted: the foreground starts slowly, alone as well
+OVERHEAD_S = 2.0  # making and removing a path, iperf3's own end
+LINE_EVERY_S = 5.0  # progress where no terminal shows it
+SPARK_COLUMNS = 60
+
+EXIT_FAILURE, EXIT_KERNEL, EXIT_PERMISSION = 1, 3, 4
+
+
+class Stop(Exception):
+    """The demo cannot go on; `code` is its exit code."""
+
+    def __init__(self, code: int, words: str) -> None:
+        super().__init__(words)
+        self.code = code
+
+
+# --- signals ---------------------------------------------------------------------------------------------------------
+
+
+class Signals:
+    """Ctrl-C and SIGTERM are only noted, and obeyed where `check` is called: between steps and every 0.2 s of a run."""
+
+    HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+
+    def __enter__(self) -> Signals:
+        self._before = {number: signal.signal(number, self._note) for number in self.HANDLED}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        self.received = self.received or number
+
+    def check(self) -> None:
+        if self.received:
+            name = signal.Signals(self.received).name
+            raise Stop(128 + self.received, f"ended by {name}; everything that was made is removed")
+
+
+# --- the controller --------------------------------------------------------------------------------------------------
+
+
+def ccbpf(*arguments: str) -> subprocess.CompletedProcess[str]:
+    if not CCBPF.exists():
+        raise Stop(EXIT_FAILURE, f"{CCBPF}: not built; `make all` builds it")
+    return subprocess.run([CCBPF, *arguments], capture_output=True, text=True, timeout=30, process_group=0)
+
+
+def words(done: subprocess.CompletedProcess[str]) -> str:
+    return "\n".join(text.strip() for text in (done.stdout, done.stderr) if text.strip())
+
+
+def require_kernel() -> None:
+    """Ends with the words of `ccbpf check` where this kernel or this user cannot load the programs."""
+    if os.geteuid() != 0:
+        raise Stop(EXIT_PERMISSION, "the demo loads BPF programs and makes network namespaces: run it as root")
+    done = ccbpf("check")
+    if done.returncode:
+        code = done.returncode if done.returncode in (EXIT_KERNEL, EXIT_PERMISSION) else EXIT_FAILURE
+        raise Stop(code, f"this machine cannot run {CONTROLLER}. `ccbpf check` says:\n{words(done)}")
+
+
+def available() -> list[str]:
+    return (SYSCTL / "tcp_available_congestion_control").read_text().split()
+
+
+@contextmanager
+def enabled(say: Progress) -> Iterator[None]:
+    """tcp_lp is there inside; one that was there before is used, and left."""
+    if CONTROLLER in available():
+        say.line(f"{CONTROLLER} is enabled already: this one is used, and left enabled")
+        yield
+        return
+    done = ccbpf("enable", CONTROLLER)
+    if done.returncode:
+        raise Stop(done.returncode, f"`ccbpf enable {CONTROLLER}` failed:\n{words(done)}")
+    try:
+        yield
+    finally:
+        done = ccbpf("disable", CONTROLLER)
+        if done.returncode:
+            say.line(f"`ccbpf disable {CONTROLLER}` failed, it is still enabled:\n{words(done)}")
+
+
+def default_controller() -> str:
+    """The kernel's; cubic, if the user made our own the default."""
+    name = (SYSCTL / "tcp_congestion_control").read_text().strip()
+    return "cubic" if name.startswith(CONTROLLER) else name
+
+
+# --- progress --------------------------------------------------------------------------------------------------------
+
+
+class Progress:
+    """Says on stderr what goes on: one line that is rewritten on a terminal, else a line every few seconds."""
+
+    def __init__(self, total_s: float, signals: Signals) -> None:
+        self.start_s = time.monotonic()
+        self.total_s = total_s
+        self.signals = signals
+        self.phase = ""
+        self._terminal = sys.stderr.isatty()
+        self._next_line_s = 0.0
+        self._pending = False  # the terminal's cursor stands in our rewritten line
+
+    def line(self, text: str) -> None:
+        self.clear()
+        print(text, file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        if self._pending:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+            self._pending = False
+
+    def watch(self, now: native.Progress) -> None:
+        self.signals.check()
+        elapsed = time.monotonic() - self.start_s
+        flows = "  ".join(f"{name} {rate:4.1f}" for name, rate in now.goodput_mbit.items())
+        text = f"{min(elapsed, self.total_s):3.0f}/{self.total_s:.0f} s  {self.phase}:  {flows} Mbit/s  ping {now.rtt_ms:3.0f} ms"
+        if self._terminal:
+            columns = os.get_terminal_size(sys.stderr.fileno()).columns
+            sys.stderr.write("\r\033[K" + text[: max(20, columns - 1)])
+            sys.stderr.flush()
+            self._pending = True
+        elif elapsed >= self._next_line_s:
+            self._next_line_s = elapsed + LINE_EVERY_S
+            self.line(text)
+
+
+# --- the three runs --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of the background alone, of both, of the background alone again."""
+
+    before_s: float
+    together_s: float
+    after_s: float
+    settle_s: float
+
+    @classmethod
+    def scaled(cls, part: float) -> Times:
+        return cls(BEFORE_S * part, TOGETHER_S * part, AFTER_S * part, SETTLE_S * part)
+
+    @property
+    def total_s(self) -> float:
+        pair = self.before_s + self.together_s + self.after_s
+        return self.together_s + 2 * pair + 3 * OVERHEAD_S
+
+
+def alone(times: Times) -> Experiment:
+    return Experiment("alone", LINK, (Flow("foreground", FOREGROUND, times.together_s),))
+
+
+def beside(background: str, times: Times) -> Experiment:
+    whole = times.before_s + times.together_s + times.after_s
+    flows = (
+        Flow("foreground", FOREGROUND, times.together_s, start_s=times.before_s),
+        Flow("background", background, whole),
+    )
+    return Experiment(f"beside {background}", LINK, flows)
+
+
+def summary(result: Result, times: Times, solo_mbit: float | None) -> dict[str, object]:
+    """The figures of one run: means while both run, without the first seconds."""
+    foreground = result.flows["foreground"]
+    from_s, to_s = foreground.flow.start_s + times.settle_s, foreground.flow.end_s
+    rtts = result.rtts_ms(from_s, to_s)
+    goodput = foreground.goodput_mbit(from_s, to_s)
+    figures: dict[str, object] = {
+        "foreground_mbit": round(goodput, 2),
+        "foreground_kept": round(goodput / solo_mbit, 3) if solo_mbit else 1.0,
+        "ping_p50_ms": round(quantile(rtts, 0.50), 1),
+        "ping_p95_ms": round(quantile(rtts, 0.95), 1),
+        "pings_lost": result.pings_lost,
+    }
+    if solo_mbit and (background := result.flows.get("background")):
+        figures["background"] = background.controller
+        figures["background_mbit"] = round(background.goodput_mbit(from_s, to_s), 2)
+        back = background.reaches(0.8 * solo_mbit, to_s, 1.0)
+        figures["background_back_s"] = None if back is None else round(back, 1)
+    return figures
+
+
+def report(results: list[Result], times: Times, plot: Path) -> dict[str, object]:
+    solo = summary(results[0], times, None)
+    solo_mbit = float(str(solo["foreground_mbit"]))
+    runs = [solo, *(summary(result, times, solo_mbit) for result in results[1:])]
+    return {
+        "link": {"rate_mbit": LINK.rate_mbit, "rtt_ms": LINK.rtt_ms, "buffer_bytes": LINK.buffer_bytes},
+        "foreground": FOREGROUND,
+        "default": results[1].flows["background"].controller,
+        "runs": {result.experiment.name: run for result, run in zip(results, runs, strict=True)},
+        "plot": str(plot),
+    }
+
+
+# --- what the terminal shows -----------------------------------------------------------------------------------------
+
+
+def headline() -> str:
+    return (
+        f"bottleneck {LINK.rate_mbit:g} Mbit/s, {LINK.rtt_ms:g} ms round trip, "
+        f"drop-tail buffer {LINK.buffer_bytes // 1000} kB ({LINK.buffer_ms:g} ms: one bandwidth-delay product)"
+    )
+
+
+def table(runs: dict[str, dict[str, object]], default: str) -> list[str]:
+    lines = [
+        f"{'':26}{'foreground':>12}{'kept':>7}{'background':>12}{'ping p50':>10}{'p95':>8}",
+        f"{'':26}{'Mbit/s':>12}{'':>7}{'Mbit/s':>12}{'ms':>10}{'ms':>8}",
+    ]
+    for name, run in runs.items():
+        label = f"{name} (the default)" if name == f"beside {default}" else name
+        background = f"{run['background_mbit']:.1f}" if "background_mbit" in run else "-"
+        lines.append(
+            f"{label:26}{run['foreground_mbit']:12.1f}{run['foreground_kept']:7.0%}{background:>12}"
+            f"{run['ping_p50_ms']:10.0f}{run['ping_p95_ms']:8.0f}"
+        )
+    return lines
+
+
+def sparks(result: Result, blocks: str) -> list[str]:
+    end = result.experiment.end_s
+    lines = [f"{result.experiment.name}: foreground from {result.flows['foreground'].flow.start_s:g} s "
+             f"to {result.flows['foreground'].flow.end_s:g} s of {end:g} s"]
+    for name in ("foreground", "background"):
+        _, values = chart.rates(result.flows[name], end, end / SPARK_COLUMNS)
+        lines.append(f"  {name}  {chart.sparkline(values, LINK.rate_mbit, blocks)}")
+    return lines
+
+
+def conclusion(runs: dict[str, dict[str, object]], default: str) -> list[str]:
+    ours, theirs = runs[f"beside {CONTROLLER}"], runs[f"beside {default}"]
+    lines = [
+        f"Beside {CONTROLLER} the foreground kept {ours['foreground_kept']:.0%} of what it has alone; "
+        f"beside {default} {theirs['foreground_kept']:.0%}."
+    ]
+    back = ours["background_back_s"]
+    if back is None:
+        lines.append(f"When the foreground ended, {CONTROLLER} did not take 80 % of the link back in the time shown.")
+    else:
+        lines.append(f"When the foreground ended, {CONTROLLER} had 80 % of the link again after {back:.1f} s.")
+    return lines
+
+
+def blocks_for_terminal() -> str:
+    encoding = (sys.stdout.encoding or "ascii").lower()
+    return chart.BLOCKS if encoding.startswith("utf") else chart.ASCII_BLOCKS
+
+
+def show(outcome: dict[str, object], results: list[Result]) -> None:
+    runs, default = outcome["runs"], str(outcome["default"])
+    assert isinstance(runs, dict)
+    lines = ["", *table(runs, default), ""]
+    for result in results[1:]:
+        lines += [*sparks(result, blocks_for_terminal()), ""]
+    lines += [*conclusion(runs, default), f"Plot: {os.path.relpath(str(outcome['plot']))}"]
+    print("\n".join(lines), flush=True)
+
+
+def draw(outcome: dict[str, object], results: list[Result], path: Path) -> None:
+    runs, default = outcome["runs"], outcome["default"]
+    assert isinstance(runs, dict)
+    columns = []
+    for result in results[1:]:
+        kept = runs[result.experiment.name]["foreground_kept"]
+        who = result.flows["background"].controller
+        note = ", the kernel's default" if who == default else ""
+        columns.append((f"background: {who}{note} – foreground keeps {kept:.0%}", result))
+    title = f"A {FOREGROUND} foreground joins a background transfer\n{headline()}"
+    chart.draw(path, title, columns, runs["alone"]["foreground_mbit"])
+
+
+# --- main ------------------------------------------------------------------------------------------------------------
+
+
+def demo(times: Times, signals: Signals, plot: Path) -> tuple[dict[str, object], list[Result]]:
+    say = Progress(times.total_s, signals)
+    try:
+        require_kernel()
+        native.require()
+        default = default_controller()
+        say.line(f"ccbpf demo: {headline()}")
+        say.line(
+            f"foreground {FOREGROUND}; background {default} (this kernel's default), then {CONTROLLER}; "
+            f"about {times.total_s:.0f} s"
+        )
+        results = []
+        with enabled(say):
+            for experiment in (alone(times), beside(default, times), beside(CONTROLLER, times)):
+                signals.check()
+                say.phase = experiment.name
+                results.append(native.run(experiment, say.watch))
+        signals.check()
+        outcome = report(results, times, plot)
+        draw(outcome, results, plot)
+        return outcome, results
+    finally:
+        say.clear()
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make demo", description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("-j", "--json", action="store_true", help="the result as JSON on stdout, and nothing else there")
+    parser.add_argument("--quick", action="store_true", help="a fifth of the time: it shows that it works, not how well")
+    parser.add_argument("--plot", type=Path, default=PLOT, help="where the picture goes (%(default)s)")
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = arguments()
+    with Signals() as signals:
+        try:
+            outcome, results = demo(Times.scaled(0.2 if options.quick else 1.0), signals, options.plot)
+            if options.json:
+                print(json.dumps(outcome), flush=True)
+            else:
+                show(outcome, results)
+        except Stop as stop:
+            print(f"demo: {stop}", file=sys.stderr)
+            return stop.code
+        except native.LabError as error:
+            print(f"demo: the lab failed: {error}", file=sys.stderr)
+            return EXIT_FAILURE
+        except BrokenPipeError:  # the reader of our output left
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return EXIT_FAILURE
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
