@@ -21,12 +21,15 @@
  * path, and a clock that runs fast (drift) cannot make a queue out of nothing.
  *
  * The peer's tick is not known. It is measured over a window of at least 1 s and
- * taken from the table of ticks in use. The error of the measured time is at
- * most the queueing delay of the two ACKs that bound it; a window ends only when
- * it is 128 times as long as that, so the error is below 0.8 %, and the ticks
- * that are closest to each other (1/1000 and 1/1024 s) differ by 2.4 %. The
- * measurement is repeated for ever: a peer whose clock stands still, jumps, runs
- * backwards or lies loses its tick within such a window, and the RTT serves.
+ * taken from the table of ticks in use. The window is the time between the
+ * sending of the two packets whose arrival made the peer send the ACKs that bound
+ * it, now - rtt, and not TSecr, which is the oldest packet's of a delayed ACK. So
+ * its error is at most the queueing delay of these two ACKs; a window ends only
+ * when it is 128 times as long as that, so the error is below 0.8 % (and a tick),
+ * and the ticks that are closest to each other (1/1000 and 1/1024 s) differ by
+ * 2.4 %. This holds when the path was empty once, so that rtt_min is its base.
+ * The measurement is repeated for ever: a peer whose clock stands still, jumps,
+ * runs backwards or lies loses its tick within such a window, and the RTT serves.
  *
  * Ranges: delays are held in us, up to 2^23 (8.4 s), beyond which they are cut;
  * the smoothed one in 1/256 us, which fits 31 bits. One-way delays are relative
@@ -51,6 +54,7 @@ struct delay {
 	s64 anchor_owd_ns; /* one-way delay at the anchor */
 	u32 anchor_tsval; /* peer's ticks */
 	u32 anchor_tsecr; /* our ticks */
+	u32 anchor_sent_us; /* our clock: its newest packet was sent */
 	u32 anchor_queue_us; /* RTT's queueing delay at the anchor */
 	u32 tick_ns; /* ns per tick of the peer's clock, 0: unknown */
 	struct aged rtt; /* us, smallest */
@@ -84,6 +88,7 @@ LAW void delay_init(struct delay *d)
 	d->anchor_owd_ns = 0;
 	d->anchor_tsval = 0;
 	d->anchor_tsecr = 0;
+	d->anchor_sent_us = 0;
 	d->anchor_queue_us = 0;
 	d->tick_ns = 0;
 	aged_reset(&d->rtt, AGED_NO_MIN);
@@ -245,6 +250,7 @@ LAW void delay_anchor(struct delay *d, const struct delay_ack *a,
 	d->anchor_owd_ns = owd_ns;
 	d->anchor_tsval = a->tsval;
 	d->anchor_tsecr = a->tsecr;
+	d->anchor_sent_us = a->now_us - a->rtt_us;
 	d->anchor_queue_us = rtt_queue_us;
 	d->anchored = 1;
 }
@@ -263,8 +269,8 @@ LAW void delay_clock(struct delay *d, const struct delay_ack *a,
 			       u32 rtt_queue_us)
 {
 	s32 ticks = a->tsval - d->anchor_tsval;
-	s64 elapsed_ns = (s64)(s32)(a->tsecr - d->anchor_tsecr) *
-			 a->our_tick_ns;
+	u32 sent_us = a->now_us - a->rtt_us;
+	s64 elapsed_ns = (s64)(s32)(sent_us - d->anchor_sent_us) * 1000;
 	s64 error_ns = ((s64)rtt_queue_us + d->anchor_queue_us) * 1000;
 	u32 tick_ns = 0;
 	s64 owd_ns;
