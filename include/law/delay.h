@@ -36,7 +36,8 @@
  * to the connection's first pair and fit 31 bits of us: 200 ppm of drift for 60
  * days; beyond that the clock is learned anew. Timestamps are compared as
  * signed differences to an anchor that is never older than such a window, so
- * neither random offsets nor the wrap of 32 bits is seen.
+ * neither random offsets nor the wrap of 32 bits is seen; a silence of 2^31 us
+ * (36 minutes) forgets anchor and tick.
  */
 #ifndef CCBPF_LAW_DELAY_H
 #define CCBPF_LAW_DELAY_H
@@ -49,6 +50,7 @@
 #define DELAY_CLOCK_WINDOW_NS 1000000000ll /* VI-A: one second */
 #define DELAY_CLOCK_PRECISION 128 /* window / error, see above */
 #define DELAY_OWD_LIMIT_US (1ll << 30)
+#define DELAY_ANCHOR_KIUS (1u << 21) /* 2^31 us: the most that s32 us tell */
 
 struct delay {
 	s64 anchor_owd_ns; /* one-way delay at the anchor */
@@ -180,6 +182,15 @@ LAW void delay_base_moved(struct delay *d, s32 by_us)
 			 d->smoothed_q8 % DELAY_SMOOTHED_UNIT;
 }
 
+LAW void delay_set_tick(struct delay *d, u32 tick_ns)
+{
+	if (tick_ns == d->tick_ns)
+		return;
+	d->tick_ns = tick_ns;
+	d->anchor_owd_ns = 0;
+	aged_reset(&d->owd, AGED_NO_MIN);
+}
+
 /* Turn the halves of the memory when it is time. */
 LAW void delay_age(struct delay *d, u64 now_us, u32 memory_s)
 {
@@ -192,6 +203,10 @@ LAW void delay_age(struct delay *d, u64 now_us, u32 memory_s)
 	}
 	if (now_kius - d->half_kius < memory_s * KIUS_PER_S / 2)
 		return;
+	if (now_kius - d->half_kius >= DELAY_ANCHOR_KIUS) {
+		d->anchored = 0;
+		delay_set_tick(d, 0);
+	}
 	d->half_kius = now_kius;
 	aged_turn(&d->rtt, AGED_NO_MIN);
 	aged_turn(&d->owd, AGED_NO_MIN);
@@ -253,15 +268,6 @@ LAW void delay_anchor(struct delay *d, const struct delay_ack *a,
 	d->anchor_sent_us = a->now_us - a->rtt_us;
 	d->anchor_queue_us = rtt_queue_us;
 	d->anchored = 1;
-}
-
-LAW void delay_set_tick(struct delay *d, u32 tick_ns)
-{
-	if (tick_ns == d->tick_ns)
-		return;
-	d->tick_ns = tick_ns;
-	d->anchor_owd_ns = 0;
-	aged_reset(&d->owd, AGED_NO_MIN);
 }
 
 /* Learn the peer's tick, and go on checking it. */
