@@ -165,10 +165,20 @@ LAW void delay_move_one(s32 *v, s32 by_us)
 	*v = moved < 0 ? 0 : moved > DELAY_MAX_US ? (s32)DELAY_MAX_US : moved;
 }
 
+/* The smoothed delay is not above the largest one. */
+LAW void delay_cap_smoothed(struct delay *d)
+{
+	if (d->smoothed_q8 != DELAY_NOT_SMOOTHED)
+		d->smoothed_q8 =
+			law_min(d->smoothed_q8,
+				delay_queue_max(d) * DELAY_SMOOTHED_UNIT);
+}
+
 /* The base fell (by_us > 0) or rose: what was measured against it moves. */
 LAW void delay_base_moved(struct delay *d, s32 by_us)
 {
-	s32 smoothed_us, anchor_us = d->anchor_queue_us;
+	s64 smoothed_q8 = d->smoothed_q8 + (s64)by_us * DELAY_SMOOTHED_UNIT;
+	s32 anchor_us = d->anchor_queue_us;
 
 	delay_move_one(&d->queue.now, by_us);
 	delay_move_one(&d->queue.before, by_us);
@@ -176,10 +186,8 @@ LAW void delay_base_moved(struct delay *d, s32 by_us)
 	d->anchor_queue_us = anchor_us;
 	if (d->smoothed_q8 == DELAY_NOT_SMOOTHED)
 		return;
-	smoothed_us = d->smoothed_q8 / DELAY_SMOOTHED_UNIT;
-	delay_move_one(&smoothed_us, by_us);
-	d->smoothed_q8 = (u32)smoothed_us * DELAY_SMOOTHED_UNIT +
-			 d->smoothed_q8 % DELAY_SMOOTHED_UNIT;
+	d->smoothed_q8 = smoothed_q8 > 0 ? smoothed_q8 : 0;
+	delay_cap_smoothed(d);
 }
 
 LAW void delay_set_tick(struct delay *d, u32 tick_ns)
@@ -191,7 +199,8 @@ LAW void delay_set_tick(struct delay *d, u32 tick_ns)
 	aged_reset(&d->owd, AGED_NO_MIN);
 }
 
-/* Turn the halves of the memory when it is time. */
+/* Turn the halves of the memory when it is time. What was smoothed may be older
+ * than the largest delay that is left. */
 LAW void delay_age(struct delay *d, u64 now_us, u32 memory_s)
 {
 	u32 now_kius = now_us >> KIUS_SHIFT;
@@ -211,6 +220,7 @@ LAW void delay_age(struct delay *d, u64 now_us, u32 memory_s)
 	aged_turn(&d->rtt, AGED_NO_MIN);
 	aged_turn(&d->owd, AGED_NO_MIN);
 	aged_turn(&d->queue, 0);
+	delay_cap_smoothed(d);
 }
 
 /* us: the RTT's queueing delay. Where the base moves, all that was measured
