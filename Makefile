@@ -37,6 +37,7 @@ BPF_OBJS    := $(patsubst bpf/%.bpf.c,$(BUILD)/bpf/%.bpf.o,$(wildcard bpf/*.bpf.
 LOADER_OBJS := $(patsubst loader/%.c,$(BUILD)/loader/%.o,$(wildcard loader/*.c))
 TOOLS       := $(patsubst tests/lab/%.c,$(BUILD)/tests/%,$(wildcard tests/lab/*.c))
 LAWS        := $(BUILD)/tests/liblaws.so
+YARDSTICK   := $(BUILD)/tests/empty.bpf.o
 
 .PHONY: help deps all demo test bench install uninstall format clean
 
@@ -46,7 +47,7 @@ help: ## this text
 deps: ## install what is missing (Debian 12, 13, Ubuntu 24.04; asks nothing)
 	$(Q)packaging/deps.sh $(VENV)
 
-all: $(BPF_OBJS) $(BUILD)/ccbpf $(TOOLS) $(LAWS) ## build the programs and the command: build/ccbpf
+all: $(BPF_OBJS) $(BUILD)/ccbpf $(TOOLS) $(LAWS) $(YARDSTICK) ## build the programs and the command: build/ccbpf
 
 demo: deps ## a background transfer beside a foreground one, without and with tcp_lp; a table and a plot
 	$(Q)$(MAKE) --no-print-directory all
@@ -73,6 +74,11 @@ clean: ## remove what was built (the downloads in .cache stay)
 	rm -rf $(BUILD)
 
 $(BUILD)/bpf/%.bpf.o: bpf/%.bpf.c Makefile
+	$(call say,BPF,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CLANG) $(BPF_CFLAGS) $(DEPFLAGS) -MF $(@:.o=.d) -c $< -o $@
+
+$(YARDSTICK): tests/bench/empty.bpf.c Makefile
 	$(call say,BPF,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CLANG) $(BPF_CFLAGS) $(DEPFLAGS) -MF $(@:.o=.d) -c $< -o $@

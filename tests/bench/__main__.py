@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`make bench`: what a controller costs, as ratios measured in one run.
+
+    per ACK   nanoseconds of each controller's programs per ACK, over an empty controller on the same path (bpf_stats,
+              which itself is part of both); a 300 Mbit/s bottleneck that loses packets, so that the whole controller runs
+    goodput   bulk transfer over a veth pair, limited by the CPU, beside the kernel's reno, in turns
+    command   `ccbpf enable`, and `ccbpf flows` with 10 000 flows
+
+Rounds alternate between the things compared, and medians with their ranges are printed: timing is noisy. Nothing here is
+asserted; build/bench/bench.json has every round.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import resource
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BUILD = REPOSITORY / "build"
+CCBPF = BUILD / "ccbpf"
+EMPTY = BUILD / "tests/empty.bpf.o"
+CONTROLLERS = ("tcp_lp", "tcp_lp_ecn")
+ROUNDS = 5
+ROUND_S = 3
+FLOWS = 10_000
+CLIENT, SERVER = f"ccbpf-bench.{os.getpid()}.a", f"ccbpf-bench.{os.getpid()}.b"
+ADDRESS = "10.0.9.2"
+PORT = 5201
+
+
+def sh(*arguments: str) -> str:
+    """Run, return stdout; an error says what failed."""
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(arguments)}: {(done.stderr or done.stdout).strip()}")
+    return done.stdout
+
+
+def say(text: str) -> None:
+    print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+# --- the bench -------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def registry() -> Iterator[None]:
+    """Names of controllers are global: one test or bench at a time."""
+    BUILD.mkdir(exist_ok=True)
+    with open(BUILD / "registry.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def pair() -> Iterator[None]:
+    """Two namespaces joined by a veth pair, and an iperf3 server in the second."""
+    server = None
+    try:
+        for name in (CLIENT, SERVER):
+            sh("ip", "netns", "add", name)
+        sh("ip", "-n", CLIENT, "link", "add", "veth0", "type", "veth", "peer", "name", "veth1", "netns", SERVER)
+        for name, device, address in ((CLIENT, "veth0", "10.0.9.1"), (SERVER, "veth1", ADDRESS)):
+            sh("ip", "-n", name, "address", "add", f"{address}/24", "dev", device)
+            sh("ip", "-n", name, "link", "set", device, "up")
+            sh("ip", "-n", name, "link", "set", "lo", "up")
+            sh("ip", "netns", "exec", name, "sysctl", "-q", "-w", "net.ipv4.tcp_no_metrics_save=1")
+        server = subprocess.Popen(
+            ["ip", "netns", "exec", SERVER, "iperf3", "-s", "-p", str(PORT)], stdout=subprocess.DEVNULL
+        )
+        wait_for_server()
+        yield
+    finally:
+        if server:
+            server.terminate()
+            server.wait(10)
+        for name in (CLIENT, SERVER):
+            subprocess.run(["ip", "netns", "delete", name], capture_output=True)
+
+
+def wait_for_server() -> None:
+    for _ in range(100):
+        if f":{PORT}" in sh("ip", "netns", "exec", SERVER, "ss", "-ltn"):
+            return
+        time.sleep(0.05)
+    raise RuntimeError(f"iperf3 does not listen on port {PORT} of {SERVER} after 5 s; is it installed? (make deps)")
+
+
+@contextlib.contextmanager
+def enabled() -> Iterator[None]:
+    """Our controllers and the empty one; `bpf_stats` on."""
+    stats = "kernel.bpf_stats_enabled"
+    before = sh("sysctl", "-n", stats).strip()
+    subprocess.run(["bpftool", "struct_ops", "unregister", "name", "cc_empty"], capture_output=True)
+    try:
+        sh(str(CCBPF), "enable", *CONTROLLERS)
+        sh("bpftool", "struct_ops", "register", str(EMPTY))
+        sh("sysctl", "-q", "-w", f"{stats}=1")
+        yield
+    finally:
+        sh("sysctl", "-q", "-w", f"{stats}={before}")
+        subprocess.run(["bpftool", "struct_ops", "unregister", "name", "cc_empty"], capture_output=True)
+        subprocess.run([str(CCBPF), "disable", *CONTROLLERS], capture_output=True)
+        subprocess.run([str(CCBPF), "clean"], capture_output=True)
+
+
+def transfer(controller: str) -> dict:
+    """One bulk transfer; iperf3's report."""
+    return json.loads(
+        sh("ip", "netns", "exec", CLIENT, "iperf3", "-c", ADDRESS, "-p", str(PORT), "-C", controller,
+           "-t", str(ROUND_S), "-J")
+    )  # fmt: skip
+
+
+# --- nanoseconds per ACK ---------------------------------------------------------------------------------------------
+
+
+def programs(controller: str) -> dict[int, tuple[str, int, int]]:
+    """Program id: (name, run_time_ns, run_cnt) of a registered controller's programs."""
+    prefix = "empty_" if controller == "cc_empty" else f"{controller}_"
+    found = {}
+    for program in json.loads(sh("bpftool", "-j", "prog", "show")):
+        name = program.get("name", "")
+        if program["type"] != "struct_ops" or not name.startswith(prefix):
+            continue
+        if controller == "tcp_lp" and name.startswith("tcp_lp_ecn"):
+            continue
+        found[program["id"]] = (name, program.get("run_time_ns", 0), program.get("run_cnt", 0))
+    return found
+
+
+def cost(controller: str) -> dict[str, float]:
+    """One round: ns per call of cong_avoid, and of all programs per ACK."""
+    before = programs(controller)
+    report = transfer(controller)
+    spent, acks, avoid_ns = 0, 0, 0
+    for number, (name, ns, count) in programs(controller).items():
+        _, ns0, count0 = before.get(number, (name, 0, 0))
+        spent += ns - ns0
+        if "cong_avoid" in name or "cong_avoi" in name or name.endswith("_cong"):
+            acks += count - count0
+            avoid_ns += ns - ns0
+    return {
+        "acks": acks,
+        "cong_avoid_ns": avoid_ns / acks,
+        "all_ns": spent / acks,
+        "retransmits": report["end"]["sum_sent"]["retransmits"],
+    }
+
+
+def per_ack() -> dict[str, list[dict[str, float]]]:
+    sh("tc", "-n", CLIENT, "qdisc", "replace", "dev", "veth0", "root", "tbf",
+       "rate", "300mbit", "burst", "64kb", "limit", "256kb")  # fmt: skip
+    sh("ip", "netns", "exec", CLIENT, "ethtool", "-K", "veth0", "tso", "off", "gso", "off")
+    sh("ip", "netns", "exec", SERVER, "ethtool", "-K", "veth1", "gro", "off")
+    rounds: dict[str, list[dict[str, float]]] = {}
+    try:
+        for number in range(ROUNDS):
+            for controller in ("cc_empty", *CONTROLLERS):
+                say(f"per ACK: round {number + 1} of {ROUNDS}, {controller}")
+                rounds.setdefault(controller, []).append(cost(controller))
+    finally:
+        sh("tc", "-n", CLIENT, "qdisc", "delete", "dev", "veth0", "root")
+        sh("ip", "netns", "exec", CLIENT, "ethtool", "-K", "veth0", "tso", "on", "gso", "on")
+    return rounds
+
+
+# --- goodput ---------------------------------------------------------------------------------------------------------
+
+
+def goodput() -> dict[str, list[float]]:
+    """Gbit/s by round, without a bottleneck. bpf_stats off: it is not part of the product."""
+    sh("sysctl", "-q", "-w", "kernel.bpf_stats_enabled=0")
+    rounds: dict[str, list[float]] = {}
+    for number in range(ROUNDS):
+        for controller in ("reno", *CONTROLLERS):
+            say(f"goodput: round {number + 1} of {ROUNDS}, {controller}")
+            report = transfer(controller)
+            rounds.setdefault(controller, []).append(report["end"]["sum_received"]["bits_per_second"] / 1e9)
+    return rounds
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+def timed(*arguments: str) -> float:
+    """Milliseconds of wall clock."""
+    start = time.monotonic()
+    sh(*arguments)
+    return (time.monotonic() - start) * 1e3
+
+
+def enable_ms() -> list[float]:
+    say("enable, 10 times")
+    times = []
+    for _ in range(10):
+        times.append(timed(str(CCBPF), "enable", "tcp_lp"))
+        sh(str(CCBPF), "disable", "tcp_lp")
+    return times
+
+
+@contextlib.contextmanager
+def many_flows(count: int) -> Iterator[None]:
+    """count sockets under tcp_lp: both ends of count / 2 connections on loopback."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (2 * count, 2 * count))
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.socket())
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"tcp_lp")
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(512)
+        for _ in range(count // 2):
+            client = stack.enter_context(socket.socket())
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"tcp_lp")
+            client.connect(listener.getsockname())
+            stack.enter_context(listener.accept()[0])
+        yield
+
+
+def flows_ms() -> list[float]:
+    say(f"flows, with {FLOWS} of them")
+    with many_flows(FLOWS):
+        shown = len(json.loads(sh(str(CCBPF), "-j", "flows"))["flows"])
+        if shown < FLOWS:
+            raise RuntimeError(f"ccbpf flows shows {shown} of {FLOWS} flows")
+        return [timed(str(CCBPF), "-j", "flows") for _ in range(10)]
+
+
+# --- the report ------------------------------------------------------------------------------------------------------
+
+
+def spread(values: list[float], digits: int = 1) -> str:
+    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} … {max(values):.{digits}f})"
+
+
+def row(what: str, measured: str, wanted: str = "") -> None:
+    print(f"{what:<44} {measured:<28} {wanted}")
+
+
+def report(result: dict) -> None:
+    print()
+    row("median (range) of " + str(ROUNDS) + " rounds", "measured", "wanted")
+    acks = result["per_ack"]
+    empty = [r["all_ns"] for r in acks["cc_empty"]]
+    row("empty controller, ns per ACK", spread(empty))
+    for name in CONTROLLERS:
+        over = [r["all_ns"] - e for r, e in zip(acks[name], empty, strict=True)]
+        row(f"{name}, all programs, ns per ACK over it", spread(over), "<= 60" if name == "tcp_lp" else "")
+        over = [r["cong_avoid_ns"] - e for r, e in zip(acks[name], empty, strict=True)]
+        row(f"{name}, of these cong_avoid", spread(over))
+    reno = statistics.median(result["goodput"]["reno"])
+    row("reno over veth, Gbit/s", spread(result["goodput"]["reno"]))
+    for name in CONTROLLERS:
+        share = [100 * g / reno for g in result["goodput"][name]]
+        row(f"{name} over veth, % of reno", spread(share), ">= 97")
+    row("ccbpf enable tcp_lp, ms", spread(result["enable_ms"]), "<= 300")
+    row(f"ccbpf flows with {FLOWS} flows, ms", spread(result["flows_ms"]), "<= 200")
+
+
+def main() -> int:
+    if os.geteuid():
+        print("bench: loading programs needs root: run 'sudo make bench'", file=sys.stderr)
+        return 4
+    result: dict = {}
+    with registry(), pair():
+        with enabled():
+            result["per_ack"] = per_ack()
+            result["goodput"] = goodput()
+            result["flows_ms"] = flows_ms()
+        result["enable_ms"] = enable_ms()
+    out = BUILD / "bench/bench.json"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(result, indent=1) + "\n")
+    report(result)
+    print(f"\nevery round: {out.relative_to(REPOSITORY)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The yardstick of `make bench`: a controller that does nothing per ACK, so that
+ * its cost is the trampoline and the accounting. Its window stays at 10. */
+#include "kern/socket.bpf.h"
+
+char _license[] SEC("license") = "GPL";
+
+SEC("struct_ops")
+void BPF_PROG(empty_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
+{
+}
+
+SEC("struct_ops")
+__u32 BPF_PROG(empty_ssthresh, struct sock *sk)
+{
+	return sock_reno_ssthresh(tcp_of(sk));
+}
+
+SEC("struct_ops")
+__u32 BPF_PROG(empty_undo_cwnd, struct sock *sk)
+{
+	return tcp_of(sk)->snd_cwnd;
+}
+
+SEC(".struct_ops")
+struct tcp_congestion_ops cc_empty = {
+	.cong_avoid = (void *)empty_cong_avoid,
+	.ssthresh = (void *)empty_ssthresh,
+	.undo_cwnd = (void *)empty_undo_cwnd,
+	.flags = TCP_CONG_NON_RESTRICTED,
+	.name = "cc_empty",
+};
