@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * ccbpf disable NAME…|--all: unregister. Flows in use finish under the old controller: the kernel keeps its programs
+ * for them, and the shared maps stay until the last one is gone.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "errors.h"
+#include "kernel.h"
+#include "output.h"
+#include "pins.h"
+#include "running.h"
+#include "shared.h"
+#include "sweep.h"
+#include "sysdefault.h"
+
+#define WHAT "disable"
+
+/* How many flows finish under `c`. 0 where that cannot be read: the count is a courtesy. */
+static size_t count_flows(const struct controller *c)
+{
+	struct flow *flows = NULL;
+	size_t n = 0, left = 0;
+	int fd;
+
+	if (shared_open(WHAT, SHARED_FLOWS, &fd) || fd < 0)
+		return 0;
+	if (flows_read(fd, &flows, &n) == 0)
+		left = flows_count(flows, n, c, 0).draining;
+	free(flows);
+	close(fd);
+	return left;
+}
+
+static int disable_one(struct running *running, struct json_object *list)
+{
+	const struct controller *c = running->controller;
+	struct json_object *entry = json_object_new_object();
+	size_t draining = count_flows(c);
+	const char *restored = sysdefault_release(c);
+	int err = running_remove(WHAT, running);
+
+	json_object_object_add(entry, "name", json_object_new_string(c->name));
+	json_object_object_add(entry, "draining", json_object_new_uint64(draining));
+	json_object_object_add(entry, "restored_default", restored ? json_object_new_string(restored) : NULL);
+	json_object_array_add(list, entry);
+	if (err || output.json)
+		return err;
+	printf("%s disabled", c->name);
+	if (draining)
+		printf(", %zu flow%s will finish under it", draining, draining == 1 ? "" : "s");
+	if (restored)
+		printf("; the default is %s again", restored);
+	putchar('\n');
+	return EXIT_OK;
+}
+
+/* The state of every named controller, all of which must be enabled; with `all`, of those that are. */
+static int open_named(const struct controller **named, unsigned int n, bool all, struct running *running,
+		      unsigned int *n_running)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		struct running *r = &running[*n_running];
+		int err = running_open(WHAT, named[i], r);
+
+		if (!err && r->state == RUN_ENABLED) {
+			(*n_running)++;
+			continue;
+		}
+		if (!err && !all)
+			err = running_absent(WHAT, r);
+		running_close(r);
+		if (err)
+			return err;
+	}
+	if (*n_running)
+		return EXIT_OK;
+	return FAIL(EXIT_NOTHING, .what = WHAT, .on = "all controllers", .why = "none is enabled",
+		    .remedy = "`ccbpf status` shows what runs");
+}
+
+static int disable_named(const struct controller **named, unsigned int n, bool all)
+{
+	struct running running[CCBPF_KINDS];
+	struct json_object *doc = json_object_new_object(), *list = json_object_new_array();
+	unsigned int n_running = 0;
+	int err = open_named(named, n, all, running, &n_running);
+
+	json_object_object_add(doc, "disabled", list);
+	for (unsigned int i = 0; !err && i < n_running; i++)
+		err = disable_one(&running[i], list);
+	for (unsigned int i = 0; i < n_running; i++)
+		running_close(&running[i]);
+	if (!err) {
+		sweep_note_foreign();
+		err = sweep(WHAT, SWEEP_UNUSED, NULL);
+	}
+	if (!err && output.json)
+		output_json(doc);
+	else
+		json_object_put(doc);
+	return err;
+}
+
+/* Nothing runs because there is no pin directory. */
+static int nothing_runs(const struct controller **named, bool all)
+{
+	struct running absent = { .controller = named[0], .state = RUN_ABSENT };
+
+	if (!all)
+		return running_absent(WHAT, &absent);
+	return FAIL(EXIT_NOTHING, .what = WHAT, .on = "all controllers", .why = "none is enabled",
+		    .remedy = "`ccbpf enable` enables one");
+}
+
+static int disable(const struct request *request)
+{
+	const struct controller *named[CCBPF_KINDS];
+	unsigned int n;
+	int err = request_controllers(request, request->all ? 0 : 1, named, &n, NULL);
+
+	if (!err && request->all && n)
+		err = FAIL(EXIT_USAGE, .what = WHAT, .on = named[0]->name, .why = "--all takes no names",
+			   .remedy = "give names or --all");
+	if (!err)
+		err = kernel_require_changing(WHAT);
+	if (err)
+		return err;
+	for (n = request->all ? 0 : n; request->all && n < n_controllers; n++)
+		named[n] = &controllers[n];
+	if (!pin_exists(pins_root()))
+		return nothing_runs(named, request->all);
+	err = pins_lock_change(WHAT);
+	if (err)
+		return err;
+	err = disable_named(named, n, request->all);
+	pins_unlock();
+	return err;
+}
+
+static const struct argp_option options[] = {
+	{ "all", OPTION_ALL, 0, 0, "all that are enabled", 0 },
+	{ 0 },
+};
+
+const struct command cmd_disable = {
+	.name = "disable",
+	.args = "NAME...|--all",
+	.text = "Take controllers away; flows in use finish under them",
+	.options = options,
+	.run = disable,
+};

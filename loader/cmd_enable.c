@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * ccbpf enable NAME… [--set KEY=VALUE…] [--default]: load, register, pin. All of them or none: what this call did is
+ * undone when one fails. Everything is validated before the kernel is touched.
+ *
+ * Order, so that a kill at any instruction leaves something that the next ccbpf understands: shared maps; register
+ * (the process holds the link); params, identity; the link's pin last. Without links the map `ops` is pinned before
+ * it is registered.
+ */
+#include <string.h>
+
+#include "commands.h"
+#include "errors.h"
+#include "kernel.h"
+#include "output.h"
+#include "pins.h"
+#include "program.h"
+#include "running.h"
+#include "sweep.h"
+#include "sysdefault.h"
+
+#define WHAT "enable"
+
+/* One controller on its way. */
+struct enabling {
+	const struct controller *controller;
+	struct settings settings;
+	struct program program;
+	bool pinning; /* pins of this call may be there */
+};
+
+static int refuse_enabled(const struct enabling *enabling, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		const char *name = enabling[i].controller->name;
+		struct running running;
+		int err = running_open(WHAT, enabling[i].controller, &running);
+
+		if (!err && running.state == RUN_ENABLED)
+			err = FAIL(EXIT_NOTHING, .what = WHAT, .on = name,
+				   .why = text("it is already enabled (%s)", running_handle(&running)),
+				   .remedy = text("`ccbpf reload %s` loads it anew, `ccbpf set %s` changes parameters",
+						  name, name));
+		else if (!err && running.state == RUN_UNREADABLE)
+			err = running_absent(WHAT, &running);
+		running_close(&running);
+		if (err)
+			return err;
+	}
+	return EXIT_OK;
+}
+
+static int load(struct enabling *enabling)
+{
+	struct values values = values_default(enabling->controller);
+	int err;
+
+	settings_apply(enabling->controller, &enabling->settings, &values);
+	err = program_open(WHAT, &enabling->program, enabling->controller, &values, -1);
+	if (!err)
+		err = program_load(WHAT, &enabling->program);
+	if (!err && kernel_has_links())
+		err = program_attach(WHAT, &enabling->program);
+	return err;
+}
+
+static int pin(struct enabling *enabling)
+{
+	const struct program *program = &enabling->program;
+	const char *dir = enabling->controller->name;
+	int err;
+
+	enabling->pinning = true;
+	err = pin_make_dir(WHAT, pin_path(dir, NULL));
+	if (!err)
+		err = pin_make(WHAT, bpf_map__fd(program->params), pin_path(dir, PIN_PARAMS));
+	if (!err)
+		err = pin_make(WHAT, bpf_map__fd(program->identity), pin_path(dir, PIN_IDENTITY));
+	if (err)
+		return err;
+	if (kernel_has_links())
+		return pin_make(WHAT, bpf_link__fd(program->link), pin_path(dir, PIN_LINK));
+	err = pin_make(WHAT, bpf_map__fd(program->ops), pin_path(dir, PIN_OPS));
+	return err ?: program_attach(WHAT, &enabling->program);
+}
+
+/* Take back what this call did. */
+static void undo(struct enabling *enabling, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		struct running running;
+
+		program_close(&enabling[i].program);
+		if (!enabling[i].pinning || running_open(WHAT, enabling[i].controller, &running))
+			continue;
+		running_remove(WHAT, &running);
+	}
+	sweep(WHAT, SWEEP_UNUSED, NULL);
+}
+
+static int enable_all(struct enabling *enabling, unsigned int n, const struct controller *make_default)
+{
+	int err = refuse_enabled(enabling, n);
+
+	if (!err)
+		err = sweep(WHAT, SWEEP_RESTS, NULL);
+	if (err)
+		return err;
+	for (unsigned int i = 0; !err && i < n; i++)
+		err = load(&enabling[i]);
+	for (unsigned int i = 0; !err && i < n; i++)
+		err = pin(&enabling[i]);
+	if (!err && make_default)
+		err = sysdefault_set(WHAT, make_default);
+	if (err)
+		undo(enabling, n);
+	return err;
+}
+
+static void report(struct enabling *enabling, unsigned int n, const struct controller *make_default)
+{
+	struct json_object *doc = json_object_new_object(), *list = json_object_new_array();
+
+	for (unsigned int i = 0; i < n; i++) {
+		struct json_object *entry = json_object_new_object();
+		struct running running;
+
+		if (running_open(WHAT, enabling[i].controller, &running) == EXIT_OK) {
+			json_object_object_add(entry, "name", json_object_new_string(running.controller->name));
+			json_object_object_add(entry, "link_id", json_object_new_int64(running.link_id));
+			json_object_object_add(entry, "map_id", json_object_new_int64(running.ops_id));
+			json_object_object_add(entry, "instance",
+					       json_object_new_uint64(running.identity.instance));
+			if (!output.json)
+				printf("%s enabled (%s)%s\n", running.controller->name, running_handle(&running),
+				       running.controller == make_default ? ", and the default" : "");
+			running_close(&running);
+		}
+		json_object_array_add(list, entry);
+	}
+	json_object_object_add(doc, "enabled", list);
+	json_object_object_add(doc, "default", json_object_new_string(sysdefault_now()));
+	if (output.json)
+		output_json(doc);
+	else
+		json_object_put(doc);
+}
+
+static int enable(const struct request *request)
+{
+	struct enabling enabling[CCBPF_KINDS] = { 0 };
+	const struct controller *named[CCBPF_KINDS], *make_default = NULL;
+	unsigned int n;
+	int err = request_controllers(request, 1, named, &n, NULL);
+
+	for (unsigned int i = 0; !err && i < n; i++) {
+		enabling[i].controller = named[i];
+		err = settings_parse(WHAT, named[i], request->sets, request->n_sets, &enabling[i].settings);
+	}
+	if (!err && request->make_default && n > 1)
+		err = FAIL(EXIT_USAGE, .what = WHAT, .on = text("%u controllers", n),
+			   .why = "only one can be the default", .remedy = "give --default with one name");
+	if (!err)
+		err = kernel_require(WHAT);
+	if (!err)
+		err = pins_lock_change(WHAT);
+	if (err)
+		return err;
+	make_default = request->make_default ? named[0] : NULL;
+	err = enable_all(enabling, n, make_default);
+	if (!err) {
+		sweep_note_foreign();
+		report(enabling, n, make_default);
+	}
+	for (unsigned int i = 0; i < n; i++)
+		program_close(&enabling[i].program);
+	pins_unlock();
+	return err;
+}
+
+static const struct argp_option options[] = { ROW_SET, ROW_DEFAULT, { 0 } };
+
+const struct command cmd_enable = {
+	.name = "enable",
+	.args = "NAME... [--set KEY=VALUE] [--default]",
+	.text = "Load controllers and make their names selectable",
+	.more = "All of the named controllers are enabled, or none. A program selects one by setsockopt(TCP_CONGESTION); "
+		"--default writes net.ipv4.tcp_congestion_control, and `ccbpf disable` restores what was there.",
+	.options = options,
+	.shows_params = true,
+	.run = enable,
+};

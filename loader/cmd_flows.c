@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * ccbpf flows [NAME…] [--watch SECONDS]: the live flows, as the controllers publish them. With --watch again and
+ * again until Ctrl-C: in place on a terminal, one below the other elsewhere, one JSON document a line under -j.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "errors.h"
+#include "flowtext.h"
+#include "kernel.h"
+#include "output.h"
+#include "pins.h"
+#include "running.h"
+#include "shared.h"
+#include "ticker.h"
+
+#define WHAT "flows"
+#define SSTHRESH_UNSET 0x7fffffff /* see struct ccbpf_flow */
+
+static int by_start(const void *a, const void *b)
+{
+	const struct ccbpf_flow *x = &((const struct flow *)a)->record, *y = &((const struct flow *)b)->record;
+
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	return x->started_ns < y->started_ns ? -1 : x->started_ns > y->started_ns;
+}
+
+static bool wanted(const struct flow *flow, const struct controller **named, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		if (flow->record.kind == (__u32)named[i]->kind)
+			return true;
+	return n == 0;
+}
+
+static void print_row(struct table *table, const struct ccbpf_flow *f, uint64_t now)
+{
+	table_cell(table, "%.*s", CCBPF_NAME_LEN, f->controller);
+	table_cell(table, "%s", endpoint(f->family, f->local_addr, f->local_port));
+	table_cell(table, "%s", endpoint(f->family, f->remote_addr, f->remote_port));
+	table_cell(table, "%s", phase_word(f->phase));
+	table_cell(table, "%u", f->cwnd);
+	table_cell(table, "%s", f->ssthresh >= SSTHRESH_UNSET ? "-" : text("%u", f->ssthresh));
+	table_cell(table, "%s", human_us(f->rtt_us));
+	table_cell(table, "%.1f/%.1f", f->delay_smoothed_us / 1e3, f->delay_threshold_us / 1e3);
+	table_cell(table, "%s", human_bps(f->rate_bps));
+	table_cell(table, "%s", human_age(now > f->started_ns ? now - f->started_ns : 0));
+}
+
+static void print(const struct flow *flows, size_t n)
+{
+	static const struct column columns[] = {
+		{ .title = "CONTROLLER" },
+		{ .title = "LOCAL", .elastic = true },
+		{ .title = "REMOTE", .elastic = true },
+		{ .title = "PHASE" },
+		{ .title = "CWND", .right = true },
+		{ .title = "SSTH", .right = true },
+		{ .title = "RTT", .right = true },
+		{ .title = "DELAY ms", .right = true }, /* smoothed/threshold */
+		{ .title = "RATE", .right = true },
+		{ .title = "AGE", .right = true },
+	};
+	struct table *table = table_new(columns, 10);
+	uint64_t now = monotonic_ns();
+
+	for (size_t i = 0; i < n; i++)
+		print_row(table, &flows[i].record, now);
+	table_print(table);
+	printf("%zu flow%s\n", n, n == 1 ? "" : "s");
+}
+
+static void show(const struct flow *flows, size_t n)
+{
+	struct json_object *doc;
+
+	if (!output.json) {
+		print(flows, n);
+		return;
+	}
+	doc = json_object_new_array();
+	for (size_t i = 0; i < n; i++)
+		json_object_array_add(doc, flow_json(&flows[i]));
+	output_json(doc);
+}
+
+/* Read the map as it is pinned now; `*found` false: nothing is pinned. The lock is not kept. */
+static int read_now(struct flow **flows, size_t *n, bool *found)
+{
+	bool exists;
+	int fd = -1, err = pins_lock_read(WHAT, &exists);
+
+	*flows = NULL;
+	*n = 0;
+	if (!err && exists)
+		err = shared_open(WHAT, SHARED_FLOWS, &fd);
+	pins_unlock();
+	*found = fd >= 0;
+	if (err || fd < 0)
+		return err;
+	err = flows_read(fd, flows, n);
+	close(fd);
+	return err ? fail_errno(WHAT, pin_path(shared_name(SHARED_FLOWS), NULL), err) : EXIT_OK;
+}
+
+static int once(const struct controller **named, unsigned int n_named, bool must_be_there)
+{
+	struct flow *flows;
+	size_t n, kept = 0;
+	bool found;
+	int err = read_now(&flows, &n, &found);
+
+	if (!err && !found && must_be_there)
+		err = FAIL(EXIT_NOTHING, .what = "show", .on = WHAT, .why = "no controller is enabled",
+			   .remedy = "`ccbpf enable NAME` enables one, `ccbpf list` shows which there are");
+	for (size_t i = 0; !err && i < n; i++)
+		if (wanted(&flows[i], named, n_named))
+			flows[kept++] = flows[i];
+	if (!err) {
+		if (kept)
+			qsort(flows, kept, sizeof(*flows), by_start);
+		show(flows, kept);
+	}
+	free(flows);
+	return err;
+}
+
+static int watch(const struct controller **named, unsigned int n_named, uint64_t every_ns)
+{
+	bool in_place = !output.json && isatty(STDOUT_FILENO);
+	struct ticker ticker;
+	int err = ticker_open(&ticker, WHAT, every_ns, 0, -1);
+
+	if (err)
+		return err;
+	while (!err) {
+		int ticks = ticker_wait(&ticker);
+
+		if (ticks & TICK_END)
+			break;
+		if (!(ticks & TICK_TIMER))
+			continue;
+		if (in_place)
+			fputs("\033[H\033[2J", stdout); /* home, clear */
+		err = once(named, n_named, false);
+		err = err ?: output_finish();
+	}
+	ticker_close(&ticker);
+	return err;
+}
+
+static int flows(const struct request *request)
+{
+	const struct controller *named[CCBPF_KINDS];
+	unsigned int n;
+	int err = request_controllers(request, 0, named, &n, NULL);
+
+	if (!err)
+		err = kernel_require_reading("show " WHAT);
+	if (!err)
+		err = once(named, n, true);
+	if (!err && request->watch_ns)
+		err = watch(named, n, request->watch_ns);
+	return err;
+}
+
+static const struct argp_option options[] = {
+	{ "watch", OPTION_WATCH, "SECONDS", 0, "again every so many seconds, until Ctrl-C", 0 },
+	{ 0 },
+};
+
+const struct command cmd_flows = {
+	.name = "flows",
+	.args = "[NAME...] [--watch SECONDS]",
+	.text = "Show the live flows",
+	.more = "DELAY: smoothed queueing delay / threshold of an early congestion indication. With -j every field of "
+		"struct ccbpf_flow.",
+	.options = options,
+	.run = flows,
+};

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * ccbpf status [NAME…]: what runs. For each controller: state, link, age, version, parameters that differ from their
+ * defaults, flows now, flows that older loadings still serve, the sums of the statistics. Without a name it reports
+ * whatever is not absent; with a name that has nothing to report it ends with exit code 5.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "errors.h"
+#include "kernel.h"
+#include "output.h"
+#include "pins.h"
+#include "running.h"
+#include "shared.h"
+#include "sweep.h"
+#include "sysdefault.h"
+
+#define WHAT "status"
+
+/* Everything about one controller. */
+struct report {
+	struct running running;
+	struct values values;
+	bool have_values;
+	struct flow_counts counts;
+	struct ccbpf_stats stats;
+	bool have_stats;
+	bool is_default;
+};
+
+/* The shared maps, as far as they are there. */
+struct sources {
+	struct flow *flows;
+	size_t n_flows;
+	int stats_fd;
+};
+
+static int open_sources(struct sources *sources)
+{
+	int err, fd;
+
+	*sources = (struct sources){ .stats_fd = -1 };
+	err = shared_open(WHAT, SHARED_FLOWS, &fd);
+	if (err || fd < 0)
+		return err;
+	err = flows_read(fd, &sources->flows, &sources->n_flows);
+	close(fd);
+	if (err)
+		return fail_errno(WHAT, pin_path(shared_name(SHARED_FLOWS), NULL), err);
+	return shared_open(WHAT, SHARED_STATS, &sources->stats_fd);
+}
+
+static void close_sources(struct sources *sources)
+{
+	free(sources->flows);
+	if (sources->stats_fd >= 0)
+		close(sources->stats_fd);
+}
+
+static int gather(const struct controller *c, const struct sources *sources, struct report *report)
+{
+	int err;
+
+	memset(report, 0, sizeof(*report));
+	err = running_open(WHAT, c, &report->running);
+	if (err)
+		return err;
+	if (report->running.params_fd >= 0)
+		report->have_values = values_read(report->running.params_fd, &report->values) == 0;
+	report->counts = flows_count(sources->flows, sources->n_flows, c, report->running.identity.instance);
+	if (sources->stats_fd >= 0)
+		report->have_stats = stats_read(sources->stats_fd, c, &report->stats) == 0;
+	report->is_default = strcmp(sysdefault_now(), c->name) == 0;
+	running_close(&report->running);
+	return EXIT_OK;
+}
+
+static bool worth_reporting(const struct report *report)
+{
+	return report->running.state != RUN_ABSENT || report->counts.draining;
+}
+
+/* The state's word: who is disabled while flows finish is "draining". */
+static const char *state_word(const struct report *report)
+{
+	if (report->running.state == RUN_ABSENT && report->counts.draining)
+		return "draining";
+	return run_state_word(report->running.state);
+}
+
+static bool outdated(const struct report *report)
+{
+	return report->running.state == RUN_ENABLED &&
+	       strcmp(report->running.identity.version, CCBPF_VERSION) != 0;
+}
+
+static struct json_object *describe(const struct report *report)
+{
+	const struct running *running = &report->running;
+	const struct controller *c = running->controller;
+	const struct ccbpf_identity *id = &running->identity;
+	struct json_object *doc = json_object_new_object();
+	bool enabled = running->state == RUN_ENABLED;
+	double age = id->instance ? (monotonic_ns() - id->instance) / 1e9 : 0;
+
+#define ADD(key, value) json_object_object_add(doc, key, value)
+	ADD("name", json_object_new_string(c->name));
+	ADD("state", json_object_new_string(state_word(report)));
+	ADD("default", json_object_new_boolean(report->is_default));
+	ADD("link_id", enabled && running->by_link ? json_object_new_int64(running->link_id) : NULL);
+	ADD("map_id", enabled ? json_object_new_int64(running->ops_id) : NULL);
+	ADD("instance", id->instance ? json_object_new_uint64(id->instance) : NULL);
+	ADD("age_s", id->instance ? json_object_new_double(age) : NULL);
+	ADD("version", enabled ? json_object_new_string(id->version) : NULL);
+	ADD("outdated", json_object_new_boolean(outdated(report)));
+	ADD("flows", json_object_new_uint64(report->counts.now));
+	ADD("draining", json_object_new_uint64(report->counts.draining));
+	ADD("params", report->have_values ? values_json(c, &report->values, false) : NULL);
+	ADD("changed", report->have_values ? values_json(c, &report->values, true) : NULL);
+	ADD("stats", report->have_stats ? stats_json(&report->stats) : NULL);
+#undef ADD
+	return doc;
+}
+
+static void print_hints(const struct report *report)
+{
+	const struct running *running = &report->running;
+	const char *name = running->controller->name;
+
+	if (outdated(report))
+		printf("%s: loaded by ccbpf %s, this is %s: `ccbpf reload %s`\n", name,
+		       *running->identity.version ? running->identity.version : "of another layout", CCBPF_VERSION,
+		       name);
+	if (running->state == RUN_STALE)
+		printf("%s: an interrupted ccbpf left its pins: `ccbpf clean`, or enable it\n", name);
+	if (running->state == RUN_DETACHED)
+		printf("%s: somebody detached its link: `ccbpf clean`, or enable it\n", name);
+	if (running->state == RUN_UNREADABLE)
+		printf("%s: what is pinned is no controller's link: `ccbpf clean --all`\n", name);
+	if (running->state == RUN_ENABLED && !report->have_values)
+		printf("%s: its parameters cannot be read: `ccbpf reload %s`\n", name, name);
+	if (report->have_values && *values_text(running->controller, &report->values))
+		printf("%s: set to %s\n", name, values_text(running->controller, &report->values));
+}
+
+static void print_stats(const struct report *report)
+{
+	if (!report->have_stats)
+		return;
+	printf("%s:", report->running.controller->name);
+#define X(name, text) printf(" %s %llu", #name, (unsigned long long)report->stats.name);
+	CCBPF_STATS(X)
+#undef X
+	putchar('\n');
+}
+
+static void print(const struct report *reports, unsigned int n)
+{
+	static const struct column columns[] = {
+		{ .title = "CONTROLLER" },	     { .title = "STATE" },
+		{ .title = "LINK", .right = true },  { .title = "SINCE", .right = true },
+		{ .title = "VERSION" },		     { .title = "DEFAULT" },
+		{ .title = "FLOWS", .right = true }, { .title = "DRAINING", .right = true },
+	};
+	struct table *table = table_new(columns, 8);
+	uint64_t now = monotonic_ns();
+
+	for (unsigned int i = 0; i < n; i++) {
+		const struct running *running = &reports[i].running;
+		bool enabled = running->state == RUN_ENABLED;
+
+		table_cell(table, "%s", running->controller->name);
+		table_styled(table, enabled ? STYLE_GOOD : STYLE_BAD, state_word(&reports[i]));
+		table_cell(table, "%s", enabled && running->by_link ? text("%u", running->link_id) : "-");
+		table_cell(table, "%s", running->identity.instance ? human_age(now - running->identity.instance) : "-");
+		table_cell(table, "%s", enabled ? running->identity.version : "-");
+		table_cell(table, "%s", reports[i].is_default ? "yes" : "no");
+		table_cell(table, "%zu", reports[i].counts.now);
+		table_cell(table, "%zu", reports[i].counts.draining);
+	}
+	table_print(table);
+	for (unsigned int i = 0; i < n; i++) {
+		print_hints(&reports[i]);
+		print_stats(&reports[i]);
+	}
+}
+
+static void show(const struct report *reports, unsigned int n)
+{
+	const char *previous = sysdefault_previous();
+	struct json_object *doc, *list;
+
+	if (!output.json) {
+		if (n)
+			print(reports, n);
+		else
+			printf("no controller is enabled\n");
+		printf("default: %s%s%s\n", sysdefault_now(), previous ? ", before: " : "", previous ?: "");
+		sweep_note_foreign();
+		return;
+	}
+	doc = json_object_new_object();
+	list = json_object_new_array();
+	json_object_object_add(doc, "pin_root", json_object_new_string(pins_root()));
+	json_object_object_add(doc, "default", json_object_new_string(sysdefault_now()));
+	json_object_object_add(doc, "default_before", previous ? json_object_new_string(previous) : NULL);
+	for (unsigned int i = 0; i < n; i++)
+		json_object_array_add(list, describe(&reports[i]));
+	json_object_object_add(doc, "controllers", list);
+	json_object_object_add(doc, "foreign", sweep_foreign());
+	output_json(doc);
+}
+
+/* Gather the named ones (which must have something to report), or all that have. */
+static int gather_named(const struct controller **named, unsigned int n, struct report *reports, unsigned int *found)
+{
+	struct sources sources;
+	int err = open_sources(&sources);
+
+	for (unsigned int i = 0; !err && i < (n ?: n_controllers); i++) {
+		struct report *report = &reports[*found];
+
+		err = gather(n ? named[i] : &controllers[i], &sources, report);
+		if (!err && worth_reporting(report))
+			(*found)++;
+		else if (!err && n)
+			err = running_absent(WHAT, &report->running);
+	}
+	close_sources(&sources);
+	return err;
+}
+
+static int status(const struct request *request)
+{
+	const struct controller *named[CCBPF_KINDS];
+	struct report reports[CCBPF_KINDS];
+	unsigned int n, found = 0;
+	bool exists;
+	int err = request_controllers(request, 0, named, &n, NULL);
+
+	if (!err)
+		err = kernel_require_reading(WHAT);
+	if (!err)
+		err = pins_lock_read(WHAT, &exists);
+	if (err)
+		return err;
+	if (exists)
+		err = gather_named(named, n, reports, &found);
+	else if (n)
+		err = running_absent(WHAT, &(struct running){ .controller = named[0] });
+	if (!err)
+		show(reports, found);
+	pins_unlock();
+	return err;
+}
+
+const struct command cmd_status = {
+	.name = "status",
+	.args = "[NAME...]",
+	.text = "Show what is enabled, with its flows and counts",
+	.run = status,
+};

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The table of commands: one row here, one file cmd_<name>.c with its `struct command` and all it does. The table
+ * drives dispatch, help and completion.
+ *
+ *   X(name)
+ */
+#ifndef CCBPF_COMMANDS_H
+#define CCBPF_COMMANDS_H
+
+#include <argp.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "controllers.h"
+#include "params.h"
+
+#define CCBPF_COMMANDS(X) \
+	X(list)           \
+	X(enable)         \
+	X(disable)        \
+	X(reload)         \
+	X(set)            \
+	X(status)         \
+	X(flows)          \
+	X(trace)          \
+	X(check)          \
+	X(clean)          \
+	X(version)        \
+	X(help)
+
+/* What the command line asks for, as parsed. */
+struct request {
+	const struct command *command;
+	char **args; /* what is no option */
+	unsigned int n_args;
+	char **sets; /* of --set */
+	unsigned int n_sets;
+	bool all; /* --all */
+	bool make_default; /* --default */
+	uint64_t watch_ns; /* --watch, 0: not given */
+	uint64_t for_ns; /* --for, 0: not given */
+};
+
+struct command {
+	const char *name;
+	const char *args; /* for the usage line */
+	const char *text; /* one line */
+	const char *more; /* for its own help, or NULL */
+	const struct argp_option *options; /* besides the global ones, or NULL */
+	bool shows_params; /* its help ends with the table of parameters */
+	int (*run)(const struct request *request); /* returns an exit code */
+};
+
+#define X(name) extern const struct command cmd_##name;
+CCBPF_COMMANDS(X)
+#undef X
+
+extern const struct command *const commands[];
+extern const unsigned int n_commands;
+
+/* Keys of options that have no short form. Rows for a command's `options`. */
+enum option_key { OPTION_SET = 256, OPTION_DEFAULT, OPTION_ALL, OPTION_WATCH, OPTION_FOR, OPTION_PRETTY };
+#define ROW_SET { "set", OPTION_SET, "KEY=VALUE", 0, "set a parameter (can be repeated)", 0 }
+#define ROW_DEFAULT { "default", OPTION_DEFAULT, 0, 0, "make it the default of this network namespace", 0 }
+
+/* The command of that name, or NULL. */
+const struct command *command_find(const char *name);
+
+/* Print a command's help, or ccbpf's own with NULL, on stdout. */
+void command_help(const struct command *command);
+
+/*
+ * Look up the controllers that the arguments name. `least` must be there at the least; `rest` NULL: all arguments are
+ * names, else it gets the index of the first argument with a `=` in it. Returns EXIT_OK, or EXIT_USAGE after saying
+ * what is wrong (none given, unknown, twice).
+ */
+int request_controllers(const struct request *request, unsigned int least, const struct controller **out,
+			unsigned int *n, unsigned int *rest);
+
+/* Fail because an argument is not expected, if there are any. Returns EXIT_OK or EXIT_USAGE. */
+int request_no_args(const struct request *request);
+
+#endif

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The controllers that this ccbpf carries. A new one needs its row in include/ccbpf/controllers.h, its parameters in
+ * include/ccbpf/params.h, and one line here that joins the two.
+ */
+#include <string.h>
+
+#include "controllers.h"
+#include "errors.h"
+#include "objects.h"
+
+#define PARAM(name, unit, min, max, def, source, text) { #name, unit, min, max, def, source, text },
+static const struct param params_tcp_lp[] = { TCP_LP_PARAMS(PARAM) };
+static const struct param params_tcp_lp_ecn[] = { TCP_LP_ECN_PARAMS(PARAM) };
+
+#define OPEN true
+#define RESTRICTED false
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Not a table of initialisers in their order, but of named ones: an X-macro row is read by people. */
+#define X(number, name_, access, title_, source_)      \
+	{                                              \
+		.kind = number,                        \
+		.name = #name_,                        \
+		.open = access,                        \
+		.title = title_,                       \
+		.source = source_,                     \
+		.params = params_##name_,              \
+		.n_params = COUNT(params_##name_),     \
+		.object = ccbpf_object_##name_,        \
+		.object_end = ccbpf_object_##name_##_end, \
+	},
+const struct controller controllers[] = { CCBPF_CONTROLLERS(X) };
+#undef X
+
+const unsigned int n_controllers = COUNT(controllers);
+
+const struct controller *controller_find(const char *name)
+{
+	for_each_controller(c)
+		if (strcmp(c->name, name) == 0)
+			return c;
+	return NULL;
+}
+
+const struct controller *controller_of_kind(uint32_t kind)
+{
+	for_each_controller(c)
+		if (c->kind == kind)
+			return c;
+	return NULL;
+}
+
+/* Levenshtein's distance, for words of up to 31 characters. */
+static unsigned int distance(const char *a, const char *b)
+{
+	unsigned int row[32], n = strlen(b);
+
+	if (n > 31)
+		return 32;
+	for (unsigned int j = 0; j <= n; j++)
+		row[j] = j;
+	for (unsigned int i = 1; *a; a++, i++) {
+		unsigned int diagonal = row[0];
+
+		row[0] = i;
+		for (unsigned int j = 1; j <= n; j++) {
+			unsigned int best = diagonal + (*a != b[j - 1]);
+
+			diagonal = row[j];
+			if (row[j] + 1 < best)
+				best = row[j] + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			row[j] = best;
+		}
+	}
+	return row[n];
+}
+
+const char *nearest(const char *word, const void *names, unsigned int n, size_t stride)
+{
+	unsigned int best = strlen(word) / 3 + 2; /* farther is no typing error */
+	const char *found = NULL;
+
+	for (unsigned int i = 0; i < n; i++) {
+		const char *name = *(const char *const *)((const char *)names + i * stride);
+		unsigned int d = distance(word, name);
+
+		if (d < best) {
+			best = d;
+			found = name;
+		}
+	}
+	return found;
+}
+
+int controller_unknown(const char *what, const char *name)
+{
+	const char *near = nearest(name, &controllers[0].name, n_controllers, sizeof(controllers[0]));
+
+	return FAIL(EXIT_USAGE, .what = what, .on = name, .why = "no controller has this name",
+		    .remedy = near ? text("did you mean %s?", near) : "`ccbpf list` shows them all");
+}

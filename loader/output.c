@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Output: see output.h. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "errors.h"
+#include "output.h"
+
+#define WIDTH 99 /* columns for a person, unless the terminal has more */
+
+struct output_options output;
+
+void *must_alloc(size_t n, size_t size)
+{
+	void *memory = calloc(n ?: 1, size ?: 1);
+
+	if (!memory)
+		exit(FAIL(EXIT_FAILED, .what = "go on", .why = "out of memory"));
+	return memory;
+}
+
+void *must_grow(void *old, size_t bytes)
+{
+	void *memory = realloc(old, bytes);
+
+	if (!memory)
+		exit(FAIL(EXIT_FAILED, .what = "go on", .why = "out of memory"));
+	return memory;
+}
+
+const char *output_style(FILE *to, enum style style)
+{
+	static const char *const codes[] = { "\033[0m", "\033[1m", "\033[32m", "\033[31m", "\033[1;31m" };
+	const char *no_color = getenv("NO_COLOR");
+
+	if ((no_color && *no_color) || !isatty(fileno(to)))
+		return "";
+	return codes[style];
+}
+
+void output_json_to(FILE *to, struct json_object *doc)
+{
+	int flags = JSON_C_TO_STRING_NOSLASHESCAPE;
+
+	flags |= output.pretty ? JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED : JSON_C_TO_STRING_PLAIN;
+	fprintf(to, "%s\n", json_object_to_json_string_ext(doc, flags));
+	json_object_put(doc);
+}
+
+void output_json(struct json_object *doc)
+{
+	output_json_to(stdout, doc);
+}
+
+int output_finish(void)
+{
+	static int said;
+	int failed = ferror(stdout);
+
+	errno = failed ? EIO : 0;
+	if ((fflush(stdout) == 0 && !failed) || said++)
+		return said ? EXIT_FAILED : EXIT_OK;
+	return FAIL(EXIT_FAILED, .what = "write", .on = "the output", .why = strerror(errno),
+		    .remedy = "give it a place that can be written");
+}
+
+struct cell {
+	char *string;
+	enum style style;
+};
+
+struct table {
+	const struct column *columns;
+	unsigned int n;
+	struct cell *cells;
+	size_t used, size;
+};
+
+struct table *table_new(const struct column *columns, unsigned int n)
+{
+	struct table *table = must_alloc(1, sizeof(*table));
+
+	table->columns = columns;
+	table->n = n;
+	for (unsigned int i = 0; i < n; i++)
+		table_styled(table, STYLE_HEAD, columns[i].title);
+	return table;
+}
+
+void table_styled(struct table *table, enum style style, const char *string)
+{
+	if (table->used == table->size) {
+		table->size = table->size ? 2 * table->size : 64;
+		table->cells = must_grow(table->cells, table->size * sizeof(*table->cells));
+	}
+	table->cells[table->used].string = strdup(string);
+	table->cells[table->used++].style = style;
+}
+
+void table_cell(struct table *table, const char *format, ...)
+{
+	char buffer[512];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(buffer, sizeof(buffer), format, args);
+	va_end(args);
+	table_styled(table, STYLE_NONE, buffer);
+}
+
+/* Columns that UTF-8 text takes: our texts have no wide and no combining characters. */
+static size_t display_width(const char *string)
+{
+	size_t width = 0;
+
+	for (; *string; string++)
+		width += (*string & 0xc0) != 0x80;
+	return width;
+}
+
+static size_t limit(void)
+{
+	struct winsize size = { 0 };
+
+	if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > WIDTH + 1)
+		return size.ws_col - 1;
+	return WIDTH;
+}
+
+/* Widths of the columns: as wide as their widest cell, the widest elastic ones shortened until the table fits. */
+static void fit(const struct table *table, size_t *widths)
+{
+	size_t total = 2 * (table->n - 1), most = limit();
+
+	for (size_t i = 0; i < table->used; i++) {
+		size_t width = display_width(table->cells[i].string);
+
+		if (width > widths[i % table->n])
+			widths[i % table->n] = width;
+	}
+	for (unsigned int i = 0; i < table->n; i++)
+		total += widths[i];
+	for (; total > most; total--) {
+		unsigned int widest = table->n;
+
+		for (unsigned int i = 0; i < table->n; i++)
+			if (table->columns[i].elastic && (widest == table->n || widths[i] > widths[widest]))
+				widest = i;
+		if (widest == table->n || widths[widest] < 8)
+			return;
+		widths[widest]--;
+	}
+}
+
+static void print_part(const char *from, const char *to)
+{
+	fwrite(from, 1, to - from, stdout);
+}
+
+/* Print at most `width` columns of a string: what is left out of its middle becomes an ellipsis. */
+static void print_short(const char *string, size_t width)
+{
+	size_t all = display_width(string), head = (width - 1) / 2, at = 0;
+	const char *end_of_head = NULL, *start_of_tail = NULL;
+
+	if (all <= width) {
+		fputs(string, stdout);
+		return;
+	}
+	for (const char *c = string; *c; c++) {
+		if ((*c & 0xc0) == 0x80)
+			continue;
+		if (at == head)
+			end_of_head = c;
+		if (at == all - (width - 1 - head))
+			start_of_tail = c;
+		at++;
+	}
+	print_part(string, end_of_head);
+	fputs("…", stdout);
+	fputs(start_of_tail ?: "", stdout);
+}
+
+static void print_cell(const struct table *table, size_t i, const size_t *widths)
+{
+	const struct cell *cell = &table->cells[i];
+	unsigned int column = i % table->n;
+	size_t width = display_width(cell->string), all = widths[column];
+	int padding = width < all ? (int)(all - width) : 0;
+	bool last = column == table->n - 1, right = table->columns[column].right;
+
+	if (right)
+		printf("%*s", padding, "");
+	fputs(cell->style ? output_style(stdout, cell->style) : "", stdout);
+	print_short(cell->string, all);
+	fputs(cell->style ? output_style(stdout, STYLE_NONE) : "", stdout);
+	if (last)
+		putchar('\n');
+	else
+		printf("%*s", (right ? 0 : padding) + 2, "");
+}
+
+void table_print(struct table *table)
+{
+	size_t *widths = must_alloc(table->n, sizeof(*widths));
+
+	fit(table, widths);
+	for (size_t i = 0; i < table->used; i++) {
+		print_cell(table, i, widths);
+		free(table->cells[i].string);
+	}
+	free(widths);
+	free(table->cells);
+	free(table);
+}
+
+/* Three significant digits and a unit. */
+static const char *scaled(double value, const char *const *units, double step)
+{
+	while (value >= step * 0.9995 && units[1]) {
+		value /= step;
+		units++;
+	}
+	return text("%.*f %s", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value, *units);
+}
+
+const char *human_us(uint64_t us)
+{
+	static const char *const units[] = { "us", "ms", "s", NULL };
+
+	return us < 1000 ? text("%llu us", (unsigned long long)us) : scaled(us, units, 1000);
+}
+
+const char *human_bps(uint64_t bps)
+{
+	static const char *const units[] = { "bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s", NULL };
+
+	return bps < 1000 ? text("%llu bit/s", (unsigned long long)bps) : scaled(bps, units, 1000);
+}
+
+const char *human_age(uint64_t ns)
+{
+	unsigned long long s = ns / 1000000000ULL;
+
+	if (s < 120)
+		return text("%llu s", s);
+	if (s < 7200)
+		return text("%llu min", s / 60);
+	if (s < 172800)
+		return text("%llu h", s / 3600);
+	return text("%llu d", s / 86400);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Output: a table for a person (at most 99 columns, or the terminal's width if that is more), JSON by json-c for a
+ * program. Colours only on a terminal, and not if NO_COLOR is set.
+ */
+#ifndef CCBPF_OUTPUT_H
+#define CCBPF_OUTPUT_H
+
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* The global options. */
+struct output_options {
+	bool json; /* --json, --pretty */
+	bool pretty; /* --pretty */
+	int verbose; /* -v: libbpf's messages; -vv: also the verifier's log */
+};
+extern struct output_options output;
+
+enum style { STYLE_NONE, STYLE_HEAD, STYLE_GOOD, STYLE_BAD, STYLE_ERROR };
+
+/* The escape sequence of a style for this stream: "" where colours are not wanted. */
+const char *output_style(FILE *to, enum style style);
+
+/* Write a document and a newline, and free it. */
+void output_json_to(FILE *to, struct json_object *doc);
+void output_json(struct json_object *doc);
+
+/* Flush stdout. Returns EXIT_OK, or EXIT_FAILED after saying that it could not be written (full disk, closed). */
+int output_finish(void);
+
+/* One column of a table. */
+struct column {
+	const char *title;
+	bool right; /* align right: numbers */
+	bool elastic; /* may be shortened with … when the table is too wide */
+};
+
+struct table;
+
+/* A table; `columns` must live as long as it. Aborts where there is no memory, like every allocation here. */
+struct table *table_new(const struct column *columns, unsigned int n);
+/* The next cell, row by row. */
+void table_cell(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The next cell, with a style. */
+void table_styled(struct table *table, enum style style, const char *string);
+/* Print it (heading first) and free it. */
+void table_print(struct table *table);
+
+/* Allocate zeroed, or end with a message: a command line tool has nothing better to do. */
+void *must_alloc(size_t n, size_t size);
+void *must_grow(void *old, size_t bytes);
+
+/* Quantities for a person, three significant digits, in text()'s buffers: 1.25 ms, 18.4 Mbit/s, 3 min. */
+const char *human_us(uint64_t us);
+const char *human_bps(uint64_t bps);
+const char *human_age(uint64_t ns);
+
+#endif

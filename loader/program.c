@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* A controller's BPF object on its way into the kernel: see program.h. */
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "errors.h"
+#include "kernel.h"
+#include "output.h"
+#include "program.h"
+#include "shared.h"
+
+#define TAKEN_WAIT_NS 1000000000ULL /* a ccbpf that was killed gives its name back within this time */
+#define TAKEN_POLL_NS 20000000L
+
+static int log_line(enum libbpf_print_level level, const char *format, va_list args)
+{
+	if (output.verbose == 0 || (level == LIBBPF_DEBUG && output.verbose < 2))
+		return 0;
+	return vfprintf(stderr, format, args);
+}
+
+void program_logging(void)
+{
+	libbpf_set_print(log_line);
+}
+
+static int find_map(const char *what, const struct program *program, const char *name, size_t size,
+		    struct bpf_map **map)
+{
+	*map = bpf_object__find_map_by_name(program->obj, name);
+	if (*map && (!size || bpf_map__value_size(*map) == size))
+		return EXIT_OK;
+	return FAIL(EXIT_FAILED, .what = what, .on = program->controller->name,
+		    .why = text("its object has no map `%s` of this version's layout", name),
+		    .remedy = "build ccbpf anew: object and command belong together");
+}
+
+static int find_maps(const char *what, struct program *program)
+{
+	const struct controller *c = program->controller;
+	int err = find_map(what, program, c->name, 0, &program->ops);
+
+	if (!err)
+		err = find_map(what, program, ".data.params", values_size(c), &program->params);
+	if (!err)
+		err = find_map(what, program, ".rodata.identity", sizeof(struct ccbpf_identity), &program->identity);
+	return err;
+}
+
+/* What a data map holds when it is loaded, to be changed before. */
+static void *initial(const struct bpf_map *map)
+{
+	size_t size; /* checked by find_map */
+
+	return bpf_map__initial_value(map, &size);
+}
+
+static void write_identity(struct program *program)
+{
+	struct ccbpf_identity *identity = initial(program->identity);
+
+	program->instance = monotonic_ns();
+	identity->instance = program->instance;
+	snprintf(identity->version, sizeof(identity->version), "%s", CCBPF_VERSION);
+}
+
+int program_open(const char *what, struct program *program, const struct controller *c, const struct values *values,
+		 int params_fd)
+{
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = c->name,
+		    .kernel_log_level = output.verbose > 1 ? 1 : 0);
+	int err;
+
+	*program = (struct program){ .controller = c };
+	program->obj = bpf_object__open_mem(c->object, c->object_end - c->object, &opts);
+	if (!program->obj)
+		return fail_errno(what, c->name, errno);
+	err = find_maps(what, program);
+	if (err)
+		return err;
+	write_identity(program);
+	if (params_fd >= 0)
+		err = bpf_map__reuse_fd(program->params, params_fd);
+	else
+		memcpy(initial(program->params), values->v, values_size(c));
+	if (!err && kernel_has_links())
+		err = bpf_map__set_map_flags(program->ops, BPF_F_LINK);
+	return err ? fail_errno(what, c->name, err) : EXIT_OK;
+}
+
+static int load_failed(const char *what, const struct program *program, int err)
+{
+	const char *name = program->controller->name;
+
+	switch (-err) {
+	case EINVAL:
+	case ESRCH:
+	case ENOTSUP:
+	case ENOENT:
+		return FAIL(EXIT_KERNEL, .what = what, .on = name,
+			    .why = text("this kernel does not accept its programs (%s)", strerror(-err)),
+			    .remedy = "`ccbpf check` says what is missing, `-vv` shows the verifier's log");
+	default:
+		return fail_errno(what, name, err);
+	}
+}
+
+int program_load(const char *what, struct program *program)
+{
+	int err = shared_adopt(what, program->obj);
+
+	if (err)
+		return err;
+	err = bpf_object__load(program->obj);
+	if (err)
+		return load_failed(what, program, err);
+	return shared_pin(what, program->obj);
+}
+
+static int name_taken(const char *what, const struct program *program)
+{
+	const char *name = program->controller->name;
+
+	return FAIL(EXIT_FAILED, .what = what, .on = name,
+		    .why = "somebody else registered this name in the kernel, by bpftool or from another pin directory",
+		    .remedy = text("take theirs away: `bpftool struct_ops unregister name %s`, or "
+				   "`bpftool link` and `bpftool link detach id ID`", name));
+}
+
+int program_attach(const char *what, struct program *program)
+{
+	struct timespec pause = { .tv_nsec = TAKEN_POLL_NS };
+	uint64_t until = monotonic_ns() + TAKEN_WAIT_NS;
+
+	for (;;) {
+		program->link = bpf_map__attach_struct_ops(program->ops);
+		if (program->link)
+			break;
+		if (errno != EEXIST)
+			return fail_errno(what, program->controller->name, errno);
+		if (monotonic_ns() > until)
+			return name_taken(what, program);
+		nanosleep(&pause, NULL);
+	}
+	if (!kernel_has_links())
+		bpf_link__disconnect(program->link); /* the registration is the map's, not this process's */
+	return EXIT_OK;
+}
+
+void program_close(struct program *program)
+{
+	bpf_link__destroy(program->link);
+	bpf_object__close(program->obj);
+	program->link = NULL;
+	program->obj = NULL;
+}

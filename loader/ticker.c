@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* A loop for live views: see ticker.h. */
+#include <errno.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "errors.h"
+#include "ticker.h"
+
+#define NS_PER_S 1000000000ULL
+
+static int make_timer(uint64_t first_ns, uint64_t every_ns)
+{
+	struct itimerspec spec = {
+		.it_value = { first_ns / NS_PER_S, first_ns % NS_PER_S },
+		.it_interval = { every_ns / NS_PER_S, every_ns % NS_PER_S },
+	};
+	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+
+	if (fd >= 0)
+		timerfd_settime(fd, 0, &spec, NULL);
+	return fd;
+}
+
+static int watch(struct ticker *ticker, int fd, uint32_t tick)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u32 = tick };
+
+	return fd < 0 ? -1 : epoll_ctl(ticker->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+int ticker_open(struct ticker *ticker, const char *what, uint64_t every_ns, uint64_t for_ns, int input_fd)
+{
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	ticker->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	ticker->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	ticker->timer_fd = make_timer(1, every_ns);
+	ticker->end_fd = make_timer(for_ns, 0); /* 0 leaves it off */
+	if (watch(ticker, ticker->signal_fd, TICK_END) || watch(ticker, ticker->timer_fd, TICK_TIMER) ||
+	    watch(ticker, ticker->end_fd, TICK_END) || (input_fd >= 0 && watch(ticker, input_fd, TICK_INPUT))) {
+		int err = fail_errno(what, "signals and timers", errno);
+
+		ticker_close(ticker);
+		return err;
+	}
+	return EXIT_OK;
+}
+
+int ticker_wait(struct ticker *ticker)
+{
+	struct epoll_event events[4];
+	int ticks = 0, n = epoll_wait(ticker->epoll_fd, events, 4, -1);
+	uint64_t expirations;
+
+	for (int i = 0; i < n; i++)
+		ticks |= events[i].data.u32;
+	if ((ticks & TICK_TIMER) && read(ticker->timer_fd, &expirations, sizeof(expirations)) < 0)
+		ticks &= ~TICK_TIMER;
+	return ticks;
+}
+
+void ticker_close(struct ticker *ticker)
+{
+	close(ticker->epoll_fd);
+	close(ticker->signal_fd);
+	close(ticker->timer_fd);
+	close(ticker->end_fd);
+}
