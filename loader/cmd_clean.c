@@ -89,7 +89,7 @@ static const struct argp_option options[] = {
 const struct command cmd_clean = {
 	.name = "clean",
 	.args = "[--all]",
-	.text = "Remove stale pins and what drained; never what is not ours",
+	.text = "Remove stale pins, never what is not ours",
 	.options = options,
 	.run = clean,
 };

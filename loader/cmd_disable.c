@@ -148,7 +148,7 @@ static const struct argp_option options[] = {
 const struct command cmd_disable = {
 	.name = "disable",
 	.args = "NAME...|--all",
-	.text = "Take controllers away; flows in use finish under them",
+	.text = "Take controllers away; their flows finish",
 	.options = options,
 	.run = disable,
 };

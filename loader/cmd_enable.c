@@ -183,7 +183,7 @@ static const struct argp_option options[] = { ROW_SET, ROW_DEFAULT, { 0 } };
 const struct command cmd_enable = {
 	.name = "enable",
 	.args = "NAME... [--set KEY=VALUE] [--default]",
-	.text = "Load controllers and make their names selectable",
+	.text = "Load controllers, make them selectable",
 	.more = "All of the named controllers are enabled, or none. A program selects one by setsockopt(TCP_CONGESTION); "
 		"--default writes net.ipv4.tcp_congestion_control, and `ccbpf disable` restores what was there.",
 	.options = options,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * ccbpf flows [NAME…] [--watch SECONDS]: the live flows, as the controllers publish them. With --watch again and
- * again until Ctrl-C: in place on a terminal, one below the other elsewhere, one JSON document a line under -j.
+ * again until Ctrl-C: in place on a terminal, one below the other elsewhere, one JSON document a line under -j:
+ * {"time_ns": CLOCK_MONOTONIC now, "flows": [{…}]}.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -75,15 +76,18 @@ static void print(const struct flow *flows, size_t n)
 
 static void show(const struct flow *flows, size_t n)
 {
-	struct json_object *doc;
+	struct json_object *doc, *list;
 
 	if (!output.json) {
 		print(flows, n);
 		return;
 	}
-	doc = json_object_new_array();
+	doc = json_object_new_object();
+	list = json_object_new_array();
 	for (size_t i = 0; i < n; i++)
-		json_object_array_add(doc, flow_json(&flows[i]));
+		json_object_array_add(list, flow_json(&flows[i]));
+	json_object_object_add(doc, "time_ns", json_object_new_uint64(monotonic_ns()));
+	json_object_object_add(doc, "flows", list);
 	output_json(doc);
 }
 

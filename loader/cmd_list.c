@@ -109,6 +109,6 @@ static int list(const struct request *request)
 const struct command cmd_list = {
 	.name = "list",
 	.args = "",
-	.text = "List the controllers, with their parameters' defaults",
+	.text = "List the controllers and their defaults",
 	.run = list,
 };

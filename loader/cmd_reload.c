@@ -168,7 +168,7 @@ static const struct argp_option options[] = { ROW_SET, { 0 } };
 const struct command cmd_reload = {
 	.name = "reload",
 	.args = "NAME... [--set KEY=VALUE]",
-	.text = "Load controllers anew without a gap; parameters stay",
+	.text = "Load anew without a gap; parameters stay",
 	.options = options,
 	.shows_params = true,
 	.run = reload,

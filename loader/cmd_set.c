@@ -107,7 +107,7 @@ static int set(const struct request *request)
 const struct command cmd_set = {
 	.name = "set",
 	.args = "NAME... KEY=VALUE...",
-	.text = "Change parameters of what runs, at the next ACK",
+	.text = "Change parameters of what runs",
 	.shows_params = true,
 	.run = set,
 };

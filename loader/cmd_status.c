@@ -4,6 +4,7 @@
  * defaults, flows now, flows that older loadings still serve, the sums of the statistics. Without a name it reports
  * whatever is not absent; with a name that has nothing to report it ends with exit code 5.
  */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -146,15 +147,36 @@ static void print_hints(const struct report *report)
 		printf("%s: set to %s\n", name, values_text(running->controller, &report->values));
 }
 
-static void print_stats(const struct report *report)
+/* One row of the statistics, unless it is zero everywhere. */
+static void print_stat(struct table *table, const struct report *reports, unsigned int n, const char *title,
+		       size_t offset)
 {
-	if (!report->have_stats)
+	__u64 values[CCBPF_KINDS], any = 0;
+
+	for (unsigned int i = 0; i < n; i++) {
+		memcpy(&values[i], (const char *)&reports[i].stats + offset, sizeof(values[i]));
+		any |= values[i];
+	}
+	if (!any)
 		return;
-	printf("%s:", report->running.controller->name);
-#define X(name, text) printf(" %s %llu", #name, (unsigned long long)report->stats.name);
+	table_cell(table, "%s", title);
+	for (unsigned int i = 0; i < n; i++)
+		table_cell(table, "%llu", (unsigned long long)values[i]);
+}
+
+/* The statistics: a column for each controller. */
+static void print_stats(const struct report *reports, unsigned int n)
+{
+	struct column columns[1 + CCBPF_KINDS] = { { .title = "COUNTED", .elastic = true } };
+	struct table *table;
+
+	for (unsigned int i = 0; i < n; i++)
+		columns[1 + i] = (struct column){ .title = reports[i].running.controller->name, .right = true };
+	table = table_new(columns, 1 + n);
+#define X(name, text) print_stat(table, reports, n, text, offsetof(struct ccbpf_stats, name));
 	CCBPF_STATS(X)
 #undef X
-	putchar('\n');
+	table_print(table);
 }
 
 static void print(const struct report *reports, unsigned int n)
@@ -182,10 +204,9 @@ static void print(const struct report *reports, unsigned int n)
 		table_cell(table, "%zu", reports[i].counts.draining);
 	}
 	table_print(table);
-	for (unsigned int i = 0; i < n; i++) {
+	for (unsigned int i = 0; i < n; i++)
 		print_hints(&reports[i]);
-		print_stats(&reports[i]);
-	}
+	print_stats(reports, n);
 }
 
 static void show(const struct report *reports, unsigned int n)
@@ -260,6 +281,6 @@ static int status(const struct request *request)
 const struct command cmd_status = {
 	.name = "status",
 	.args = "[NAME...]",
-	.text = "Show what is enabled, with its flows and counts",
+	.text = "Show what is enabled, its flows and counts",
 	.run = status,
 };

@@ -231,7 +231,7 @@ static const struct argp_option options[] = {
 const struct command cmd_trace = {
 	.name = "trace",
 	.args = "[NAME...] [--for SECONDS]",
-	.text = "Follow the controllers' events, one a line",
+	.text = "Follow the controllers' events",
 	.options = options,
 	.run = trace,
 };

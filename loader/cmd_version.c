@@ -30,6 +30,6 @@ static int version(const struct request *request)
 const struct command cmd_version = {
 	.name = "version",
 	.args = "",
-	.text = "Print the versions of ccbpf, of the maps' layout and of libbpf",
+	.text = "Print the versions of ccbpf and libbpf",
 	.run = version,
 };

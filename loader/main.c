@@ -154,7 +154,7 @@ static void print_commands(FILE *to)
 {
 	fprintf(to, "\nCommands:\n");
 	for (unsigned int i = 0; i < n_commands; i++)
-		fprintf(to, "  %-8s %-34s %s\n", commands[i]->name, commands[i]->args, commands[i]->text);
+		fprintf(to, "  %-7s %-37s %s\n", commands[i]->name, commands[i]->args, commands[i]->text);
 	fprintf(to, "\nExit codes: 0 done, 1 failed, 2 usage, 3 the kernel lacks something, 4 permission,\n"
 		    "5 nothing to do (it is so already).\n");
 }
