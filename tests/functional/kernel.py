@@ -1,0 +1,491 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What these tests ask of the kernel itself, without the command under test: BPF maps through bpf(2), with the structs
+of include/ccbpf, sockets in namespaces, and TCP_INFO.
+
+    registered(…)      controllers, registered by `bpftool struct_ops register` or found by their pins
+    Controller         one of them: its kernel name, flows, statistics, parameters, events
+    Namespace          a network namespace of a unique name, removed at the end
+    tcp_info(sock)     the kernel's own view of a connection
+    eventually(…)      a condition that must hold within a bound
+"""
+from __future__ import annotations
+
+import ctypes
+import errno
+import itertools
+import json
+import mmap
+import os
+import platform
+import re
+import socket
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TypeVar
+
+import cffi
+
+from tests.unit import headers
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND_S = 20.0
+NAME = "ccbpf-flow"
+
+T = TypeVar("T")
+
+
+def run(*arguments: object, check: bool = True, **options: object) -> subprocess.CompletedProcess[str]:
+    """A short command; its failure says what it said."""
+    words = [str(a) for a in arguments]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=COMMAND_S, **options)  # type: ignore[call-overload]
+    assert not check or done.returncode == 0, f"{' '.join(words)}: {done.returncode}: {done.stderr or done.stdout}"
+    return done
+
+
+def eventually(condition: Callable[[], T], seconds: float, what: str, every_s: float = 0.01) -> T:
+    """Polls until the condition is true and returns its value; fails after `seconds` with its last value."""
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < end, f"not within {seconds:g} s: {what} (last: {value!r})"
+        time.sleep(every_s)
+
+
+# --- the structs of include/ccbpf ------------------------------------------------------------------------------------
+
+ffi = cffi.FFI()
+ffi.cdef(headers.preprocessed("".join(f'#include "{name}"\n' for name in headers.SHARED)))
+PHASE = SimpleNamespace(SLOW_START=0, AVOIDANCE=1, INFERENCE=2, RECOVERY=3, SMALL=4)
+SIGNAL = SimpleNamespace(RTT=0, OWD=1, ECN=2)
+EVENT_WORDS = {row[0]: row[2] for row in headers.table("ccbpf/event.h", "CCBPF_EVENTS", "vwvv")}
+EVENT_DATA = 1 << 20
+
+
+def decode(kind: str, data: bytes) -> SimpleNamespace:
+    """A C struct as an object: char arrays as text, other arrays as bytes or lists, structs as objects."""
+
+    def convert(value: object, type_: cffi.FFI.CType) -> object:
+        if type_.kind == "struct":
+            return fields(value, type_)
+        if type_.kind == "union":
+            return None
+        if type_.kind == "array":
+            if type_.item.cname == "char":
+                return ffi.string(value).decode()
+            return bytes(ffi.buffer(value)) if ffi.sizeof(type_.item) == 1 else list(value)  # type: ignore[call-overload]
+        return int(value)  # type: ignore[call-overload]
+
+    def fields(value: object, type_: cffi.FFI.CType) -> SimpleNamespace:
+        found: dict[str, object] = {}
+        for name, field in type_.fields:
+            if name:
+                found[name] = convert(getattr(value, name), field.type)
+            else:  # the anonymous union of the controllers' own parts
+                for inner, inner_field in field.type.fields:
+                    found[inner] = convert(getattr(value, inner), inner_field.type)
+        return SimpleNamespace(**found)
+
+    type_ = ffi.typeof(f"struct {kind}")
+    assert len(data) >= ffi.sizeof(type_), f"struct {kind} of {len(data)} bytes"
+    return fields(ffi.cast(f"struct {kind} *", ffi.from_buffer(data))[0], type_)
+
+
+# --- bpf(2) ----------------------------------------------------------------------------------------------------------
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_NR_BPF = {"x86_64": 321, "aarch64": 280}[platform.machine()]
+LOOKUP, UPDATE, DELETE, NEXT_KEY, OBJ_GET, FD_BY_ID, INFO_BY_FD = 1, 2, 3, 4, 7, 14, 15
+LOOKUP_BATCH, UPDATE_BATCH, DELETE_BATCH = 24, 26, 27
+POSSIBLE_CPUS = int(Path("/sys/devices/system/cpu/possible").read_text().strip().rpartition("-")[2]) + 1
+
+
+def bpf(command: int, attributes: bytes) -> tuple[int, bytes]:
+    """The system call; returns its result and the attributes as the kernel left them. OSError on failure."""
+    buffer = ctypes.create_string_buffer(attributes.ljust(128, b"\0"), 128)
+    result = _libc.syscall(_NR_BPF, command, buffer, 128)
+    if result < 0:
+        raise OSError(ctypes.get_errno(), f"bpf({command}): {os.strerror(ctypes.get_errno())}")
+    return result, buffer.raw
+
+
+class Map:
+    """A BPF map by its file descriptor."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        info = ctypes.create_string_buffer(128)
+        bpf(INFO_BY_FD, struct.pack("=IIQ", fd, 128, ctypes.addressof(info)))
+        self.type, self.id, self.key_size, self.value_size, self.max_entries = struct.unpack_from("=IIIII", info.raw)
+        self.name = info.raw[24:40].partition(b"\0")[0].decode()
+        per_cpu = self.type in (5, 6)
+        self._out_size = -(-self.value_size // 8) * 8 * POSSIBLE_CPUS if per_cpu else self.value_size
+
+    @classmethod
+    def by_id(cls, map_id: int) -> Map:
+        return cls(bpf(FD_BY_ID, struct.pack("=III", map_id, 0, 0))[0])
+
+    @classmethod
+    def by_pin(cls, path: str | Path) -> Map:
+        name = ctypes.create_string_buffer(os.fsencode(path))
+        return cls(bpf(OBJ_GET, struct.pack("=QII", ctypes.addressof(name), 0, 0))[0])
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+    def _element(self, command: int, key: bytes | None, value: ctypes.Array[ctypes.c_char] | None, flags: int = 0) -> None:
+        k = ctypes.create_string_buffer(key, len(key)) if key is not None else None
+        bpf(
+            command,
+            struct.pack("=IIQQQ", self.fd, 0, ctypes.addressof(k) if k else 0, ctypes.addressof(value) if value else 0, flags),
+        )
+
+    def lookup(self, key: bytes) -> bytes | None:
+        value = ctypes.create_string_buffer(self._out_size)
+        try:
+            self._element(LOOKUP, key, value)
+        except OSError as error:
+            if error.errno == errno.ENOENT:
+                return None
+            raise
+        return value.raw
+
+    def update(self, key: bytes, value: bytes) -> None:
+        self._element(UPDATE, key, ctypes.create_string_buffer(value, len(value)))
+
+    def delete(self, key: bytes) -> None:
+        self._element(DELETE, key, None)
+
+    def keys(self) -> list[bytes]:
+        found, key = [], None
+        while True:
+            following = ctypes.create_string_buffer(self.key_size)
+            try:
+                self._element(NEXT_KEY, key, following)
+            except OSError as error:
+                if error.errno == errno.ENOENT:
+                    return found
+                raise
+            key = following.raw
+            found.append(key)
+            assert len(found) <= 2 * self.max_entries, "the walk does not end"
+
+    def batch(self, command: int, keys: list[bytes], values: bytes = b"") -> int:
+        """Updates or deletes many; returns how many were done, an OSError's worth of fewer at the first refusal."""
+        k = ctypes.create_string_buffer(b"".join(keys))
+        v = ctypes.create_string_buffer(values) if values else None
+        attributes = struct.pack(
+            "=QQQQIIQQ", 0, 0, ctypes.addressof(k), ctypes.addressof(v) if v else 0, len(keys), self.fd, 0, 0
+        )
+        buffer = ctypes.create_string_buffer(attributes.ljust(128, b"\0"), 128)
+        _libc.syscall(_NR_BPF, command, buffer, 128)
+        return int(struct.unpack_from("=I", buffer.raw, 32)[0])
+
+
+class Ring:
+    """A BPF ring buffer, read by its own positions: what was ever written is there to be counted."""
+
+    def __init__(self, map_: Map) -> None:
+        page, self._size = mmap.PAGESIZE, map_.max_entries
+        self._consumer = mmap.mmap(map_.fd, page)
+        self._producer = mmap.mmap(map_.fd, page + 2 * self._size, prot=mmap.PROT_READ, offset=page)
+        self._page = page
+
+    @property
+    def written(self) -> int:
+        """Bytes that were ever written to it."""
+        return int(struct.unpack_from("=Q", self._producer, 0)[0])
+
+    def read(self) -> list[SimpleNamespace]:
+        """The events since the last reading by anybody."""
+        (at,) = struct.unpack_from("=Q", self._consumer, 0)
+        events = []
+        while at < self.written:
+            offset = self._page + (at & (self._size - 1))
+            (header,) = struct.unpack_from("=I", self._producer, offset)
+            if header & 1 << 31:  # being written
+                break
+            length = header & (1 << 30) - 1
+            if not header & 1 << 30:
+                event = decode("ccbpf_event", self._producer[offset + 8 : offset + 8 + length])
+                event.word = EVENT_WORDS[event.type]
+                events.append(event)
+            at += -(-(length + 8) // 8) * 8
+            struct.pack_into("=Q", self._consumer, 0, at)
+        return events
+
+
+# --- controllers -----------------------------------------------------------------------------------------------------
+
+
+class Controller:
+    """A registered controller and its maps."""
+
+    def __init__(self, name: str, title: str, kind: int, maps: dict[str, Map]) -> None:
+        self.name = name  # what TCP_CONGESTION takes
+        self.title = title  # what its records say
+        self.kind = kind
+        self.maps = maps
+        self.ring = Ring(maps["events"])
+
+    def flows(self) -> list[SimpleNamespace]:
+        """The live records of this controller."""
+        flows = self.maps["flows"]
+        values = ((key, flows.lookup(key)) for key in flows.keys())
+        records = []
+        for key, value in values:
+            if value is not None:
+                record = decode("ccbpf_flow", value)
+                record.key = int.from_bytes(key, "little")
+                if record.kind == self.kind:
+                    records.append(record)
+        return records
+
+    def flow(self, sock: socket.socket) -> SimpleNamespace | None:
+        """The record of one of our sockets."""
+        local, remote = sock.getsockname()[1], sock.getpeername()[1]
+        found = [f for f in self.flows() if (f.local_port, f.remote_port) == (local, remote)]
+        assert len(found) <= 1, found
+        return found[0] if found else None
+
+    def stats(self) -> SimpleNamespace:
+        data = self.maps["stats"].lookup(struct.pack("=I", self.kind))
+        assert data
+        size = ffi.sizeof("struct ccbpf_stats")
+        per_cpu = [decode("ccbpf_stats", data[i : i + size]) for i in range(0, size * POSSIBLE_CPUS, size)]
+        return SimpleNamespace(**{name: sum(getattr(s, name) for s in per_cpu) for name in vars(per_cpu[0])})
+
+    def listen(self, seconds: float) -> None:
+        """Events are written for so long; 0: no more."""
+        until = time.monotonic_ns() + round(seconds * 1e9) if seconds else 0
+        self.maps["listener"].update(bytes(4), struct.pack("=Q", until))
+
+    def params(self) -> SimpleNamespace:
+        data = self.maps["params"].lookup(bytes(4))
+        assert data
+        return decode("tcp_lp_params", data)
+
+    @contextmanager
+    def set(self, **values: int) -> Iterator[None]:
+        """Other parameters meanwhile."""
+        params = self.maps["params"]
+        before = params.lookup(bytes(4))
+        assert before
+        changed = ffi.new("struct tcp_lp_params *")
+        ffi.memmove(changed, before, ffi.sizeof("struct tcp_lp_params"))
+        for name, value in values.items():
+            setattr(changed, name, value)
+        params.update(bytes(4), bytes(ffi.buffer(changed)))
+        try:
+            yield
+        finally:
+            params.update(bytes(4), before)
+
+
+KINDS = {row[1]: row[0] for row in headers.table("ccbpf/controllers.h", "CCBPF_CONTROLLERS", "vwwvv")}
+
+
+def available() -> set[str]:
+    return set(Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split())
+
+
+def struct_ops() -> dict[int, SimpleNamespace]:
+    """The registered controllers that are BPF: the name of each, and the maps of its programs, by struct_ops map."""
+    found = {}
+    for row in json.loads(run("bpftool", "-j", "struct_ops", "list").stdout or "[]"):
+        done = run("bpftool", "-j", "struct_ops", "dump", "id", row["id"], check=False)
+        if done.returncode:  # gone meanwhile
+            continue
+        ops = json.loads(done.stdout)[1]["bpf_struct_ops_tcp_congestion_ops"]["data"]
+        programs = {int(n) for value in ops.values() for n in re.findall(r"/prog_id:(\d+)$", str(value))}
+        found[row["id"]] = SimpleNamespace(name=ops["name"], programs=programs)
+    return found
+
+
+@contextmanager
+def registered_by_bpftool(path: Path) -> Iterator[Controller]:
+    """An object registered without ccbpf; it has maps of its own."""
+    title = path.name.partition(".")[0]
+    before = available()
+    run("bpftool", "struct_ops", "register", path)
+    ((ops_id, ops),) = [(i, o) for i, o in struct_ops().items() if o.name not in before]
+    try:
+        shown = [json.loads(run("bpftool", "-j", "prog", "show", "id", i).stdout) for i in ops.programs]
+        opened = [Map.by_id(i) for i in sorted({i for program in shown for i in program["map_ids"]})]
+        maps = {m.name: m for m in opened}
+        maps["params"] = next(m for m in opened if m.name.startswith(".data.params"))
+        try:
+            yield Controller(ops.name, title, KINDS[title], maps)
+        finally:
+            for m in opened:
+                m.close()
+    finally:
+        run("bpftool", "struct_ops", "unregister", "id", ops_id)
+
+
+def pinned(root: str | Path, title: str) -> Controller:
+    """A controller that ccbpf enabled under this root."""
+    shared = {name: Map.by_pin(f"{root}/{name}") for name in ("flows", "stats", "events", "listener")}
+    return Controller(title, title, KINDS[title], {**shared, "params": Map.by_pin(f"{root}/{title}/params")})
+
+
+# --- namespaces and sockets ------------------------------------------------------------------------------------------
+
+CLONE_NEWNET = 0x40000000
+_counter = itertools.count()
+
+
+@contextmanager
+def inside(namespace: str) -> Iterator[None]:
+    """This thread in the namespace: what it opens there stays there."""
+    with open("/proc/thread-self/ns/net") as home, open(f"/run/netns/{namespace}") as there:
+        assert _libc.setns(there.fileno(), CLONE_NEWNET) == 0, os.strerror(ctypes.get_errno())
+        try:
+            yield
+        finally:
+            assert _libc.setns(home.fileno(), CLONE_NEWNET) == 0, os.strerror(ctypes.get_errno())
+
+
+class Namespace:
+    """A network namespace of a unique name."""
+
+    def __init__(self, role: str) -> None:
+        self.name = f"{NAME}.{os.getpid()}.{next(_counter)}.{role}"
+
+    def __enter__(self) -> Namespace:
+        run("ip", "netns", "add", self.name)
+        self.ip("link", "set", "lo", "up")
+        self.sysctl("net.ipv4.tcp_no_metrics_save=1")  # a flow learns nothing from the one before it
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        run("ip", "netns", "del", self.name)
+
+    @property
+    def inode(self) -> int:
+        return os.stat(f"/run/netns/{self.name}").st_ino
+
+    def ip(self, *arguments: object) -> str:
+        return run("ip", "-n", self.name, *arguments).stdout
+
+    def run(self, *arguments: object, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return run("ip", "netns", "exec", self.name, *arguments, check=check)
+
+    def sysctl(self, *settings: str) -> None:
+        self.run("sysctl", "-qw", *settings)
+
+    def socket(self, family: int = socket.AF_INET) -> socket.socket:
+        with inside(self.name):
+            return socket.socket(family, socket.SOCK_STREAM)
+
+
+def choose(sock: socket.socket, controller: str) -> None:
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, controller.encode())
+
+
+def chosen(sock: socket.socket) -> str:
+    return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).partition(b"\0")[0].decode()
+
+
+def abort(sock: socket.socket) -> None:
+    """Closes with RST."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sock.close()
+
+
+@dataclass(frozen=True)
+class TcpInfo:
+    ca_state: int
+    unacked: int
+    rtt_us: int
+    ssthresh: int
+    cwnd: int
+    retrans: int
+    pacing_rate: int
+
+
+def tcp_info(sock: socket.socket) -> TcpInfo:
+    data = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192)
+    (unacked,) = struct.unpack_from("=I", data, 24)
+    rtt_us, _, ssthresh, cwnd = struct.unpack_from("=IIII", data, 68)
+    (retrans,) = struct.unpack_from("=I", data, 100)
+    (pacing_rate,) = struct.unpack_from("=Q", data, 104)
+    return TcpInfo(data[1], unacked, rtt_us, ssthresh, cwnd, retrans, pacing_rate)
+
+
+def kernel_log() -> list[str]:
+    return run("dmesg").stdout.splitlines()
+
+
+@contextmanager
+def no_kernel_warning() -> Iterator[None]:
+    """Fails if the kernel warned meanwhile."""
+    before = len(kernel_log())
+    yield
+    bad = [line for line in kernel_log()[before:] if re.search(r"WARNING|BUG|Oops|RIP:|Call Trace|divide error", line)]
+    assert not bad, bad
+
+
+class Sink:
+    """A server in a namespace that reads what comes, each connection in a thread; `received` and the bytes' hash."""
+
+    def __init__(self, namespace: Namespace, address: str, port: int = 0, on_data: Callable[[bytes], None] | None = None):
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self.server = namespace.socket(family)
+        self.server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.server.bind((address, port))
+        self.server.listen(1024)
+        self.address = (address, self.server.getsockname()[1])
+        self.received = 0
+        self._on_data = on_data
+        self._threads: list[threading.Thread] = []
+        self._connections: list[socket.socket] = []
+        self._accepter = threading.Thread(target=self._accept, daemon=True)
+        self._accepter.start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self.server.accept()
+            except OSError:
+                return
+            self._connections.append(connection)
+            thread = threading.Thread(target=self._read, args=(connection,), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _read(self, connection: socket.socket) -> None:
+        try:
+            while data := connection.recv(1 << 16):
+                self.received += len(data)
+                if self._on_data:
+                    self._on_data(data)
+        except OSError:
+            pass
+        connection.close()
+
+    def close(self) -> None:
+        self.server.shutdown(socket.SHUT_RDWR)
+        self.server.close()
+        self._accepter.join(5)
+        for connection in self._connections:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+        for thread in self._threads:
+            thread.join(5)
+
+    def __enter__(self) -> Sink:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
