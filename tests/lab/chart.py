@@ -29,7 +29,7 @@ def rates(flow: FlowResult, end_s: float, bin_s: float) -> tuple[list[float], li
     return [t + bin_s / 2 for t in bins], [flow.goodput_mbit(t, t + bin_s) for t in bins]
 
 
-def draw(path: Path, title: str, runs: Sequence[tuple[str, Result]], solo_mbit: float) -> None:
+def draw(path: Path, title: str, subtitle: str, runs: Sequence[tuple[str, Result]], solo_mbit: float) -> None:
     """One column per run: rates of both flows above, queueing delay beneath. Flows: "foreground", "background"."""
     os.environ.setdefault("MPLCONFIGDIR", str(Path(__file__).resolve().parents[2] / ".cache/matplotlib"))
     import matplotlib
@@ -56,10 +56,11 @@ def draw(path: Path, title: str, runs: Sequence[tuple[str, Result]], solo_mbit: 
         axes[1][0].set_ylabel("queueing delay, ms")
         for axis in axes[1]:
             axis.set_xlabel("time, s")
+        figure.text(0.012, 0.955, title, fontsize=13, fontweight="bold")
+        figure.text(0.012, 0.915, subtitle, fontsize=10, color=NEUTRAL)
         handles, labels = axes[0][0].get_legend_handles_labels()
-        figure.suptitle(title, fontsize=12, x=0.5, y=0.985)
-        figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.955), ncols=4, frameon=False)
-        figure.tight_layout(rect=(0, 0, 1, 0.915))
+        figure.legend(handles, labels, loc="upper right", bbox_to_anchor=(0.995, 1.0), ncols=3, frameon=False)
+        figure.tight_layout(rect=(0, 0, 1, 0.9))
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=120)
         pyplot.close(figure)
@@ -71,10 +72,10 @@ def _draw_rates(axis, heading: str, result: Result, solo_mbit: float) -> None:
     _shade(axis, foreground)
     axis.axhline(solo_mbit, color=NEUTRAL, linewidth=1, linestyle=(0, (4, 3)), label="foreground alone")
     for flow, color, width in ((background, BACKGROUND, 1.8), (foreground, FOREGROUND, 2.2)):
-        label = f"{flow.flow.name}"
-        axis.plot(*rates(flow, end, BIN_S), color=color, linewidth=width, label=label, solid_joinstyle="round")
+        axis.plot(*rates(flow, end, BIN_S), color=color, linewidth=width, label=flow.flow.name)
     axis.set_title(heading, loc="left", fontsize=10.5)
-    axis.set_ylim(0, result.experiment.link.rate_mbit * 1.06)
+    axis.set_ylim(0, result.experiment.link.rate_mbit * 1.1)
+    axis.locator_params(axis="y", nbins=5)
     axis.set_xlim(0, end)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import signal
 import subprocess
@@ -35,7 +36,7 @@ SYSCTL = Path("/proc/sys/net/ipv4")
 LINK = Link(rate_mbit=20, rtt_ms=40, buffer_bdp=1)  # a home's line, with the classic drop-tail buffer
 BEFORE_S, TOGETHER_S, AFTER_S = 6.0, 15.0, 9.0
 SETTLE_S = 2.0  # of the time together, not counted: the foreground starts slowly, alone as well
-OVERHEAD_S = 2.0  # making and removing a path, iperf3's own end
+OVERHEAD_S = 0.7  # making and removing a path, iperf3's own end
 LINE_EVERY_S = 5.0  # progress where no terminal shows it
 SPARK_COLUMNS = 60
 
@@ -158,7 +159,9 @@ class Progress:
         self.signals.check()
         elapsed = time.monotonic() - self.start_s
         flows = "  ".join(f"{name} {rate:4.1f}" for name, rate in now.goodput_mbit.items())
-        text = f"{min(elapsed, self.total_s):3.0f}/{self.total_s:.0f} s  {self.phase}:  {flows} Mbit/s  ping {now.rtt_ms:3.0f} ms"
+        ping = "" if math.isnan(now.rtt_ms) else f"  ping {now.rtt_ms:.0f} ms"
+        done = f"{min(elapsed, self.total_s):3.0f}/{self.total_s:.0f} s"
+        text = f"{done}  {self.phase}:  {flows} Mbit/s{ping}"
         if self._terminal:
             columns = os.get_terminal_size(sys.stderr.fileno()).columns
             sys.stderr.write("\r\033[K" + text[: max(20, columns - 1)])
@@ -310,9 +313,9 @@ def draw(outcome: dict[str, object], results: list[Result], path: Path) -> None:
         kept = runs[result.experiment.name]["foreground_kept"]
         who = result.flows["background"].controller
         note = ", the kernel's default" if who == default else ""
-        columns.append((f"background: {who}{note} – foreground keeps {kept:.0%}", result))
-    title = f"A {FOREGROUND} foreground joins a background transfer\n{headline()}"
-    chart.draw(path, title, columns, runs["alone"]["foreground_mbit"])
+        columns.append((f"beside {who}{note}: the foreground keeps {kept:.0%}", result))
+    title = f"A {FOREGROUND} foreground joins a background transfer, and leaves"
+    chart.draw(path, title, headline(), columns, runs["alone"]["foreground_mbit"])
 
 
 # --- main ------------------------------------------------------------------------------------------------------------

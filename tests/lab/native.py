@@ -25,7 +25,8 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
@@ -156,18 +157,25 @@ def namespaces() -> list[str]:
     return [line.split()[0] for line in command("ip", "netns", "list").splitlines() if line.strip()]
 
 
+def owner_of(namespace: str) -> int | None:
+    """The living process that a namespace of the lab belongs to, 0 if that is gone; None: not the lab's."""
+    match = re.fullmatch(rf"{NAME}\.(\d+)\.(\d+)\.\d+\.\w+", namespace)
+    if not match:
+        return None
+    return int(match[1]) if start_time(int(match[1])) == match[2] else 0
+
+
 def remove_leftovers() -> list[str]:
-    """Removes the namespaces of runs whose process is gone; returns their names."""
-    removed = []
-    for name in namespaces():
-        match = re.fullmatch(rf"{NAME}\.(\d+)\.(\d+)\.\d+\.\w+", name)
-        if match and start_time(int(match[1])) != match[2]:
-            try:
-                command("ip", "netns", "del", name)
-            except LabError:
-                if name in namespaces():  # and not removed by another run meanwhile
-                    raise
-            removed.append(name)
+    """Removes the namespaces of runs whose process is gone, and what still runs in them; returns their names."""
+    removed = [name for name in namespaces() if owner_of(name) == 0]
+    for name in removed:
+        try:
+            for pid in command("ip", "netns", "pids", name).split():
+                os.kill(int(pid), signal.SIGKILL)
+            command("ip", "netns", "del", name)
+        except (LabError, ProcessLookupError):
+            if name in namespaces():  # and not removed by another run meanwhile
+                raise
     return removed
 
 
@@ -450,3 +458,22 @@ def run(experiment: Experiment, watch: Callable[[Progress], None] | None = None)
         result = Run(path, experiment, watch)()
     result.wire = path.wire
     return result
+
+
+def run_all(experiments: Sequence[Experiment], at_once: int = 2) -> list[Result]:
+    """Runs experiments, some at once, each over a path of its own. The first failure, or Ctrl-C, ends the others."""
+    stop = threading.Event()
+
+    def watch(_: Progress) -> None:
+        if stop.is_set():
+            raise LabError("ended, because another run failed or was interrupted")
+
+    with ThreadPoolExecutor(at_once) as pool:
+        futures = [pool.submit(run, experiment, watch) for experiment in experiments]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            stop.set()
+            for future in futures:
+                future.cancel()
+            raise

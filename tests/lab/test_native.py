@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The native lab itself: its delay, rate and buffer are what was asked for, and nothing stays behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from . import native
+from .experiment import Experiment, Flow, FlowResult, Link, Sample, quantile
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+HEADERS_BYTES = {4: 52, 6: 72}  # IP, TCP, timestamps: what goodput does not count of 1500
+HOLD_A_PATH = """
+import sys, time
+from tests.lab import native
+from tests.lab.experiment import Link
+with native.Path(Link(20, 40)) as path:
+    path.start(path.receiver, "iperf3", "-s")
+    print(path.sender, path.router, path.receiver, flush=True)
+    time.sleep(60)
+"""
+
+
+def best_mbit(link: Link, family: int = 4) -> float:
+    return link.rate_mbit * (1500 - HEADERS_BYTES[family]) / 1500
+
+
+# --- what the path does ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rtt_ms", [10, 40, 100])
+def test_idle_round_trip_is_what_was_asked(rtt_ms: int, measured: list[str]) -> None:
+    result = native.run(Experiment("idle", Link(20, rtt_ms), seconds=4, ping_every_s=0.02))
+    rtts = result.rtts_ms(from_s=0.5)
+    p50, p99 = quantile(rtts, 0.5), quantile(rtts, 0.99)
+    measured.append(f"idle, RTT {rtt_ms} ms asked: ping p50 {p50:.2f}, p99 {p99:.2f} ms")
+    assert len(rtts) > 100 and result.pings_lost <= 1  # one may be under way at the end
+    assert rtt_ms <= p50 <= rtt_ms + 1
+    assert rtt_ms <= p99 <= rtt_ms + 1
+
+
+@pytest.mark.parametrize(("rate_mbit", "family"), [(5, 4), (20, 4), (20, 6), (100, 4)])
+def test_goodput_is_the_rate(rate_mbit: float, family: int, measured: list[str]) -> None:
+    link = Link(rate_mbit, 40)
+    result = native.run(Experiment("rate", link, (Flow("one", "cubic", 10, family=family),)))
+    goodput = result.flows["one"].goodput_mbit(3, 10)
+    late, packets = (result.wire["from_left"][key] for key in ("late", "packets"))  # type: ignore[index]
+    measured.append(
+        f"cubic alone, {rate_mbit:g} Mbit/s, IPv{family}: {goodput:.2f} Mbit/s of {best_mbit(link, family):.2f} possible, "
+        f"{late} of {packets} packets later than 1 ms"
+    )
+    assert goodput == pytest.approx(best_mbit(link, family), rel=0.05)
+
+
+@pytest.mark.parametrize("buffer_bdp", [0.5, 1, 3])
+def test_buffer_is_what_was_asked(buffer_bdp: float, measured: list[str]) -> None:
+    link = Link(20, 40, buffer_bdp)
+    result = native.run(Experiment("buffer", link, (Flow("one", "cubic", 12),), ping_every_s=0.02))
+    queue_ms = quantile(result.rtts_ms(), 0.99) - min(result.rtts_ms())  # above p99: where this machine stood still
+    backlog = max(size for _, size in result.backlog)
+    measured.append(
+        f"cubic alone, buffer {link.buffer_bytes} bytes = {link.buffer_ms:g} ms: "
+        f"largest queueing delay {queue_ms:.1f} ms, largest backlog seen {backlog} bytes"
+    )
+    assert queue_ms == pytest.approx(link.buffer_ms, rel=0.15)
+    assert 0.85 * link.buffer_bytes <= backlog <= link.buffer_bytes
+    assert result.queue_drops > 0
+
+
+def test_two_equal_flows_are_heard_apart() -> None:
+    flows = (Flow("early", "cubic", 6), Flow("late", "reno", 4, start_s=3, family=6))
+    result = native.run(Experiment("two", Link(20, 20), flows))
+    assert [flow.controller for flow in result.flows.values()] == ["cubic", "reno"]
+    assert 0 < result.flows["early"].first_s < 0.5
+    assert 3 < result.flows["late"].first_s < 3.5
+    assert result.flows["late"].goodput_mbit(0, 3) == 0
+    assert sum(flow.goodput_mbit(4, 6) for flow in result.flows.values()) == pytest.approx(19.2, rel=0.05)
+
+
+def test_paths_do_not_disturb_each_other() -> None:
+    experiments = [Experiment(f"rate {rate}", Link(rate, 20), (Flow("one", "cubic", 5),)) for rate in (10, 20)]
+    for result in native.run_all(experiments, at_once=2):
+        link = result.experiment.link
+        assert result.flows["one"].goodput_mbit(2, 5) == pytest.approx(best_mbit(link), rel=0.05)
+
+
+# --- what fails, and says so -----------------------------------------------------------------------------------------
+
+
+def test_unknown_controller_is_named() -> None:
+    with pytest.raises(native.LabError, match="flow one .nosuchcc."):
+        native.run(Experiment("unknown", Link(20, 10), (Flow("one", "nosuchcc", 2),)))
+
+
+def test_missing_tool_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "DELAYLINE", Path("/nonexistent/delayline"))
+    with pytest.raises(native.LabError, match="/nonexistent/delayline: not built; `make all`"):
+        native.run(Experiment("none", Link(20, 10)))
+
+
+def test_half_made_path_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: native.Path) -> None:
+        raise native.LabError("refused by the test")
+
+    monkeypatch.setattr(native.Path, "_set_bottleneck", refuse)
+    with pytest.raises(native.LabError, match="refused"), native.Path(Link(20, 10)):
+        pass
+
+
+def test_path_ends_its_processes_upon_an_exception() -> None:
+    with pytest.raises(ZeroDivisionError), native.Path(Link(20, 10)) as path:
+        path.start(path.receiver, "iperf3", "-s")
+        raise ZeroDivisionError
+
+
+# --- what is left of a run that was ended ----------------------------------------------------------------------------
+
+
+def held_path() -> tuple[subprocess.Popen[str], list[str]]:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD_A_PATH], stdout=subprocess.PIPE, text=True, cwd=native.REPOSITORY
+    )
+    assert holder.stdout
+    return holder, holder.stdout.readline().split()
+
+
+def end(holder: subprocess.Popen[str], number: int) -> None:
+    holder.send_signal(number)
+    holder.wait(10)
+    assert holder.stdout
+    holder.stdout.close()
+
+
+def test_ctrl_c_removes_the_path() -> None:
+    holder, names = held_path()
+    assert set(names) <= set(native.namespaces())
+    end(holder, signal.SIGINT)
+    assert not set(names) & set(native.namespaces())
+
+
+def test_leftovers_of_a_killed_run_are_removed_by_the_next() -> None:
+    holder, names = held_path()
+    end(holder, signal.SIGKILL)
+    assert set(names) <= set(native.namespaces())
+    assert sorted(native.remove_leftovers()) == sorted(names)
+    assert not set(names) & set(native.namespaces())
+
+
+def test_a_living_run_is_not_a_leftover() -> None:
+    holder, names = held_path()
+    try:
+        assert not native.remove_leftovers()
+        assert set(names) <= set(native.namespaces())
+    finally:
+        end(holder, signal.SIGINT)
+
+
+def test_foreign_namespaces_are_left_alone() -> None:
+    name = f"{native.NAME}-not-ours.{os.getpid()}"
+    native.command("ip", "netns", "add", name)
+    try:
+        assert name not in native.remove_leftovers()
+    finally:
+        native.command("ip", "netns", "del", name)
+
+
+# --- the delay line --------------------------------------------------------------------------------------------------
+
+
+def delayline(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [native.DELAYLINE, *arguments], capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL
+    )
+
+
+@pytest.mark.parametrize("arguments", [[], ["/run/netns/a", "x", "/run/netns/b", "y"], ["a", "x", "b", "y", "-1"],
+                                       ["a", "x", "b", "y", "5ms"], ["a", "x", "b", "y", "1", "0"]])  # fmt: skip
+def test_delayline_refuses_what_it_cannot_read(arguments: list[str]) -> None:
+    done = delayline(*arguments)
+    assert done.returncode == 2 and done.stderr and not done.stdout
+
+
+def test_delayline_names_the_missing_namespace() -> None:
+    done = delayline("/run/netns/nosuch", "x", "/run/netns/nosuch", "y", "1000")
+    assert done.returncode == 1
+    assert "/run/netns/nosuch: No such file or directory" in done.stderr
+
+
+def test_delayline_ends_with_its_stdin() -> None:
+    with native.Path(Link(20, 10)) as path:
+        ends = [f"/run/netns/{path.sender}", "t0", f"/run/netns/{path.receiver}", "t1"]
+        done = delayline(*ends, "1000")
+    ready, statistics = map(json.loads, done.stdout.splitlines())
+    assert done.returncode == 0 and ready == {"ready": True}
+    assert statistics["delay_us"] == 1000 and statistics["from_left"]["packets"] == 0
+
+
+def test_delayline_drops_what_has_no_slot() -> None:
+    """One slot, 100 ms away: of a burst one packet arrives, the others are counted."""
+    with native.Path(Link(20, 10)) as path:
+        ends = [f"/run/netns/{path.sender}", "t0", f"/run/netns/{path.receiver}", "t1"]
+        with subprocess.Popen(
+            [native.DELAYLINE, *ends, "100000", "1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as line:
+            assert line.stdin and line.stdout
+            assert "ready" in line.stdout.readline()
+            path.command(path.sender, "ip", "addr", "add", "10.9.0.1/24", "dev", "t0")
+            path.command(path.sender, "sysctl", "-qw", "net.ipv6.conf.t0.disable_ipv6=1")
+            path.command(path.receiver, "sysctl", "-qw", "net.ipv6.conf.t1.disable_ipv6=1")
+            for name, device in ((path.sender, "t0"), (path.receiver, "t1")):
+                path.command(name, "ip", "link", "set", device, "up")
+            subprocess.run(
+                ["ip", "netns", "exec", path.sender, "ping", "-q", "-c", "10", "-i", "0.002", "-w", "1", "10.9.0.2"],
+                stdout=subprocess.DEVNULL,
+                timeout=10,
+            )
+            line.stdin.close()
+            statistics = json.loads(line.stdout.readline())
+    assert statistics["from_left"]["dropped"] > 0
+    assert statistics["from_left"]["packets"] > 0
+
+
+# --- the arithmetic of the results -----------------------------------------------------------------------------------
+
+
+def flow_of(*megabits: float) -> FlowResult:
+    samples = [Sample(i / 10, (i + 1) / 10, value) for i, value in enumerate(megabits)]
+    return FlowResult(Flow("x", "cubic", 1), samples)
+
+
+def test_goodput_counts_samples_by_the_part_inside() -> None:
+    flow = flow_of(1, 2, 3)
+    assert flow.goodput_mbit(0, 0.3) == pytest.approx(20)
+    assert flow.goodput_mbit(0.05, 0.15) == pytest.approx(15)
+    assert flow.goodput_mbit(5, 6) == 0
+
+
+def test_reaches_finds_the_first_window() -> None:
+    flow = flow_of(*[0] * 10, *[1] * 30)
+    assert flow.reaches(8, 0, 1) == pytest.approx(0.8, abs=0.11)
+    assert flow.reaches(8, 2, 1) == 0
+    assert flow.reaches(11, 0, 1) is None
+
+
+def test_quantile() -> None:
+    values = [4, 1, 3, 2]
+    assert [quantile(values, part) for part in (0, 0.25, 0.5, 0.75, 0.76, 1)] == [1, 1, 2, 3, 4, 4]
+    assert quantile([], 0.5) != quantile([], 0.5)
