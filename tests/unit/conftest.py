@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.unit import headers
+from tests.unit.estimator import Estimator
 
 LIBRARY = "build/tests/liblaws.so"
 
@@ -37,3 +38,9 @@ def law(ffi):
 def c():
     """Every constant of ours by its C name."""
     return SimpleNamespace(**headers.constants())
+
+
+@pytest.fixture(scope="session")
+def estimator(ffi, law, c):
+    """A new delay estimator at each call."""
+    return lambda **params: Estimator(ffi, law, c, **params)

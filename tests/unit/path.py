@@ -3,7 +3,6 @@
 
 Everything is in ns of true time, and every ACK carries the truth beside what the law may see.
 """
-import random
 from dataclasses import dataclass, field
 from typing import Callable
 
@@ -19,9 +18,12 @@ class Clock:
     drift_ppm: float = 0.0
     phase: float = 0.0  # of a tick
 
-    def read(self, ns):
-        ticks = ns * (1 + self.drift_ppm * 1e-6) / self.tick_ns + self.phase
-        return (self.offset + int(ticks)) & 0xFFFFFFFF
+    def ticks(self, ns):
+        """since true time 0, without offset and wrap"""
+        return int(ns * (1 + self.drift_ppm * 1e-6) / self.tick_ns + self.phase)
+
+    def stamp(self, ns):
+        return (self.offset + self.ticks(ns)) & 0xFFFFFFFF
 
 
 @dataclass
@@ -30,7 +32,10 @@ class Ack:
     rtt_us: int
     tsval: int
     tsecr: int
+    our_tick_ns: int
     lone: bool
+    peer_ticks: int  # tsval without offset and wrap
+    our_ticks: int  # tsecr without offset and wrap
     ahead_ns: int  # truth: what the newest packet waited in the forward queue
     one_way_ns: int  # truth: from the sending of the oldest packet to the ACK's, less the base
     at_ns: int
@@ -66,8 +71,11 @@ class Path:
             yield Ack(
                 now_us=self.started_us + acked // 1000,
                 rtt_us=self.started_us + acked // 1000 - (self.started_us + sent // 1000),
-                tsval=self.peer.read(leaves),
-                tsecr=self.ours.read(oldest),
+                tsval=self.peer.stamp(leaves),
+                tsecr=self.ours.stamp(oldest),
+                our_tick_ns=int(self.ours.tick_ns),
+                peer_ticks=self.peer.ticks(leaves),
+                our_ticks=self.ours.ticks(oldest),
                 lone=held == 1 and (i + 1 == len(sends) or sends[i + 1] >= acked),
                 ahead_ns=arrived - sent - self.forward_ns,
                 one_way_ns=leaves - oldest - self.forward_ns,
@@ -101,7 +109,3 @@ def paced(rng, end_ns, gap_ns, burst=1):
             yield at
             at += 10_000  # back to back
         at += int(rng.expovariate(1.0) * gap_ns * burst)
-
-
-def rng_of(seed):
-    return random.Random(seed)

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Feeds the laws what no honest peer sends, under the sanitizers, and checks
+ * after every step what must hold whatever comes (test_hostile.py builds it).
+ *
+ *	hostile SEED STEPS
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "law/delay.h"
+#include "law/gentle_start.h"
+#include "law/inference.h"
+#include "law/small_window.h"
+
+static u64 seed, step, random_state;
+
+static u64 any(void)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state;
+}
+
+static u32 below(u32 n)
+{
+	return (any() >> 16) % n;
+}
+
+/* As likely 3 as 3 billion; often the ends of a range. */
+static u32 any_u32(void)
+{
+	static const u32 ends[] = { 0, 1, 2, 0x7ffffffe, 0x7fffffff, 0x80000000, 0x80000001, 0xfffffffe, 0xffffffff,
+				    DELAY_MAX_US, DELAY_MAX_US - 1, DELAY_MAX_US + 1 };
+
+	if (below(4) == 0)
+		return ends[below(sizeof(ends) / sizeof(ends[0]))];
+	return (u32)any() >> below(32);
+}
+
+/* A clock that goes on, stands still, jumps, or runs backwards. */
+static u32 next_stamp(u32 stamp, u32 pace)
+{
+	switch (below(12)) {
+	case 0:
+		return any_u32();
+	case 1:
+		return stamp;
+	case 2:
+		return stamp - any_u32();
+	case 3:
+		return stamp + any_u32();
+	default:
+		return stamp + pace;
+	}
+}
+
+#define HOLDS(condition)                                                                                   \
+	do {                                                                                               \
+		if (!(condition)) {                                                                        \
+			fprintf(stderr, "seed %llu step %llu line %d: not (%s)\n", seed, step, __LINE__, \
+				#condition);                                                               \
+			exit(1);                                                                           \
+		}                                                                                          \
+	} while (0)
+
+static bool in_use(u32 tick_ns)
+{
+	return tick_ns == 0 || tick_ns == 1000 || tick_ns == 976562 || tick_ns == 1000000 || tick_ns == 1953125 ||
+	       tick_ns == 4000000 || tick_ns == 10000000;
+}
+
+static void check_delay(const struct delay *d, const struct delay_params *p, u32 queue_us, u32 rtt_us)
+{
+	u32 max = delay_queue_max(d);
+
+	HOLDS(queue_us <= DELAY_MAX_US && queue_us <= rtt_us);
+	HOLDS(max <= DELAY_MAX_US);
+	HOLDS(d->queue.now >= 0 && d->queue.before >= 0);
+	HOLDS(d->anchor_queue_us <= DELAY_MAX_US);
+	HOLDS(d->smoothed_q8 == DELAY_NOT_SMOOTHED || d->smoothed_q8 <= max * DELAY_SMOOTHED_UNIT);
+	HOLDS(delay_smoothed(d) <= max);
+	HOLDS(delay_threshold(d, p) <= max);
+	HOLDS(delay_floor(d, p) <= delay_threshold(d, p));
+	HOLDS(!delay_indicates(d, p) || delay_smoothed(d) >= delay_threshold(d, p));
+	HOLDS(in_use(d->tick_ns));
+	HOLDS(aged_min(&d->owd) == AGED_NO_MIN ||
+	      (aged_min(&d->owd) <= DELAY_OWD_LIMIT_US && aged_min(&d->owd) >= -DELAY_OWD_LIMIT_US));
+}
+
+static void delay_life(u32 acks)
+{
+	static const u32 our_ticks[] = { 1000, 1000000 };
+	u32 our_tick_ns = our_ticks[below(2)], pace_us = 1 + (any_u32() >> 8);
+	u32 peer_ticks[] = { 1000, 976562, 1000000, 1953125, 4000000, 10000000, 1 + (any_u32() >> 4) };
+	u64 peer_tick_ns = peer_ticks[below(7)];
+	struct delay_ack a = { .now_us = any() >> below(64), .tsval = any_u32(), .tsecr = any_u32() };
+	struct delay_params p = { .delta = 1 + below(999),
+				  .smoothing = 1 + below(64),
+				  .memory_s = 1 + below(3600),
+				  .floor_us = below(DELAY_MAX_US + 1) };
+	u32 calm_rtt_us = 1 + (any_u32() >> below(20)), honest = below(4);
+	struct delay d;
+
+	delay_init(&d);
+	while (acks--) {
+		u32 queue_us;
+
+		step++;
+		if (honest && below(64)) {
+			a.now_us += pace_us;
+			a.tsval += pace_us * 1000ull / peer_tick_ns;
+			a.tsecr += pace_us * 1000ull / our_tick_ns;
+		} else {
+			a.now_us = below(4) ? a.now_us + any_u32() : any() >> below(64);
+			a.tsval = next_stamp(a.tsval, pace_us);
+			a.tsecr = next_stamp(a.tsecr, pace_us);
+		}
+		a.rtt_us = honest && below(8) ? calm_rtt_us : any_u32();
+		a.our_tick_ns = below(16) ? our_tick_ns : 0;
+		a.lone = below(8) == 0;
+		if (below(50) == 0)
+			delay_restart(&d);
+		queue_us = delay_sample(&d, &a, &p);
+		check_delay(&d, &p, queue_us, a.rtt_us);
+	}
+}
+
+static void other_laws(void)
+{
+	u32 w = any_u32(), mss = below(65536), spread = 1 + below(16), rtt_us = any_u32();
+	u32 rtts = small_gap_rtts(w, mss, spread), gap_us = small_gap_us(rtts, rtt_us);
+	u32 v = any_u32(), sample = any_u32(), mean = law_ewma(v, sample, 1 + below(64));
+	struct inference m;
+	struct gentle_start g;
+
+	HOLDS(rtts >= 2 && rtts <= 2 * spread);
+	HOLDS(gap_us >= 1 && gap_us <= SMALL_GAP_MAX_US);
+	HOLDS(small_rate(mss, gap_us) >= 1);
+	HOLDS(mean >= law_min(v, sample) && mean <= law_max(v, sample));
+
+	inference_init(&m);
+	gentle_start_init(&g);
+	for (u32 i = below(64); i--; step++) {
+		struct inference_ack a = { .now_us = any() >> below(64), .rtt_us = any_u32(), .snd_una = any_u32(),
+					   .snd_nxt = any_u32(), .rtts = 1 + below(16) };
+		bool was_active, was_muted, indicated = below(2);
+		enum inference_verdict verdict;
+
+		inference_unmute(&m, a.snd_una);
+		inference_expire(&m, a.now_us);
+		was_active = m.active;
+		was_muted = m.muted;
+		verdict = inference_step(&m, &a, indicated);
+		HOLDS(!(verdict == INFERENCE_GROW && (was_active || indicated)));
+		HOLDS(!(was_muted && verdict >= INFERENCE_HALVE));
+		HOLDS(verdict < INFERENCE_HALVE || (m.active && m.muted));
+		gentle_start_ack(&g, 1 + below(DELAY_MAX_US), any_u32(), any_u32());
+	}
+}
+
+int main(int argc, char **argv)
+{
+	u64 steps;
+
+	if (argc != 3)
+		return 2;
+	seed = strtoull(argv[1], NULL, 0);
+	steps = strtoull(argv[2], NULL, 0);
+	random_state = seed * 0x9e3779b97f4a7c15ull + 1;
+	while (step < steps) {
+		delay_life(1 + below(500));
+		other_laws();
+	}
+	return 0;
+}

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The delay estimator on a simulated path: random 32-bit clock offsets and wrap, drift, queues both ways, delayed ACKs.
+
+What is asserted of the queueing delay q, once both directions were seen empty and the peer's tick is known:
+
+    q <= what the RTT says
+    q >  ahead - min(ticks) - drift
+    q <  one way + (sum of ticks) + max(ticks) + drift
+
+with `ahead` the time the newest packet waited and `one way` that of the oldest packet of the ACK (delayed ACK
+included), drift the ppm times the age of the smallest one-way delay. With a peer of 1 ms and our microseconds that is
+(-1 us, +2 ms). The sum comes from two readings rounded each, the max is what the law adds.
+"""
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.estimator import OUR_TICKS_NS, TICKS_NS
+from tests.unit.path import MS, S, Clock, Path, paced, sawtooth
+
+seeds = st.integers(0, 2**32 - 1)
+drifts = st.one_of(st.floats(-200, 200), st.sampled_from([-200.0, 0.0, 200.0]))
+
+each_tick = pytest.mark.parametrize("real_ns, learned_ns", TICKS_NS.items(), ids=lambda v: f"{v:.0f}")
+each_of_ours = pytest.mark.parametrize("our_tick_ns", OUR_TICKS_NS)
+
+
+def clocks(rng, our_ns, peer_ns, drift_ppm, life_s=20):
+    """Random offsets, every other one so that it wraps within the life of the connection."""
+
+    def offset(tick_ns):
+        if rng.random() < 0.5:
+            return 2**32 - rng.randrange(1, int(life_s * S / tick_ns) + 1)
+        return rng.getrandbits(32)
+
+    return (Clock(our_ns, offset(our_ns), 0.0, rng.random()),
+            Clock(peer_ns, offset(peer_ns), drift_ppm, rng.random()))
+
+
+@each_tick
+@each_of_ours
+@settings(max_examples=24)
+@given(seeds, drifts)
+def test_the_right_tick_is_learned_and_never_a_wrong_one(estimator, real_ns, learned_ns, our_tick_ns, seed, drift):
+    rng = random.Random(seed)
+    top = rng.choice([0, 2, 20, 100, 300]) * MS
+    path = Path(*clocks(rng, our_tick_ns, real_ns, drift), forward=sawtooth(rng, top), reverse=sawtooth(rng, top),
+                packets_per_ack=rng.choice([1, 2, 2, 16]))
+    law = estimator()
+    gap = rng.choice([3, 12, 24]) * MS
+    learned_at = None
+    for ack in path.acks(paced(rng, 15 * S, gap, burst=rng.choice([1, 1, 4]))):
+        law.check(law.feed(ack), ack.rtt_us)
+        assert law.tick_ns in (0, learned_ns)
+        if learned_at is None and law.tick_ns:
+            learned_at = ack.at_ns
+        assert learned_at is None or law.tick_ns, "a tick that was learned stays"
+    assert learned_at is not None
+    if top == 0 and path.packets_per_ack == 1:
+        assert learned_at < 1.3 * S, "VI-A: one second"
+
+
+def windows(law, path, sends, real_ns, drift):
+    """(length in ns, relative error of the peer's clock over it) of each window of the law's clock measurement"""
+    start = None
+    for ack in path.acks(sends):
+        law.feed(ack)
+        sent_ns = (ack.now_us - ack.rtt_us) * 1000
+        if (law.state.anchor_tsval, law.state.anchor_sent_us) != (ack.tsval, sent_ns // 1000 % 2**32):
+            continue  # no window ended here
+        if start is not None and law.tick_ns:
+            elapsed = sent_ns - start[1]
+            peer = (ack.peer_ticks - start[0]) * real_ns / (1 + drift * 1e-6)
+            yield elapsed, (peer - elapsed) / elapsed
+        start = ack.peer_ticks, sent_ns
+
+
+def check_window(c, elapsed, error, real_ns):
+    """A 128th, and the tick and the two microseconds that the readings are rounded by."""
+    assert elapsed >= c.DELAY_CLOCK_WINDOW_NS
+    assert abs(error) <= 1 / 128 + (real_ns + 2_000) / elapsed
+
+
+@each_of_ours
+@pytest.mark.parametrize("real_ns", [1_000, 1_000_000_000 / 1024, 1_000_000], ids=lambda v: f"{v:.0f}")
+@settings(max_examples=20)
+@given(seeds, drifts, st.sampled_from([1, 2]), st.sampled_from([5, 20, 60]))
+def test_a_window_of_the_clock_is_right_within_a_128th(estimator, c, real_ns, our_tick_ns, seed, drift, per_ack, top):
+    """Whatever the queues do at every single packet, as long as the path was empty once: a new pair for every packet,
+    the smaller the more often, so windows end on anything that their condition lets through."""
+    rng = random.Random(seed)
+
+    def queue(ns):
+        return 0 if ns < 60 * MS else int(top * MS * rng.random() ** 8)
+
+    path = Path(*clocks(rng, our_tick_ns, real_ns, drift), forward=queue, reverse=queue, packets_per_ack=per_ack)
+    seen = 0
+    for elapsed, error in windows(estimator(), path, paced(rng, 8 * S, 10 * MS), real_ns, drift):
+        check_window(c, elapsed, error, real_ns)
+        seen += 1
+    assert seen
+
+
+@pytest.mark.parametrize("real_ns, learned_ns", [(1_000_000_000 / 1024, 976_562), (1_000_000, 1_000_000)])
+@pytest.mark.parametrize("drift", [-200.0, 200.0])
+def test_the_worst_queue_does_not_change_the_tick(estimator, c, real_ns, learned_ns, drift):
+    """An adversary who knows the law: every other window begins without a queue and ends with the largest one that
+    lets it end, so the peer seems fast by all that is possible, and slow in the next. Both reach 0.77 %; it takes
+    1.19 % to make 1/1000 s of 1/1024 s."""
+    rng = random.Random(7)
+    law = estimator()
+    window = {"start": 0, "late": True}
+
+    def forward(ns):
+        elapsed = ns - window["start"]
+        if window["late"] and elapsed >= S:
+            return elapsed // c.DELAY_CLOCK_PRECISION - 20_000
+        return 0
+
+    path = Path(*clocks(rng, 1_000, real_ns, drift), forward=forward, packets_per_ack=1)
+    errors = []
+    for elapsed, error in windows(law, path, range(0, 60 * S, 5 * MS), real_ns, drift):
+        window["start"] += elapsed
+        window["late"] = not window["late"]
+        check_window(c, elapsed, error, real_ns)
+        assert law.tick_ns == learned_ns
+        errors.append(error)
+    assert max(errors) > 0.0075 and min(errors) < -0.0075
+
+
+@given(st.sampled_from(sorted(TICKS_NS.values())), st.floats(1, 2000), st.floats(-0.0098, 0.0098))
+def test_snap_takes_the_tick_within_the_error_and_nothing_else(law, tick_ns, seconds, error):
+    """0.8 % of the window, 0.02 % of drift, a tick: below half of the distance between 1/1000 and 1/1024 s."""
+    elapsed = int(seconds * S)
+    ticks = int(elapsed * (1 + error) / tick_ns)
+    if ticks < 2**31:
+        assert law.delay_snap_tick(ticks, elapsed) == tick_ns
+
+
+@given(st.floats(1, 2000), st.floats(0.3, 30_000_000))
+def test_snap_refuses_what_is_not_in_use(law, seconds, tick_ns):
+    elapsed = int(seconds * S)
+    ticks = int(elapsed / tick_ns)
+    if ticks >= 2**31:
+        return
+    got = law.delay_snap_tick(ticks, elapsed)
+    off = {known: abs(ticks * known - elapsed) for known in TICKS_NS.values()}
+    nearest = min(off, key=off.get)
+    assert got in (0, nearest)
+    if off[nearest] > elapsed / 64 + nearest:
+        assert got == 0
+    if off[nearest] < elapsed / 65:
+        assert got == nearest
+
+
+@each_tick
+@each_of_ours
+@settings(max_examples=8)
+@given(seeds, drifts, st.booleans(), st.sampled_from([1, 2]))
+def test_queueing_delay_against_the_truth(estimator, real_ns, learned_ns, our_tick_ns, seed, drift, busy, per_ack):
+    rng = random.Random(seed)
+    calm_ns = 4 * S
+    ahead, behind = sawtooth(rng, 150 * MS), sawtooth(rng, 150 * MS)
+    path = Path(*clocks(rng, our_tick_ns, real_ns, drift),
+                forward=lambda ns: ahead(ns - calm_ns) if ns > calm_ns else 0,
+                reverse=lambda ns: behind(ns - calm_ns) if busy and ns > calm_ns else 0, packets_per_ack=per_ack)
+    law = estimator()
+    coarse, fine = max(real_ns, our_tick_ns) / 1000, min(real_ns, our_tick_ns) / 1000
+    known_ns = None
+    for ack in path.acks(paced(rng, 12 * S, 4 * MS)):
+        queue = law.feed(ack)
+        by_rtt = ack.rtt_us - law.base
+        law.check(queue, ack.rtt_us)
+        if known_ns is None and law.tick_ns:
+            known_ns = ack.at_ns
+        if ack.at_ns < calm_ns:
+            continue
+        assert known_ns is not None
+        # 976562 for 976562.5 ns is half a ppm more
+        drift_us = (abs(drift) + 0.6) * 1e-6 * (ack.at_ns - known_ns) / 1000 + 2
+        assert queue > ack.ahead_ns / 1000 - fine - drift_us
+        assert queue < ack.one_way_ns / 1000 + fine + 2 * coarse + drift_us
+        if not busy:
+            assert by_rtt - fine - drift_us <= queue <= by_rtt
+
+
+@each_tick
+@each_of_ours
+@settings(max_examples=8)
+@given(seeds, drifts)
+def test_queueing_delay_against_floats(estimator, real_ns, learned_ns, our_tick_ns, seed, drift):
+    """q = min(rtt - rtt_min, owd - owd_min + one tick), with timestamps that know no wrap, offset or anchor."""
+    rng = random.Random(seed)
+    path = Path(*clocks(rng, our_tick_ns, real_ns, drift), forward=sawtooth(rng, 80 * MS),
+                reverse=sawtooth(rng, 80 * MS), packets_per_ack=2)
+    law = estimator()
+    owd_min_us, tick_us = None, max(learned_ns, our_tick_ns) / 1000
+    compared = 0
+    for ack in path.acks(paced(rng, 12 * S, 5 * MS)):
+        queue = law.feed(ack)
+        by_rtt = ack.rtt_us - law.base
+        if not law.tick_ns:
+            assert queue == by_rtt
+            continue
+        owd_us = (ack.peer_ticks * learned_ns - ack.our_ticks * our_tick_ns) / 1000
+        owd_min_us = owd_us if owd_min_us is None else min(owd_us, owd_min_us)
+        assert abs(queue - min(by_rtt, owd_us - owd_min_us + tick_us)) <= 2
+        compared += queue < by_rtt
+    assert compared, "the one-way delay never took anything away"
+
+
+@each_of_ours
+@pytest.mark.parametrize("drift", [-200, 200])
+def test_drift_over_a_day_makes_no_queue(estimator, our_tick_ns, drift):
+    """A busy hour's worth of ACKs spread over a day on an empty path with 200 ppm: 17 s between the clocks."""
+    rng = random.Random(drift)
+    path = Path(*clocks(rng, our_tick_ns, 1_000_000, drift, life_s=86_400))
+    law = estimator()
+    for ack in path.acks(range(0, 86_400 * S, 10 * S)):
+        queue = law.feed(ack)
+        assert queue == ack.rtt_us - law.base == 0
+    assert law.tick_ns == 1_000_000
+
+
+@each_tick
+@each_of_ours
+@settings(max_examples=25)
+@given(seeds, drifts, st.one_of(st.floats(1, 4_000), st.floats(1, 4_000_000)))
+def test_silence_of_any_length_gives_no_wrong_tick(estimator, real_ns, learned_ns, our_tick_ns, seed, drift, silence):
+    rng = random.Random(seed)
+    path = Path(*clocks(rng, our_tick_ns, real_ns, drift))
+    law = estimator()
+    after = int((3 + silence) * S)
+    sends = [*range(0, 3 * S, 50 * MS), *range(after, after + 3 * S, 50 * MS)]
+    for ack in path.acks(sends):
+        law.check(law.feed(ack), ack.rtt_us)
+        assert law.tick_ns in (0, learned_ns)
+    assert law.tick_ns == learned_ns
+
+
+LIES = {
+    "still": lambda rng, said, n: said,
+    "backwards": lambda rng, said, n: said - 7,
+    "a tenth fast": lambda rng, said, n: said + 11 + n % 2 * 11,
+    "a tenth slow": lambda rng, said, n: said + 9,
+    "twice": lambda rng, said, n: said + 20,
+    "jumps a second each second": lambda rng, said, n: said + 10 + (1000 if n % 100 == 0 else 0),
+    "jumps back a second each second": lambda rng, said, n: said + 10 - (1000 if n % 100 == 0 else 0),
+    "random": lambda rng, said, n: rng.getrandbits(32),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+@each_of_ours
+@settings(max_examples=5)
+@given(seeds)
+def test_a_peer_that_lies_for_a_window_loses_its_tick(estimator, lie, our_tick_ns, seed):
+    """ACKs every 10 ms on an empty path: a window is 1 s. Honest for 3 s, lies for 10 s, honest again."""
+    rng = random.Random(seed)
+    path = Path(*clocks(rng, our_tick_ns, 1_000_000, 0.0), packets_per_ack=1)
+    law = estimator()
+    said = None
+    for i, ack in enumerate(path.acks(range(0, 16 * S, 10 * MS))):
+        if 300 <= i < 1300:
+            said = LIES[lie](rng, said, i) % 2**32
+            ack.tsval = said
+        elif i < 300:
+            said = ack.tsval
+        queue = law.feed(ack)
+        law.check(queue, ack.rtt_us)
+        if 110 < i < 300:
+            assert law.tick_ns == 1_000_000
+        # the window that the lie began in has honest ticks as well, and the jump of one is the next one's start
+        if 510 <= i < 1300:
+            assert law.tick_ns == 0, "after one window that is all lies"
+            assert queue == ack.rtt_us - law.base
+    assert law.tick_ns == 1_000_000, "honest for three seconds: known again"
