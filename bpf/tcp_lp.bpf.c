@@ -59,10 +59,9 @@ SEC("struct_ops")
 void BPF_PROG(tcp_lp_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 {
 	struct lp *lp = lp_of(sk);
-	enum inference_verdict verdict;
+	bool indicated = lp_measure(sk, lp, acked);
+	enum inference_verdict verdict = lp_decide(sk, lp, indicated);
 
-	lp_measure(sk, lp, acked);
-	verdict = lp_decide(sk, lp, lp_delay_indicates(sk, lp));
 	lp_act(sk, lp, verdict, acked);
 	lp_publish(sk, lp);
 }

@@ -61,11 +61,10 @@ SEC("struct_ops")
 void BPF_PROG(tcp_lp_ecn_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 {
 	struct lp *lp = lp_of(sk);
-	enum inference_verdict verdict;
-	bool marked = lp->signal == CCBPF_SIGNAL_ECN;
+	bool delayed = lp_measure(sk, lp, acked);
+	bool indicated = delayed && lp->signal != CCBPF_SIGNAL_ECN;
+	enum inference_verdict verdict = lp_decide(sk, lp, indicated);
 
-	lp_measure(sk, lp, acked);
-	verdict = lp_decide(sk, lp, !marked && lp_delay_indicates(sk, lp));
 	lp_act(sk, lp, verdict, acked);
 	lp_publish(sk, lp);
 }

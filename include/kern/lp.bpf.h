@@ -136,10 +136,10 @@ static __noinline int lp_clock_changed(struct sock *sk, u32 was_ns)
 	return 0;
 }
 
-/* Take this ACK's delay. Only in state Open: elsewhere it may carry the TSecr of
- * an older segment. The first packet that was sent after a reaction starts the
- * smoothing anew. */
-static __always_inline void lp_measure(struct sock *sk, struct lp *lp,
+/* Take this ACK's delay; true: an early congestion indication (eq. 2). Only in
+ * state Open: elsewhere the ACK may carry the TSecr of an older segment. The
+ * first packet that was sent after a reaction starts the smoothing anew. */
+static __always_inline bool lp_measure(struct sock *sk, struct lp *lp,
 				       u32 acked)
 {
 	struct tcp_sock *tp = tcp_of(sk);
@@ -147,27 +147,17 @@ static __always_inline void lp_measure(struct sock *sk, struct lp *lp,
 	struct delay_params p;
 	struct delay_ack a;
 
-	if (sock_ca_state(sk) != TCP_CA_Open)
-		return;
+	if (law_unlikely(sock_ca_state(sk) != TCP_CA_Open))
+		return false;
 	lp_delay_params(&p);
 	lp_read_ack(tp, acked, &a);
 	if (lp->avoiding && inference_unmute(&lp->inference, tp->snd_una))
 		delay_restart(&lp->delay);
 	lp->queue_us = delay_sample(&lp->delay, &a, &p);
 	lp->rtt_us = a.rtt_us;
-	if (lp->delay.tick_ns != tick_ns)
+	if (law_unlikely(lp->delay.tick_ns != tick_ns))
 		lp_clock_changed(sk, tick_ns);
-}
-
-/* eq. 2 */
-static __always_inline bool lp_delay_indicates(struct sock *sk, struct lp *lp)
-{
-	struct delay_params p;
-
-	if (!lp->avoiding || sock_ca_state(sk) != TCP_CA_Open)
-		return false;
-	lp_delay_params(&p);
-	return delay_indicates(&lp->delay, &p);
+	return lp->avoiding && delay_indicates(&lp->delay, &p);
 }
 
 /* --- decide ------------------------------------------------------------ */
@@ -196,7 +186,8 @@ lp_decide(struct sock *sk, struct lp *lp, bool indicated)
 
 	if (!lp->avoiding)
 		return INFERENCE_GROW;
-	if (inference_expire(&lp->inference, a.now_us) && !indicated)
+	if (law_unlikely(inference_expire(&lp->inference, a.now_us)) &&
+	    !indicated)
 		lp_inference_ended(sk);
 	return inference_step(&lp->inference, &a, indicated);
 }
@@ -374,11 +365,12 @@ static __always_inline void lp_act(struct sock *sk, struct lp *lp,
 {
 	struct tcp_sock *tp = tcp_of(sk);
 
-	if (lp->undone) { /* see lp_undo() */
+	if (law_unlikely(lp->undone)) { /* see lp_undo() */
 		lp->undone = 0;
 		sock_cut_cwnd(tp, tp->snd_cwnd);
 	}
-	if (verdict == INFERENCE_HALVE || verdict == INFERENCE_TO_ONE)
+	if (law_unlikely(verdict == INFERENCE_HALVE ||
+			 verdict == INFERENCE_TO_ONE))
 		lp_cut(sk, verdict);
 	else if (verdict == INFERENCE_GROW && !lp->window)
 		lp_grow(sk, lp, acked);
@@ -387,7 +379,7 @@ static __always_inline void lp_act(struct sock *sk, struct lp *lp,
 	if (sock_ca_state(sk) != TCP_CA_Open)
 		return;
 	lp_notice_small(sk, lp);
-	if (lp->window)
+	if (law_unlikely(lp->window))
 		lp_small_keep(tp);
 }
 
@@ -557,7 +549,7 @@ static __always_inline void lp_publish(struct sock *sk, struct lp *lp)
 {
 	u32 now_kius = tcp_of(sk)->tcp_mstamp >> KIUS_SHIFT;
 
-	if (now_kius - lp->published_kius < FLOW_PUBLISH_KIUS)
+	if (law_likely(now_kius - lp->published_kius < FLOW_PUBLISH_KIUS))
 		return;
 	lp->published_kius = now_kius;
 	lp_fill(sk);

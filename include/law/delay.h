@@ -205,12 +205,12 @@ LAW void delay_age(struct delay *d, u64 now_us, u32 memory_s)
 {
 	u32 now_kius = now_us >> KIUS_SHIFT;
 
-	if (!d->timed) {
+	if (law_unlikely(!d->timed)) {
 		d->timed = 1;
 		d->half_kius = now_kius;
 		return;
 	}
-	if (now_kius - d->half_kius < memory_s * KIUS_PER_S / 2)
+	if (law_likely(now_kius - d->half_kius < memory_s * KIUS_PER_S / 2))
 		return;
 	if (now_kius - d->half_kius >= DELAY_ANCHOR_KIUS) {
 		d->anchored = 0;
@@ -233,7 +233,7 @@ LAW u32 delay_rtt_queue(struct delay *d, u64 now_us, u32 rtt_us,
 	delay_age(d, now_us, memory_s);
 	aged_put_min(&d->rtt, rtt_us);
 	base = aged_min(&d->rtt);
-	if (base_was != base && base_was != AGED_NO_MIN)
+	if (law_unlikely(base_was != base && base_was != AGED_NO_MIN))
 		delay_base_moved(d, base_was - base);
 	return rtt_us - (u32)base;
 }
@@ -291,14 +291,14 @@ LAW void delay_clock(struct delay *d, const struct delay_ack *a,
 	u32 tick_ns = 0;
 	s64 owd_ns;
 
-	if (!d->anchored ||
-	    (!d->tick_ns && rtt_queue_us < d->anchor_queue_us)) {
+	if (law_unlikely(!d->anchored || (!d->tick_ns && rtt_queue_us <
+						  d->anchor_queue_us))) {
 		delay_anchor(d, a, 0, rtt_queue_us);
 		return;
 	}
-	if (elapsed_ns > -DELAY_CLOCK_WINDOW_NS &&
-	    (elapsed_ns < DELAY_CLOCK_WINDOW_NS ||
-	     elapsed_ns < error_ns * DELAY_CLOCK_PRECISION))
+	if (law_likely(elapsed_ns > -DELAY_CLOCK_WINDOW_NS &&
+		       (elapsed_ns < DELAY_CLOCK_WINDOW_NS ||
+			elapsed_ns < error_ns * DELAY_CLOCK_PRECISION)))
 		return;
 	if (elapsed_ns > 0 && ticks > 0)
 		tick_ns = delay_snap_tick(ticks, elapsed_ns);
@@ -324,8 +324,8 @@ LAW u32 delay_confirm(struct delay *d, const struct delay_ack *a,
 	if (!d->tick_ns)
 		return queue_us;
 	owd_ns = delay_owd_ns(d, a);
-	if (owd_ns > DELAY_OWD_LIMIT_US * 1000 ||
-	    owd_ns < -DELAY_OWD_LIMIT_US * 1000) {
+	if (law_unlikely(owd_ns > DELAY_OWD_LIMIT_US * 1000 ||
+			 owd_ns < -DELAY_OWD_LIMIT_US * 1000)) {
 		delay_set_tick(d, 0);
 		return queue_us;
 	}
