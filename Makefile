@@ -39,7 +39,7 @@ TOOLS       := $(patsubst tests/lab/%.c,$(BUILD)/tests/%,$(wildcard tests/lab/*.
 LAWS        := $(BUILD)/tests/liblaws.so
 YARDSTICK   := $(BUILD)/tests/empty.bpf.o
 
-.PHONY: help deps all demo test bench install uninstall format clean
+.PHONY: help deps all demo test bench chroot install uninstall format clean
 
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ test: deps ## all tests
 bench: deps ## nanoseconds per ACK, goodput, latencies of the command: ratios measured in one run
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)$(PYTHON) -m tests.bench
+
+chroot: ## demo and test in a clean Debian made with debootstrap: SUITE=bookworm or trixie
+	$(Q)packaging/chroot.sh $(or $(SUITE),trixie)
 
 install: all ## to $(PREFIX)
 	install -D -m 755 $(BUILD)/ccbpf $(DESTDIR)$(PREFIX)/sbin/ccbpf

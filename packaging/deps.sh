@@ -50,8 +50,8 @@ missing() { for p in $packages; do have "$p" || printf ' %s' "$p"; done; }
 enable_backports() {
     suite=$VERSION_CODENAME-backports
     apt-cache policy | grep -q "n=$suite" && return
-    uri=$(apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(REPO_URI)' 'Created-By: Packages' |
-          awk -v n="$VERSION_CODENAME" '$1 == "Debian" && $2 == n { print $3; exit }')
+    uri=$(apt-get indextargets --format '$(ORIGIN)|$(CODENAME)|$(REPO_URI)' 'Created-By: Packages' |
+          awk -F '|' -v n="$VERSION_CODENAME" '$1 == "Debian" && $2 == n { print $3; exit }')
     [ -n "$uri" ] || die "apt on this machine lists no archive of $VERSION_CODENAME main: add one to /etc/apt/sources.list.d"
     key=/usr/share/keyrings/debian-archive-keyring.gpg
     if [ -r $key ]; then signed="[signed-by=$key] "; else signed=; fi
