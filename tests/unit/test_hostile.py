@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What no honest peer sends: the laws must stay inside their ranges, and inside C's.
+
+hostile.c does it a few million times under the sanitizers; hypothesis does it fewer times, but shrinks what it finds.
+"""
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from tests.unit import headers
+from tests.unit.estimator import OUR_TICKS_NS
+
+ends = st.sampled_from([0, 1, 2, 2**31 - 1, 2**31, 2**31 + 1, 2**32 - 1, 2**23 - 1, 2**23, 2**23 + 1])
+u32 = st.one_of(ends, st.integers(0, 2**32 - 1), st.integers(0, 10**6))
+times = st.one_of(st.integers(0, 2**64 - 1), st.sampled_from([0, 2**32, 2**42, 2**42 - 1, 2**63, 2**64 - 1]))
+day_us = 86_400 * 10**6
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    program = str(tmp_path_factory.mktemp("hostile") / "hostile")
+    headers.cc(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-O1",
+                "-fsanitize=address,undefined,signed-integer-overflow,float-cast-overflow",
+                "-fno-sanitize-recover=all", "-Iinclude", "-o", program, "tests/unit/hostile.c"])
+    return program
+
+
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_the_sanitizers_find_nothing(hostile, seed):
+    run = subprocess.run([hostile, str(seed), "3000000"], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+@given(st.lists(st.tuples(times, u32, u32, u32, st.sampled_from([0, *OUR_TICKS_NS]), st.booleans()), max_size=40),
+       st.integers(1, 999), st.integers(1, 64), st.integers(1, 3600), st.integers(0, 2**23))
+def test_anything(estimator, acks, delta, smoothing, memory, floor):
+    law = estimator(delta=delta, smoothing=smoothing, memory_s=memory, floor_us=floor)
+    for now, rtt, tsval, tsecr, our_tick, lone in acks:
+        law.check(law.ack(now, rtt, tsval, tsecr, our_tick, lone), rtt)
+
+
+def test_an_honest_flow_with_hostile_moments(estimator):
+    """Rules mix honest progress with every kind of lie, so that the lies meet a law that has learned something."""
+
+    class Flow(RuleBasedStateMachine):
+        @initialize(our_tick=st.sampled_from(OUR_TICKS_NS), peer_tick=st.sampled_from([1_000, 976_562, 1_000_000]),
+                    now=st.integers(0, 2**62), tsval=u32, tsecr=u32, smoothing=st.integers(1, 64))
+        def start(self, our_tick, peer_tick, now, tsval, tsecr, smoothing):
+            self.law = estimator(smoothing=smoothing)
+            self.our_tick, self.peer_tick = our_tick, peer_tick
+            self.now, self.tsval, self.tsecr = now, tsval, tsecr
+            self.seen = None
+
+        def ack(self, rtt, lone=False):
+            queue = self.law.ack(self.now % 2**64, rtt, self.tsval % 2**32, self.tsecr % 2**32, self.our_tick, lone)
+            self.seen = queue, rtt
+
+        def honest(self, us):
+            self.now += us
+            self.tsval += us * 1000 // self.peer_tick
+            self.tsecr += us * 1000 // self.our_tick
+
+        @rule(seconds=st.integers(1, 10), base=st.integers(10, 10**6), top=st.integers(0, 10**5))
+        def goes_well(self, seconds, base, top):
+            for i in range(seconds * 4):
+                self.honest(250_000)
+                self.ack(base + (i % 4) * top // 4)
+
+        @rule(value=u32, rtt=u32)
+        def tsval_is_anything(self, value, rtt):
+            self.tsval = value
+            self.ack(rtt)
+
+        @rule(value=u32, rtt=u32)
+        def tsecr_is_anything(self, value, rtt):
+            self.tsecr = value
+            self.ack(rtt)
+
+        @rule(back=st.integers(1, 2**31), rtt=st.integers(1, 10**5))
+        def tsval_runs_backwards(self, back, rtt):
+            for i in range(5):
+                self.honest(300_000)
+                self.tsval -= back
+                self.ack(rtt)
+
+        @rule(us=st.integers(0, 100 * day_us), rtt=u32)
+        def days_pass(self, us, rtt):
+            self.honest(us)
+            self.ack(rtt)
+
+        @rule(us=st.integers(-100 * day_us, 100 * day_us), rtt=u32)
+        def our_clock_jumps(self, us, rtt):
+            self.now = max(0, self.now + us)
+            self.ack(rtt)
+
+        @rule(rtt=u32)
+        def alone(self, rtt):
+            self.ack(rtt, lone=True)
+
+        @rule()
+        def restarts(self):
+            self.law.restart()
+
+        @invariant()
+        def holds(self):
+            if getattr(self, "seen", None):
+                self.law.check(*self.seen)
+
+    run_state_machine_as_test(Flow)

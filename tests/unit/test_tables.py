@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The tables that kernel side, loader, documentation and tests share, and the records that cross to user space."""
+import itertools
+import re
+
+import pytest
+
+from tests.unit import headers
+
+CONTROLLERS = headers.table("ccbpf/controllers.h", "CCBPF_CONTROLLERS", "vwwvv")
+EVENTS = headers.table("ccbpf/event.h", "CCBPF_EVENTS", "vwvv")
+STATS = headers.table("ccbpf/stats.h", "CCBPF_STATS", "wv")
+PARAMS = {name: headers.table("ccbpf/params.h", f"{name.upper()}_PARAMS", "wvvvvvv") for _, name, *_ in CONTROLLERS}
+TCP_LP = {row[0]: row for row in PARAMS["tcp_lp"]}
+
+WORD = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+
+
+def unique(values):
+    values = list(values)
+    return len(values) == len(set(values))
+
+
+@pytest.mark.parametrize("row", CONTROLLERS, ids=lambda row: row[1])
+def test_controller(c, law, row):
+    number, name, access, title, source = row
+    assert len(name) < c.CCBPF_NAME_LEN == 16, "TCP_CA_NAME_MAX, with its 0"
+    assert WORD.fullmatch(name)
+    assert 1 <= number < law.CCBPF_KINDS
+    assert getattr(law, f"CCBPF_KIND_{name}") == number
+    assert access in ("OPEN", "RESTRICTED")
+    assert title and source
+    assert PARAMS[name]
+
+
+def test_controllers_are_told_apart():
+    assert unique(row[0] for row in CONTROLLERS)
+    assert unique(row[1] for row in CONTROLLERS)
+
+
+@pytest.mark.parametrize("row", [(c, *row) for c, rows in PARAMS.items() for row in rows], ids=lambda r: f"{r[0]}-{r[1]}")
+def test_parameter(row):
+    _, name, unit, least, most, default, source, text = row
+    assert WORD.fullmatch(name)
+    assert 0 <= least <= default <= most < 2**32
+    assert unit and source and text
+    assert (least, most) == (0, 1) if unit == "0|1" else least < most
+
+
+def test_parameters_are_told_apart():
+    for rows in PARAMS.values():
+        assert unique(row[0] for row in rows)
+
+
+def test_the_struct_has_the_tables_fields(ffi):
+    fields = ffi.typeof("struct tcp_lp_params").fields
+    assert [name for name, _ in fields] == list(TCP_LP)
+    assert ffi.sizeof("struct tcp_lp_params") == 4 * len(fields)
+
+
+@pytest.mark.parametrize("name, value, where", [
+    ("delta", 150, "III-D.2: 0.15"), ("smoothing", 8, "III-D.1: 1/8"), ("inference_rtts", 3, "III-D.3: three RTT"),
+    ("delay_memory", 180, "VI-A: three minutes"), ("small_window", 5, "III-B.4: below 5 packets"),
+    ("gentle_start", 0, "the papers leave slow start alone")])
+def test_defaults_are_the_papers(name, value, where):
+    assert TCP_LP[name][4] == value, where
+
+
+@pytest.mark.parametrize("delta, smoothing, memory, floor", itertools.product(*(
+    sorted({TCP_LP[name][2], TCP_LP[name][4], TCP_LP[name][3]})
+    for name in ("delta", "smoothing", "delay_memory", "threshold_floor"))))
+def test_the_delay_law_takes_the_whole_range(estimator, delta, smoothing, memory, floor):
+    law = estimator(delta=delta, smoothing=smoothing, memory_s=memory, floor_us=floor)
+    now = 0
+    for i in range(60):
+        now += memory * 50_000
+        rtt = (1, 20_000, 2**23, 50_000, 2**32 - 1)[i % 5]
+        law.check(law.ack(now, rtt, now // 1000 % 2**32, now // 1000 % 2**32, 1_000_000), rtt)
+    law.restart()
+    for _ in range(200 * smoothing):
+        now += 1
+        law.ack(now, 2**23)
+    assert law.indicates, "a full queue indicates at every setting"
+
+
+def test_the_small_window_law_takes_the_whole_range(law):
+    low, high = TCP_LP["small_spread"][2:4]
+    for spread, w, mss in itertools.product((low, high), range(0, TCP_LP["small_window"][3] + 1), (88, 536, 1448, 65483)):
+        assert 2 <= law.small_gap_rtts(w, mss, spread) <= 2 * high
+
+
+def test_events(law):
+    assert unique(row[0] for row in EVENTS) and unique(row[1] for row in EVENTS) and unique(row[2] for row in EVENTS)
+    for number, name, word, text in EVENTS:
+        assert getattr(law, f"CCBPF_EVENT_{name}") == number >= 1
+        assert word == name.lower().replace("_", "-")
+        assert text
+
+
+def test_stats(ffi):
+    assert unique(name for name, _ in STATS)
+    assert [name for name, _ in ffi.typeof("struct ccbpf_stats").fields] == [name for name, _ in STATS]
+    assert all(WORD.fullmatch(name) and text for name, text in STATS)
+
+
+@pytest.mark.parametrize("record", ["ccbpf_flow", "ccbpf_flow_lp", "ccbpf_event", "ccbpf_identity", "ccbpf_stats",
+                                    "tcp_lp_params"])
+def test_no_hole_in_what_crosses_to_user_space(ffi, record):
+    """A hole would carry the kernel's memory, and differ between compilers."""
+    covered = set()
+    for _, field in ffi.typeof(f"struct {record}").fields:
+        covered.update(range(field.offset, field.offset + ffi.sizeof(field.type)))
+    assert covered == set(range(ffi.sizeof(f"struct {record}")))
+
+
+def test_every_controllers_part_of_a_flow_fits(ffi):
+    fields = dict(ffi.typeof("struct ccbpf_flow").fields)
+    own = fields["own"]
+    parts = [field for name, field in fields.items() if name != "own" and field.offset >= own.offset]
+    assert parts
+    assert all(part.offset + ffi.sizeof(part.type) <= own.offset + ffi.sizeof(own.type) for part in parts)
+
+
+@pytest.mark.parametrize("state, bytes_", [("delay", 64), ("inference", 16), ("gentle_start", 16)])
+def test_the_laws_state_fits_a_connection(ffi, state, bytes_):
+    assert ffi.sizeof(f"struct {state}") <= bytes_
