@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Fixtures of the functional tests: the command, a pin directory of its own, a pair of namespaces."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.functional import kernel
+from tests.functional.peer import Peer
+
+CCBPF = kernel.ROOT / "build/ccbpf"
+BPFFS = Path("/sys/fs/bpf")
+COMMAND_S = 60.0
+_counter = itertools.count()
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The document on stdout."""
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """The error on stderr of a command under -j; notes may stand before it."""
+        return json.loads(self.err.splitlines()[-1])["error"]
+
+
+@dataclass
+class Cli:
+    """ccbpf with a pin directory of its own."""
+
+    root: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def env(self) -> dict[str, str]:
+        return {**os.environ, "CCBPF_PIN_ROOT": str(self.root), **self.environment}
+
+    def run(self, *arguments: object, prefix: tuple[str, ...] = (), **options: Any) -> Result:
+        """Whatever it ends with."""
+        words = [*prefix, str(CCBPF), *(str(a) for a in arguments)]
+        done = subprocess.run(words, capture_output=True, text=True, env=self.env(), timeout=COMMAND_S, **options)
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    def __call__(self, *arguments: object, code: int = 0, **options: Any) -> Result:
+        """With this exit code."""
+        result = self.run(*arguments, **options)
+        assert result.code == code, f"ccbpf {' '.join(map(str, arguments))}: {result}"
+        return result
+
+    def popen(self, *arguments: object, **options: Any) -> subprocess.Popen[str]:
+        words = [str(CCBPF), *(str(a) for a in arguments)]
+        return subprocess.Popen(words, text=True, env=self.env(), **options)
+
+    def status(self) -> dict[str, dict[str, Any]]:
+        """`ccbpf status`, by name of the controller."""
+        return {c["name"]: c for c in self("-j", "status").json["controllers"]}
+
+    def names(self) -> set[str]:
+        """What lies in the pin directory, as relative paths."""
+        return {str(path.relative_to(self.root)) for path in self.root.rglob("*")} if self.root.exists() else set()
+
+
+@pytest.fixture(scope="session")
+def bpffs(registry_lock: Path) -> Path:
+    """A mounted bpffs."""
+    if not os.path.ismount(BPFFS):
+        kernel.run("mount", "-t", "bpf", "-o", "mode=0700", "bpf", BPFFS)
+    return BPFFS
+
+
+@pytest.fixture
+def pin_root(bpffs: Path) -> Iterator[Path]:
+    """A pin directory's path, not made yet; what the test left there is removed."""
+    root = bpffs / f"ccbpf-test-{os.getpid()}-{next(_counter)}"
+    yield root
+    Cli(root).run("clean", "--all")
+    if root.exists():
+        shutil.rmtree(root)
+
+
+@pytest.fixture
+def ccbpf(pin_root: Path) -> Cli:
+    return Cli(pin_root)
+
+
+@pytest.fixture
+def netns_pair() -> Iterator[tuple[kernel.Namespace, kernel.Namespace]]:
+    """Two namespaces, joined: 10.77.0.1, fd77::1 in the first, 10.77.0.2, fd77::2 in the second."""
+    with kernel.Namespace("a") as a, kernel.Namespace("b") as b:
+        a.ip("link", "add", "veth0", "type", "veth", "peer", "name", "veth0", "netns", b.name)
+        for namespace, host in ((a, 1), (b, 2)):
+            namespace.ip("address", "add", f"10.77.0.{host}/24", "dev", "veth0")
+            namespace.ip("address", "add", f"fd77::{host}/64", "dev", "veth0", "nodad")
+            namespace.ip("link", "set", "veth0", "up")
+        yield a, b
+
+
+@pytest.fixture(scope="module")
+def controllers(request: pytest.FixtureRequest) -> Iterator[dict[str, kernel.Controller]]:
+    """Both controllers, enabled for the tests of a module under one pin directory, by name.
+
+    CCBPF_TEST_OBJECTS=DIRECTORY takes the objects there instead, by bpftool, under the names that they register: a copy
+    that was broken on purpose, to see a test fail.
+    """
+    if objects := os.environ.get("CCBPF_TEST_OBJECTS"):
+        with ExitStack() as stack:
+            paths = {name: Path(objects, f"{name}.bpf.o") for name in kernel.KINDS}
+            yield {name: stack.enter_context(kernel.registered_by_bpftool(path)) for name, path in paths.items()}
+        return
+    root = request.getfixturevalue("bpffs") / f"ccbpf-test-{os.getpid()}-{next(_counter)}"
+    cli = Cli(root)
+    try:
+        cli("enable", *kernel.KINDS)
+        yield {name: kernel.pinned(root, name) for name in kernel.KINDS}
+    finally:
+        cli.run("disable", "--all")
+        cli.run("clean", "--all")
+
+
+@pytest.fixture
+def tcp_lp(controllers: dict[str, kernel.Controller]) -> kernel.Controller:
+    return controllers["tcp_lp"]
+
+
+@pytest.fixture
+def tcp_lp_ecn(controllers: dict[str, kernel.Controller]) -> kernel.Controller:
+    return controllers["tcp_lp_ecn"]
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    with kernel.no_kernel_warning(), Peer() as peer:
+        yield peer

@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The pin directory: what is stale, foreign, of another layout, detached; many ccbpf at once; ccbpf killed anywhere."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.functional import kernel
+from tests.functional.conftest import CCBPF, Cli
+
+SHARED = {"flows", "events", "stats", "listener"}
+OWN = {"tcp_lp", "tcp_lp/link", "tcp_lp/params", "tcp_lp/identity"}
+SYSCTL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+KILLS = 40
+
+
+def pin_a_map(path: Path, value_size: int = 4) -> None:
+    """A map that is not ccbpf's, at a path."""
+    kernel.run("bpftool", "map", "create", path, "type", "array", "key", 4, "value", value_size, "entries", 1, "name", "x")
+
+
+def assert_works(ccbpf: Cli) -> None:
+    """From here, everything works and leaves nothing."""
+    ccbpf("enable", "tcp_lp")
+    assert ccbpf.names() >= SHARED | OWN
+    assert ccbpf.status()["tcp_lp"]["state"] == "enabled"
+    ccbpf("disable", "tcp_lp")
+    assert "tcp_lp" not in kernel.available()
+
+
+# --- stale and foreign ---
+
+
+def test_a_stale_directory_is_told_and_cleaned_by_enable(ccbpf: Cli) -> None:
+    ccbpf("enable", "tcp_lp")
+    (ccbpf.root / "tcp_lp/link").unlink()
+    kernel.eventually(lambda: "tcp_lp" not in kernel.available(), 10, "the kernel drops a link without a pin")
+    assert ccbpf.status()["tcp_lp"]["state"] == "stale"
+    assert "`ccbpf clean`" in ccbpf("status").out
+    assert "stale" in ccbpf("disable", "tcp_lp", code=5).err
+    assert_works(ccbpf)
+    assert not ccbpf.root.exists()
+
+
+def test_clean_removes_a_stale_directory(ccbpf: Cli) -> None:
+    ccbpf("enable", "tcp_lp")
+    (ccbpf.root / "tcp_lp/link").unlink()
+    assert str(ccbpf.root / "tcp_lp") in ccbpf("-j", "clean").json["removed"]
+    assert not ccbpf.root.exists()
+
+
+def test_a_link_that_somebody_detached(ccbpf: Cli) -> None:
+    link = ccbpf("-j", "enable", "tcp_lp").json["enabled"][0]["link_id"]
+    kernel.run("bpftool", "link", "detach", "id", link)
+    assert ccbpf.status()["tcp_lp"]["state"] == "detached"
+    for words in (["disable", "tcp_lp"], ["reload", "tcp_lp"], ["set", "tcp_lp", "delta=100"]):
+        assert "detached" in ccbpf(*words, code=5).err
+    assert_works(ccbpf)
+    assert not ccbpf.root.exists()
+
+
+def test_what_is_not_ours_stays(ccbpf: Cli) -> None:
+    ccbpf("enable", "tcp_lp")
+    (ccbpf.root / "theirs").mkdir()
+    pin_a_map(ccbpf.root / "their_map")
+    pin_a_map(ccbpf.root / "tcp_lp/another")
+    foreign = {"theirs", "their_map", "tcp_lp/another"}
+    paths = {str(ccbpf.root / name) for name in foreign}
+    assert set(ccbpf("-j", "status").json["foreign"]) == paths
+    for path in paths:
+        assert f"{path}: not made by ccbpf" in ccbpf("status").err
+    assert set(ccbpf("-j", "clean").json["left"]) == paths
+    ccbpf("disable", "tcp_lp")
+    assert ccbpf.names() == foreign | {"tcp_lp"}
+    ccbpf("clean", "--all")
+    assert ccbpf.names() == foreign | {"tcp_lp"}
+    assert_works(ccbpf)
+    assert ccbpf.names() == foreign | {"tcp_lp"}
+
+
+@pytest.mark.parametrize("name", ["flows", "stats", "events", "listener"])
+def test_a_shared_map_of_another_layout(ccbpf: Cli, name: str) -> None:
+    ccbpf.root.mkdir()
+    pin_a_map(ccbpf.root / name, 24)
+    result = ccbpf("enable", "tcp_lp", code=1)
+    assert str(ccbpf.root / name) in result.err
+    assert "`ccbpf clean --all`" in result.err
+    assert "tcp_lp" not in kernel.available()
+    ccbpf("clean", "--all")
+    assert_works(ccbpf)
+
+
+def test_a_shared_map_of_another_layout_while_enabled(ccbpf: Cli) -> None:
+    ccbpf("enable", "tcp_lp")
+    (ccbpf.root / "flows").unlink()
+    pin_a_map(ccbpf.root / "flows")
+    for words in (["status"], ["flows"], ["reload", "tcp_lp"]):
+        assert "`ccbpf clean --all`" in ccbpf(*words, code=1).err
+    ccbpf("clean", "--all")
+    assert "tcp_lp" not in kernel.available()
+    assert not ccbpf.root.exists()
+
+
+def test_parameters_of_another_layout_take_a_reload(ccbpf: Cli) -> None:
+    ccbpf("enable", "tcp_lp", "--set", "delta=100")
+    (ccbpf.root / "tcp_lp/params").unlink()
+    pin_a_map(ccbpf.root / "tcp_lp/params", 8)
+    assert ccbpf.status()["tcp_lp"]["params"] is None
+    assert "`ccbpf reload tcp_lp`" in ccbpf("set", "tcp_lp", "delta=100", code=1).err
+    assert "defaults" in ccbpf("reload", "tcp_lp", "--set", "smoothing=4").err
+    assert ccbpf.status()["tcp_lp"]["changed"] == {"smoothing": 4}
+    assert ccbpf.names() == SHARED | OWN
+
+
+def test_a_link_pin_that_is_something_else(ccbpf: Cli) -> None:
+    (ccbpf.root / "tcp_lp").mkdir(parents=True)
+    pin_a_map(ccbpf.root / "tcp_lp/link")
+    assert ccbpf.status()["tcp_lp"]["state"] == "unreadable"
+    assert "`ccbpf clean --all`" in ccbpf("enable", "tcp_lp", code=1).err
+    ccbpf("clean", "--all")
+    assert_works(ccbpf)
+
+
+def test_an_older_ccbpf_is_told(ccbpf: Cli) -> None:
+    """The identity of a loading by another version, in its place."""
+    ccbpf("enable", "tcp_lp")
+    path = ccbpf.root / "tcp_lp/identity"
+    identity = bytearray(kernel.Map.by_pin(path).lookup(bytes(4)) or b"")
+    identity[16:40] = b"0.0.9".ljust(24, b"\0")
+    path.unlink()
+    pin_a_map(path, len(identity))
+    kernel.Map.by_pin(path).update(bytes(4), bytes(identity))
+    assert ccbpf.status()["tcp_lp"]["outdated"]
+    assert ccbpf.status()["tcp_lp"]["version"] == "0.0.9"
+    assert "`ccbpf reload tcp_lp`" in ccbpf("status").out
+    ccbpf("reload", "tcp_lp")
+    assert not ccbpf.status()["tcp_lp"]["outdated"]
+
+
+def test_an_interrupted_reload_is_read_right(ccbpf: Cli) -> None:
+    """identity_new is in force exactly if it is older than the struct_ops map: both cases, and both end tidy."""
+    ccbpf("enable", "tcp_lp")
+    path, new = ccbpf.root / "tcp_lp/identity", ccbpf.root / "tcp_lp/identity_new"
+    before = ccbpf.status()["tcp_lp"]["instance"]
+    pin_a_map(new, kernel.Map.by_pin(path).value_size)  # as if killed before the link changed over
+    assert ccbpf.status()["tcp_lp"]["instance"] == before
+    ccbpf("reload", "tcp_lp")
+    after = ccbpf.status()["tcp_lp"]["instance"]
+    assert after > before
+    path.rename(new)  # as if killed after it
+    pin_a_map(path, kernel.Map.by_pin(new).value_size)
+    assert ccbpf.status()["tcp_lp"]["instance"] == after
+    ccbpf("clean")
+    assert ccbpf.names() == SHARED | OWN
+    assert ccbpf.status()["tcp_lp"]["instance"] == after
+
+
+# --- bpffs ---
+
+
+def test_a_root_that_is_not_on_bpffs(tmp_path: Path, registry_lock: Path) -> None:
+    elsewhere = Cli(tmp_path / "a/b")
+    result = elsewhere("enable", "tcp_lp", code=1)
+    assert "does not lie on a BPF file system" in result.err
+    assert list(tmp_path.iterdir()) == []
+    assert "BPF file system" in Cli(tmp_path)("status", code=1).err
+    assert "absolute" in Cli(Path("relative/root"))("enable", "tcp_lp", code=2).err
+
+
+def in_mount_namespace(script: str) -> subprocess.CompletedProcess[str]:
+    """A script where /sys/fs/bpf is not mounted."""
+    environment = {k: v for k, v in os.environ.items() if k != "CCBPF_PIN_ROOT"} | {"CCBPF": str(CCBPF)}
+    return subprocess.run(["unshare", "--mount", "--propagation=private", "sh", "-euc",
+                           "umount /sys/fs/bpf; " + script], capture_output=True, text=True, timeout=30, env=environment)
+
+
+def test_enable_mounts_bpffs_where_it_is_missing(bpffs: Path) -> None:
+    done = in_mount_namespace("$CCBPF check | grep 'bpffs *note'; $CCBPF status; ! mountpoint -q /sys/fs/bpf;"
+                              "$CCBPF enable tcp_lp; test -e /sys/fs/bpf/ccbpf/tcp_lp/link; $CCBPF disable tcp_lp;"
+                              "! test -e /sys/fs/bpf/ccbpf; mountpoint /sys/fs/bpf")
+    assert done.returncode == 0, done
+    assert "is a mountpoint" in done.stdout
+
+
+def test_without_permission_to_mount_the_capability_is_named(bpffs: Path) -> None:
+    done = in_mount_namespace("exec setpriv --bounding-set=-sys_admin $CCBPF enable tcp_lp")
+    assert done.returncode == 4, done
+    assert "cap_sys_admin" in done.stderr
+    assert "mount -t bpf" in done.stderr
+
+
+def test_a_cgroup_without_memory_left(ccbpf: Cli) -> None:
+    """BPF maps count in the cgroup: the map that does not fit is an error, and nothing stays."""
+    base = next((Path(line.split()[1]) for line in Path("/proc/mounts").read_text().splitlines()
+                 if line.split()[2] == "cgroup2"), None)
+    if not base or "memory" not in (base / "cgroup.controllers").read_text():
+        pytest.skip("no cgroup2 with the memory controller")
+
+
+# --- locks ---
+
+
+@contextmanager
+def held(ccbpf: Cli, mode: int) -> Iterator[None]:
+    ccbpf.root.mkdir(exist_ok=True)
+    fd = os.open(ccbpf.root, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(fd, mode)
+    yield
+    os.close(fd)
+
+
+def test_a_held_lock_is_waited_for(ccbpf: Cli) -> None:
+    with held(ccbpf, fcntl.LOCK_EX):
+        waiting = [ccbpf.popen(*words, stdout=subprocess.PIPE) for words in (["enable", "tcp_lp"], ["status"])]
+        time.sleep(0.3)  # long enough for both to reach the lock
+        assert [process.poll() for process in waiting] == [None, None]
+    assert [process.wait(20) for process in waiting] == [0, 0]
+
+
+def test_readers_read_together(ccbpf: Cli) -> None:
+    ccbpf("enable", "tcp_lp")
+    with held(ccbpf, fcntl.LOCK_SH):
+        assert ccbpf.status()["tcp_lp"]["state"] == "enabled"
+
+
+def test_a_lock_held_for_long_names_its_holder(ccbpf: Cli) -> None:
+    with held(ccbpf, fcntl.LOCK_EX):
+        start = time.monotonic()
+        result = ccbpf("enable", "tcp_lp", code=1)
+        assert 9 < time.monotonic() - start < 15
+    assert f"process {os.getpid()}" in result.err
+
+
+def test_many_at_once_end_consistently(ccbpf: Cli) -> None:
+    words = [["enable", "tcp_lp"], ["disable", "tcp_lp"], ["reload", "tcp_lp"], ["status"], ["clean"],
+             ["set", "tcp_lp", "delta=100"], ["enable", "tcp_lp", "tcp_lp_ecn"], ["disable", "--all"], ["flows"]]
+    chooser = random.Random(1)
+    for _ in range(4):
+        running = [(w, ccbpf.popen(*w, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+                   for w in (chooser.choice(words) for _ in range(25))]
+        for w, process in running:
+            out, err = process.communicate(timeout=60)
+            assert process.returncode in (0, 5), (w, out, err)
+    for name in ccbpf.status():
+        assert ccbpf.status()[name]["state"] == "enabled"
+    ccbpf.run("disable", "--all")
+    assert_works(ccbpf)
+    assert not ccbpf.root.exists()
+
+
+def test_of_many_enables_one_wins(ccbpf: Cli) -> None:
+    running = [ccbpf.popen("enable", "tcp_lp", stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(10)]
+    codes = sorted(process.wait(60) for process in running)
+    for process in running:
+        process.communicate()
+    assert codes == [0] + [5] * 9
+
+
+# --- killed anywhere ---
+
+
+def duration(ccbpf: Cli, *words: str) -> float:
+    start = time.monotonic()
+    ccbpf(*words)
+    return time.monotonic() - start
+
+
+def kill_after(ccbpf: Cli, seconds: float, *words: str) -> bool:
+    """SIGKILL after a time; whether it was still running."""
+    process = ccbpf.popen(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    return process.returncode == -signal.SIGKILL
+
+
+def delays(longest: float) -> list[float]:
+    return [longest * 1.1 * i / KILLS for i in range(KILLS)]
+
+
+def test_killed_in_enable(ccbpf: Cli) -> None:
+    before = SYSCTL.read_text()
+    longest = duration(ccbpf, "enable", "tcp_lp", "tcp_lp_ecn", "--set", "delta=100")
+    ccbpf("disable", "--all")
+    killed, seen = 0, set()
+    for delay in delays(longest):
+        killed += kill_after(ccbpf, delay, "enable", "tcp_lp", "tcp_lp_ecn")
+        states = {name: c["state"] for name, c in ccbpf.status().items()}
+        seen.add(str(sorted(states.items())))
+        assert set(states.values()) <= {"enabled", "stale"}
+        if states.get("tcp_lp") == "enabled":
+            ccbpf("enable", "tcp_lp", code=5)
+        else:
+            ccbpf("enable", "tcp_lp")
+        assert ccbpf.status()["tcp_lp"]["state"] == "enabled"
+        ccbpf("disable", "tcp_lp")
+        ccbpf.run("disable", "tcp_lp_ecn")
+        assert not ccbpf.root.exists()
+    assert killed > KILLS / 2
+    assert len(seen) > 1, "every kill came before or after everything"
+    assert SYSCTL.read_text() == before
+
+
+def test_killed_in_enable_default(ccbpf: Cli) -> None:
+    before = SYSCTL.read_text().strip()
+    longest = duration(ccbpf, "enable", "tcp_lp", "--default")
+    ccbpf("disable", "tcp_lp")
+    try:
+        for delay in delays(longest):
+            kill_after(ccbpf, delay, "enable", "tcp_lp", "--default")
+            ccbpf("clean", "--all")
+            assert SYSCTL.read_text().strip() == before
+            assert not ccbpf.root.exists()
+    finally:
+        SYSCTL.write_text(before)
+
+
+def test_killed_in_reload(ccbpf: Cli) -> None:
+    ccbpf("enable", "tcp_lp", "--set", "delta=100")
+    longest = duration(ccbpf, "reload", "tcp_lp")
+    instances = {ccbpf.status()["tcp_lp"]["instance"]}
+    for delay in delays(longest):
+        kill_after(ccbpf, delay, "reload", "tcp_lp")
+        status = ccbpf.status()["tcp_lp"]
+        assert status["state"] == "enabled"
+        assert status["changed"] == {"delta": 100}
+        ccbpf("clean")
+        assert ccbpf.names() == SHARED | OWN
+        assert ccbpf.status()["tcp_lp"]["instance"] == status["instance"]
+        instances.add(status["instance"])
+    assert len(instances) > 1
+    ccbpf("disable", "tcp_lp")
+    assert not ccbpf.root.exists()
+
+
+def test_killed_in_disable(ccbpf: Cli) -> None:
+    ccbpf("enable", "tcp_lp")
+    longest = duration(ccbpf, "disable", "tcp_lp")
+    for delay in delays(longest):
+        ccbpf("enable", "tcp_lp")
+        kill_after(ccbpf, delay, "disable", "tcp_lp")
+        if ccbpf.run("disable", "tcp_lp").code == 5:
+            ccbpf("clean")
+        assert not ccbpf.root.exists()
+        assert "tcp_lp" not in kernel.available()
+
+
+def test_a_removed_directory_disables(ccbpf: Cli) -> None:
+    """`rm -r` of the pins is a way out that always works."""
+    ccbpf("enable", "tcp_lp")
+    shutil.rmtree(ccbpf.root)
+    kernel.eventually(lambda: "tcp_lp" not in kernel.available(), 10, "the kernel drops a link without a pin")
+    assert_works(ccbpf)
+
+
+def test_the_time_of_the_identity_is_the_loadings(ccbpf: Cli) -> None:
+    before = time.monotonic_ns()
+    ccbpf("enable", "tcp_lp")
+    value = kernel.Map.by_pin(ccbpf.root / "tcp_lp/identity").lookup(bytes(4))
+    assert value
+    abi, kind, instance = struct.unpack_from("=IIQ", value)
+    assert before < instance < time.monotonic_ns()
+    assert (abi, kind) == (1, kernel.KINDS["tcp_lp"])
