@@ -21,6 +21,7 @@ import re
 import socket
 import struct
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -387,6 +388,31 @@ class Namespace:
             return socket.socket(family, socket.SOCK_STREAM)
 
 
+class Child:
+    """A process in a namespace, with all its output so far; it dies with us."""
+
+    def __init__(self, arguments: list[str]) -> None:
+        self._log = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", *arguments], stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log
+        )
+
+    def output(self) -> str:
+        return os.pread(self._log.fileno(), 1 << 20, 0).decode(errors="replace")
+
+    def wait(self, seconds: float) -> int:
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise
+
+
+def start(namespace: Namespace, *arguments: object) -> Child:
+    return Child(["ip", "netns", "exec", namespace.name, *(str(a) for a in arguments)])
+
+
 def choose(sock: socket.socket, controller: str) -> None:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, controller.encode())
 
@@ -471,6 +497,12 @@ class Sink:
         except OSError:
             pass
         connection.close()
+
+    def abort(self) -> None:
+        """Resets all connections."""
+        for connection in self._connections:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.shutdown(socket.SHUT_RD)  # wakes the reader, which closes
 
     def close(self) -> None:
         self.server.shutdown(socket.SHUT_RDWR)
