@@ -25,7 +25,7 @@ def bytes_per_rtt(mss, gap_rtts):
 @given(st.integers(1, 40), st.integers(64, 65535), spreads)
 def test_byte_rate(law, w, mss, spread):
     gap = law.small_gap_rtts(w, mss, spread)
-    k = min(Fraction(mss, SEGMENT), spread)
+    k = min(Fraction(mss, SEGMENT), Fraction(spread))
     asked = w * mss / k  # what 64-byte segments, or the bound on the reaction time, make of w packets
     if 2 * k / w >= 2:
         assert asked <= bytes_per_rtt(mss, gap) < asked * Fraction(3, 2) * k / int(k)
