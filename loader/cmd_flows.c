@@ -18,7 +18,6 @@
 #include "ticker.h"
 
 #define WHAT "flows"
-#define SSTHRESH_UNSET 0x7fffffff /* see struct ccbpf_flow */
 
 static int by_start(const void *a, const void *b)
 {
@@ -44,9 +43,8 @@ static void print_row(struct table *table, const struct ccbpf_flow *f, uint64_t 
 	table_cell(table, "%s", endpoint(f->family, f->remote_addr, f->remote_port));
 	table_cell(table, "%s", phase_word(f->phase));
 	table_cell(table, "%u", f->cwnd);
-	table_cell(table, "%s", f->ssthresh >= SSTHRESH_UNSET ? "-" : text("%u", f->ssthresh));
-	table_cell(table, "%s", human_us(f->rtt_us));
-	table_cell(table, "%.1f/%.1f", f->delay_smoothed_us / 1e3, f->delay_threshold_us / 1e3);
+	table_cell(table, "%s", human_ms(f->rtt_us));
+	table_cell(table, "%s/%s", human_ms(f->delay_smoothed_us), human_ms(f->delay_threshold_us));
 	table_cell(table, "%s", human_bps(f->rate_bps));
 	table_cell(table, "%s", human_age(now > f->started_ns ? now - f->started_ns : 0));
 }
@@ -59,13 +57,12 @@ static void print(const struct flow *flows, size_t n)
 		{ .title = "REMOTE", .elastic = true },
 		{ .title = "PHASE" },
 		{ .title = "CWND", .right = true },
-		{ .title = "SSTH", .right = true },
-		{ .title = "RTT", .right = true },
+		{ .title = "RTT ms", .right = true },
 		{ .title = "DELAY ms", .right = true }, /* smoothed/threshold */
-		{ .title = "RATE", .right = true },
+		{ .title = "BIT/S", .right = true },
 		{ .title = "AGE", .right = true },
 	};
-	struct table *table = table_new(columns, 10);
+	struct table *table = table_new(columns, 9);
 	uint64_t now = monotonic_ns();
 
 	for (size_t i = 0; i < n; i++)
@@ -76,19 +73,20 @@ static void print(const struct flow *flows, size_t n)
 
 static void show(const struct flow *flows, size_t n)
 {
-	struct json_object *doc, *list;
+	struct json_object *doc;
+	struct json_list *list;
 
 	if (!output.json) {
 		print(flows, n);
 		return;
 	}
 	doc = json_object_new_object();
-	list = json_object_new_array();
-	for (size_t i = 0; i < n; i++)
-		json_object_array_add(list, flow_json(&flows[i]));
 	json_object_object_add(doc, "time_ns", json_object_new_uint64(monotonic_ns()));
-	json_object_object_add(doc, "flows", list);
-	output_json(doc);
+	json_object_object_add(doc, "flows", json_object_new_array());
+	list = output_json_open(doc);
+	for (size_t i = 0; i < n; i++)
+		output_json_item(list, flow_json(&flows[i]));
+	output_json_close(list);
 }
 
 /* Read the map as it is pinned now; `*found` false: nothing is pinned. The lock is not kept. */

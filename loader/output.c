@@ -42,13 +42,51 @@ const char *output_style(FILE *to, enum style style)
 	return codes[style];
 }
 
+/* The text of a document, which lives as long as the document. */
+static const char *json_text(struct json_object *doc)
+{
+	int flags = output.pretty ? JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED : JSON_C_TO_STRING_PLAIN;
+
+	return json_object_to_json_string_ext(doc, flags | JSON_C_TO_STRING_NOSLASHESCAPE);
+}
+
 void output_json_to(FILE *to, struct json_object *doc)
 {
-	int flags = JSON_C_TO_STRING_NOSLASHESCAPE;
-
-	flags |= output.pretty ? JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED : JSON_C_TO_STRING_PLAIN;
-	fprintf(to, "%s\n", json_object_to_json_string_ext(doc, flags));
+	fprintf(to, "%s\n", json_text(doc));
 	json_object_put(doc);
+}
+
+struct json_list {
+	struct json_object *envelope;
+	const char *tail; /* of the envelope's text, from the end of its array */
+	bool any;
+};
+
+struct json_list *output_json_open(struct json_object *envelope)
+{
+	struct json_list *list = must_alloc(1, sizeof(*list));
+	const char *head = json_text(envelope);
+
+	list->envelope = envelope;
+	list->tail = strrchr(head, ']');
+	fwrite(head, 1, list->tail - head, stdout);
+	return list;
+}
+
+void output_json_item(struct json_list *list, struct json_object *item)
+{
+	if (list->any)
+		putchar(',');
+	list->any = true;
+	fputs(json_text(item), stdout);
+	json_object_put(item);
+}
+
+void output_json_close(struct json_list *list)
+{
+	fprintf(stdout, "%s\n", list->tail);
+	json_object_put(list->envelope);
+	free(list);
 }
 
 void output_json(struct json_object *doc)
@@ -218,28 +256,20 @@ void table_print(struct table *table)
 	free(table);
 }
 
-/* Three significant digits and a unit. */
-static const char *scaled(double value, const char *const *units, double step)
+const char *human_ms(uint64_t us)
 {
-	while (value >= step * 0.9995 && units[1]) {
-		value /= step;
-		units++;
-	}
-	return text("%.*f %s", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value, *units);
-}
-
-const char *human_us(uint64_t us)
-{
-	static const char *const units[] = { "us", "ms", "s", NULL };
-
-	return us < 1000 ? text("%llu us", (unsigned long long)us) : scaled(us, units, 1000);
+	return us < 99950 ? text("%.1f", us / 1e3) : text("%.0f", us / 1e3);
 }
 
 const char *human_bps(uint64_t bps)
 {
-	static const char *const units[] = { "bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s", NULL };
+	static const char *const prefixes[] = { "", " k", " M", " G", " T", " P", " E" };
+	unsigned int i = 0;
+	double value = bps;
 
-	return bps < 1000 ? text("%llu bit/s", (unsigned long long)bps) : scaled(bps, units, 1000);
+	for (; value >= 999.5; i++)
+		value /= 1000;
+	return text("%.*f%s", i == 0 || value >= 99.95 ? 0 : value < 9.995 ? 2 : 1, value, prefixes[i]);
 }
 
 const char *human_age(uint64_t ns)

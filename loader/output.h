@@ -28,6 +28,15 @@ const char *output_style(FILE *to, enum style style);
 void output_json_to(FILE *to, struct json_object *doc);
 void output_json(struct json_object *doc);
 
+/*
+ * Write a document with a long last array, item by item, so that it need never be in memory as a whole: `envelope` ends
+ * with an empty array. Each of the objects is freed.
+ */
+struct json_list;
+struct json_list *output_json_open(struct json_object *envelope);
+void output_json_item(struct json_list *list, struct json_object *item);
+void output_json_close(struct json_list *list);
+
 /* Flush stdout. Returns EXIT_OK, or EXIT_FAILED after saying that it could not be written (full disk, closed). */
 int output_finish(void);
 
@@ -53,8 +62,8 @@ void table_print(struct table *table);
 void *must_alloc(size_t n, size_t size);
 void *must_grow(void *old, size_t bytes);
 
-/* Quantities for a person, three significant digits, in text()'s buffers: 1.25 ms, 18.4 Mbit/s, 3 min. */
-const char *human_us(uint64_t us);
+/* Quantities for a person, in text()'s buffers: us as ms (0.4, 40.2, 1205), bit/s (18.4 M), ns as an age (3 min). */
+const char *human_ms(uint64_t us);
 const char *human_bps(uint64_t bps);
 const char *human_age(uint64_t ns);
 

@@ -107,10 +107,12 @@ def netns_pair() -> Iterator[tuple[kernel.Namespace, kernel.Namespace]]:
     """Two namespaces, joined: 10.77.0.1, fd77::1 in the first, 10.77.0.2, fd77::2 in the second."""
     with kernel.Namespace("a") as a, kernel.Namespace("b") as b:
         a.ip("link", "add", "veth0", "type", "veth", "peer", "name", "veth0", "netns", b.name)
+        for namespace in (a, b):
+            namespace.sysctl("net.ipv6.conf.veth0.accept_dad=0")
+            namespace.ip("link", "set", "veth0", "up")
         for namespace, host in ((a, 1), (b, 2)):
             namespace.ip("address", "add", f"10.77.0.{host}/24", "dev", "veth0")
             namespace.ip("address", "add", f"fd77::{host}/64", "dev", "veth0", "nodad")
-            namespace.ip("link", "set", "veth0", "up")
         yield a, b
 
 

@@ -201,12 +201,28 @@ def test_without_permission_to_mount_the_capability_is_named(bpffs: Path) -> Non
     assert "mount -t bpf" in done.stderr
 
 
-def test_a_cgroup_without_memory_left(ccbpf: Cli) -> None:
-    """BPF maps count in the cgroup: the map that does not fit is an error, and nothing stays."""
-    base = next((Path(line.split()[1]) for line in Path("/proc/mounts").read_text().splitlines()
-                 if line.split()[2] == "cgroup2"), None)
-    if not base or "memory" not in (base / "cgroup.controllers").read_text():
-        pytest.skip("no cgroup2 with the memory controller")
+@pytest.mark.parametrize("words", [["enable", "tcp_lp", "--default"], ["enable", "tcp_lp", "tcp_lp_ecn"],
+                                   ["reload", "tcp_lp"], ["disable", "tcp_lp"]], ids=" ".join)
+def test_a_failure_at_any_system_call_is_undone(ccbpf: Cli, words: list[str]) -> None:
+    """Fault injection by a limit of open files: each of them makes another call the first to fail."""
+    before, codes = SYSCTL.read_text(), set()
+    if words[0] != "enable":
+        ccbpf("enable", "tcp_lp")
+    for limit in range(4, 64):
+        held = ccbpf.names()
+        result = ccbpf.run(*words, prefix=("prlimit", f"--nofile={limit}"))
+        codes.add(result.code)
+        if result.code == 0:
+            break
+        if result.code == 127:  # not even its libraries
+            continue
+        assert result.err.startswith("ccbpf: "), (limit, result)
+        assert ccbpf.names() == held, (limit, result)
+        assert SYSCTL.read_text() == before
+    assert codes >= {0, 1}, codes
+    ccbpf("clean", "--all")
+    assert SYSCTL.read_text() == before
+    assert not ccbpf.root.exists()
 
 
 # --- locks ---
