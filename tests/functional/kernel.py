@@ -315,9 +315,9 @@ def struct_ops() -> dict[int, SimpleNamespace]:
 def registered_by_bpftool(path: Path) -> Iterator[Controller]:
     """An object registered without ccbpf; it has maps of its own."""
     title = path.name.partition(".")[0]
-    before = available()
+    before, text = available(), path.read_bytes()
     run("bpftool", "struct_ops", "register", path)
-    ((ops_id, ops),) = [(i, o) for i, o in struct_ops().items() if o.name not in before]
+    ((ops_id, ops),) = [(i, o) for i, o in struct_ops().items() if o.name not in before and o.name.encode() + b"\0" in text]
     try:
         shown = [json.loads(run("bpftool", "-j", "prog", "show", "id", i).stdout) for i in ops.programs]
         opened = [Map.by_id(i) for i in sorted({i for program in shown for i in program["map_ids"]})]

@@ -113,8 +113,8 @@ class Behaviour:
         """This segment is late by so much; others overtake it."""
         return 0
 
-    def ack_held_s(self) -> float:
-        """This ACK is late by so much."""
+    def ack_held_s(self, number: int) -> float:
+        """The connection's ACK of this number is late by so much, and those behind it wait."""
         return 0
 
     def marked(self, segment: Segment) -> bool:
@@ -159,6 +159,7 @@ class End:
         self._last_ack = 0
         self._unacked = 0
         self._ack_due = 0.0
+        self._ack_sent = 0.0
         self._latched = False
         self._busy_until = 0.0
         self._timestamps = self._sack = self.ecn = False
@@ -277,8 +278,8 @@ class End:
         packet = self._packet(
             flags, self._iss + 1, self._irs + 1 + self.received + self.finished, b.window_bytes >> WINDOW_SHIFT, options
         )
+        due = self._ack_sent = max(self._ack_sent, now + b.rtt_s / 2 + b.ack_held_s(self.acks))
         self.acks += 1
-        due = now + b.rtt_s / 2 + b.ack_held_s()
         if due <= now:
             self._deliver(now, packet)
         else:
@@ -355,7 +356,7 @@ class Flow:
             try:
                 while not self._stop and (goal is None or self.sent < goal):
                     length = min(1 << 15, goal - self.sent if goal is not None else 1 << 15)
-                    if select.select([], [self.sock], [], 0.2)[1]:
+                    if select.select([], [self.sock], [], 0.05)[1]:
                         self.sent += self.sock.send(pattern(self.sent, length), socket.MSG_DONTWAIT)
             except (OSError, ValueError) as error:
                 if not self._stop:

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Losses as reno takes them, needless ones given back, early cuts kept."""
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import dropwhile
+
+import pytest
+
+from tests.functional.kernel import PHASE, Controller, TcpInfo, eventually
+from tests.functional.peer import Behaviour, Flow, Peer, Segment
+
+OPEN, DISORDER, CWR, RECOVERY, LOSS = range(5)
+RTT_S, BUFFER_S = 0.02, 0.03
+DURING = 120  # this segment of slow start is lost or late: the window is about 60 by then
+INFINITE = 0x7FFFFFFF
+BOTH = ["tcp_lp", "tcp_lp_ecn"]
+
+
+class Known(Behaviour):
+    """A path on which the flow has seen a buffer of 30 ms, in the second round trip: what this machine adds, up to some
+    milliseconds, is below the threshold then."""
+
+    def __init__(self) -> None:
+        super().__init__(rtt_s=RTT_S)
+        self.extra_ack_s = 0.0
+
+    def ack_held_s(self, number: int) -> float:
+        return BUFFER_S if 8 <= number < 12 else self.extra_ack_s
+
+
+class LosesOne(Known):
+    """The path loses one segment, once."""
+
+    def lost(self, segment: Segment) -> bool:
+        return segment.number == DURING
+
+
+class Blackout(Known):
+    """The path loses everything for a while."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds = seconds
+        self._until = 0.0
+
+    def lost(self, segment: Segment) -> bool:
+        if segment.number == DURING:
+            self._until = segment.at_s + self.seconds
+        return segment.at_s < self._until
+
+
+class Late(Known):
+    """Segments arrive late, overtaken by so many others that the sender takes them for lost."""
+
+    def __init__(self, *late: int) -> None:
+        super().__init__()
+        self.late = set(late)
+
+    def held_s(self, segment: Segment) -> float:
+        return 0.7 * self.rtt_s if segment.number in self.late else 0
+
+
+@pytest.fixture(autouse=True)
+def high_threshold(controllers: dict[str, Controller]) -> Iterator[None]:
+    """15 of the 30 ms."""
+    with controllers["tcp_lp"].set(delta=500), controllers["tcp_lp_ecn"].set(delta=500):
+        yield
+
+
+def infos(flow: Flow) -> list[TcpInfo]:
+    return [sample.info for sample in flow.end.samples]
+
+
+def around(flow: Flow, before: Callable[[TcpInfo], bool]) -> tuple[TcpInfo, TcpInfo]:
+    """The last state before the first one that is not `before`, and the first Open one after it."""
+
+    def find() -> tuple[TcpInfo, TcpInfo] | None:
+        seen = infos(flow)
+        first = next((i for i, info in enumerate(seen) if not before(info)), 0)
+        after = next((info for info in seen[first:] if info.ca_state == OPEN), None)
+        return (seen[first - 1], after) if first and after else None
+
+    return eventually(find, 5, "a reduction and its end")
+
+
+def steady(flow: Flow, controller: Controller, losses: int) -> None:
+    eventually(
+        lambda: (f := controller.flow(flow.sock)) and f.losses >= losses and f.phase != PHASE.RECOVERY, 5, "the repair"
+    )
+    at = flow.received
+    eventually(lambda: flow.received > at + 100_000 or flow.end.wrong, 5, "data goes on")
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_loss_halves_as_reno(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
+    controller = controllers[name]
+    before = controller.stats()
+    halves = {}
+    for algorithm in ("reno", controller.name):
+        flow = peer.connect(algorithm, LosesOne())
+        flow.pump()
+        intact, repaired = around(flow, lambda info: info.ca_state in (OPEN, DISORDER) and info.ssthresh == INFINITE)
+        assert intact.cwnd >= 20
+        assert repaired.ssthresh == intact.cwnd // 2
+        assert repaired.ssthresh - 1 <= repaired.cwnd <= repaired.ssthresh + 1
+        halves[algorithm] = repaired.ssthresh / intact.cwnd
+        if algorithm == controller.name:
+            steady(flow, controller, 1)
+            record = controller.flow(flow.sock)
+            assert record and (record.losses, record.undos, record.indications) == (1, 0, 0)
+            assert record.retransmits == tcp_retransmits(flow) >= 1
+        flow.stop()
+        flow.deliver(5)
+    after = controller.stats()
+    assert (after.losses, after.undos) == (before.losses + 1, before.undos)
+    assert halves["reno"] == pytest.approx(halves[controller.name], abs=0.02)
+
+
+def tcp_retransmits(flow: Flow) -> int:
+    return infos(flow)[-1].retrans
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_blackout(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
+    """Retransmission timeouts: the flow comes back within the doubled timeout, by slow start to the half."""
+    controller = controllers[name]
+    flow = peer.connect(controller.name, Blackout(0.5))
+    flow.pump()
+    intact, repaired = around(flow, lambda info: info.ca_state != LOSS)
+    gap = max(b.at_s - a.at_s for a, b in zip(flow.end.samples, flow.end.samples[1:]))
+    assert 0.5 < gap < 2
+    assert repaired.ssthresh == max(2, intact.cwnd // 2)
+    assert min(info.cwnd for info in infos(flow)) >= 1
+    steady(flow, controller, 1)
+    assert infos(flow)[-1].cwnd >= repaired.ssthresh
+    flow.stop()
+    flow.deliver(5)
+
+
+@pytest.mark.parametrize("timestamps", [True, False], ids=["by timestamps", "by DSACK"])
+@pytest.mark.parametrize("name", BOTH)
+def test_needless_loss_is_given_back(
+    name: str, timestamps: bool, controllers: dict[str, Controller], peer: Peer
+) -> None:
+    controller = controllers[name]
+    behaviour = Late(DURING)
+    behaviour.timestamps = timestamps
+    before = controller.stats()
+    flow = peer.connect(controller.name, behaviour)
+    flow.pump()
+    intact, _ = around(flow, lambda info: info.ca_state < RECOVERY)
+    eventually(lambda: controller.stats().undos > before.undos, 5, "the undo")
+    time.sleep(2 * RTT_S)
+    since = dropwhile(lambda info: info.ca_state < RECOVERY, infos(flow))
+    assert any((info.ca_state, info.ssthresh) == (OPEN, INFINITE) and info.cwnd >= intact.cwnd for info in since)
+    steady(flow, controller, 1)
+    record = controller.flow(flow.sock)
+    assert record and (record.losses, record.undos) == (1, 1)
+    assert controller.stats().undos == before.undos + 1
+    flow.stop()
+    flow.deliver(5)
+
+
+def test_early_cut_is_not_given_back(tcp_lp: Controller, peer: Peer) -> None:
+    """An indication takes half of the window, then a needless loss half of that. Only this half comes back."""
+
+    class LosesOneThenLate(Late, LosesOne):
+        pass
+
+    behaviour = LosesOneThenLate()
+    flow = peer.connect(tcp_lp.name, behaviour)
+    with tcp_lp.set(delta=500, inference_rtts=16):  # no growth for a third of a second after the cut
+        flow.pump()
+        steady(flow, tcp_lp, 1)
+        behaviour.extra_ack_s = 0.025
+        eventually(lambda: (f := tcp_lp.flow(flow.sock)) and f.indications, 5, "an indication", every_s=0.001)
+        behaviour.extra_ack_s = 0
+        time.sleep(2 * RTT_S + 0.025)  # the reaction's own round trip
+        cut = infos(flow)[-1]
+        behaviour.late = {len(flow.end.segments) + 20}
+        eventually(lambda: (f := tcp_lp.flow(flow.sock)) and f.undos, 5, "the undo")
+        time.sleep(RTT_S)
+        after = infos(flow)[-1]
+    record = tcp_lp.flow(flow.sock)
+    assert record and (record.losses, record.indications, record.cuts_to_one) == (2, 1, 0)
+    assert cut.cwnd <= after.cwnd <= cut.cwnd + 1
+    assert after.ssthresh <= after.cwnd  # or slow start would take back what the indication took
+    flow.stop()
+    flow.deliver(5)
