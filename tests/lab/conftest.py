@@ -12,6 +12,7 @@ import pytest
 
 from . import demo, native
 
+PIN_ROOT = Path(f"/sys/fs/bpf/ccbpf-lab-{os.getpid()}")  # no dot: bpffs takes no name with one
 MEASURED = pytest.StashKey[list[str]]()
 
 
@@ -67,22 +68,30 @@ def nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     assert not traces(mark.encode()) - before
 
 
-@pytest.fixture(scope="session")
-def tcp_lp(registry_lock: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """tcp_lp as it was built, enabled for the session under a pin root of its own; its name."""
+@pytest.fixture
+def pin_root(registry_lock: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A pin directory of its own for ccbpf and whoever starts it; tcp_lp is not registered."""
+    require_free()
+    monkeypatch.setenv("CCBPF_PIN_ROOT", str(PIN_ROOT))
+    return PIN_ROOT
+
+
+def require_free() -> None:
     if demo.CONTROLLER in demo.available():
         pytest.fail(
             f"{demo.CONTROLLER} is registered on this kernel already, so the one that was built cannot be tested: "
             f"`build/ccbpf disable {demo.CONTROLLER}` first"
         )
-    root = f"/sys/fs/bpf/ccbpf-lab.{os.getpid()}"
+
+
+@pytest.fixture(scope="module")
+def tcp_lp(registry_lock: Path) -> Iterator[str]:
+    """tcp_lp as it was built, enabled for the module under a pin directory of its own; its name."""
+    require_free()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CCBPF_PIN_ROOT", root)
+        patch.setenv("CCBPF_PIN_ROOT", str(PIN_ROOT))
         done = demo.ccbpf("enable", demo.CONTROLLER)
         assert done.returncode == 0, demo.words(done)
-    yield demo.CONTROLLER
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CCBPF_PIN_ROOT", root)
+        yield demo.CONTROLLER
         done = demo.ccbpf("disable", demo.CONTROLLER)
         assert done.returncode == 0, demo.words(done)
-        demo.ccbpf("clean")

@@ -38,6 +38,8 @@ BEFORE_S, TOGETHER_S, AFTER_S = 6.0, 15.0, 9.0
 SETTLE_S = 2.0  # of the time together, not counted: the foreground starts slowly, alone as well
 OVERHEAD_S = 0.7  # making and removing a path, iperf3's own end
 LINE_EVERY_S = 5.0  # progress where no terminal shows it
+COMMAND_S = 30.0  # a single ccbpf
+CLEAN_S = 3.0  # for the kernel to let the last flow go
 SPARK_COLUMNS = 60
 
 EXIT_FAILURE, EXIT_KERNEL, EXIT_PERMISSION = 1, 3, 4
@@ -67,8 +69,9 @@ class Signals:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+        if not self.received:  # else this process is ending, and a second Ctrl-C must not disturb that
+            for number, handler in self._before.items():
+                signal.signal(number, handler)
 
     def _note(self, number: int, _: FrameType | None) -> None:
         self.received = self.received or number
@@ -85,7 +88,11 @@ class Signals:
 def ccbpf(*arguments: str) -> subprocess.CompletedProcess[str]:
     if not CCBPF.exists():
         raise Stop(EXIT_FAILURE, f"{CCBPF}: not built; `make all` builds it")
-    return subprocess.run([CCBPF, *arguments], capture_output=True, text=True, timeout=30, process_group=0)
+    try:
+        return subprocess.run([CCBPF, *arguments], capture_output=True, text=True, timeout=COMMAND_S, process_group=0)
+    except subprocess.TimeoutExpired:
+        words = f"no end after {COMMAND_S:g} s; is another ccbpf stuck?"
+        return subprocess.CompletedProcess(arguments, EXIT_FAILURE, "", words)
 
 
 def words(done: subprocess.CompletedProcess[str]) -> str:
@@ -113,15 +120,33 @@ def enabled(say: Progress) -> Iterator[None]:
         say.line(f"{CONTROLLER} is enabled already: this one is used, and left enabled")
         yield
         return
+    before = pins()
     done = ccbpf("enable", CONTROLLER)
     if done.returncode:
         raise Stop(done.returncode, f"`ccbpf enable {CONTROLLER}` failed:\n{words(done)}")
     try:
         yield
     finally:
-        done = ccbpf("disable", CONTROLLER)
-        if done.returncode:
-            say.line(f"`ccbpf disable {CONTROLLER}` failed, it is still enabled:\n{words(done)}")
+        disable(before, say)
+
+
+def disable(before: set[Path], say: Progress) -> None:
+    """Disables tcp_lp, and removes the maps that it shares once its last flow is gone."""
+    done = ccbpf("disable", CONTROLLER)
+    if done.returncode:
+        say.line(f"`ccbpf disable {CONTROLLER}` failed:\n{words(done)}")
+    end = time.monotonic() + CLEAN_S
+    while pins() - before and time.monotonic() < end:
+        time.sleep(0.05)
+        done = ccbpf("clean")
+    if left := pins() - before:
+        names = " ".join(map(str, sorted(left)))
+        say.line(f"left behind: {names}; `ccbpf clean` removes it when no flow uses it any more\n{words(done)}")
+
+
+def pins() -> set[Path]:
+    root = Path(os.environ.get("CCBPF_PIN_ROOT", "/sys/fs/bpf/ccbpf"))
+    return {root, *root.rglob("*")} if root.exists() else set()
 
 
 def default_controller() -> str:

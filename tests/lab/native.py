@@ -45,6 +45,7 @@ FIRST_PORT = 5201
 SAMPLE_S = 0.1  # iperf3's shortest interval
 TICK_S = 0.2  # backlog samples and progress
 GRACE_S = 10.0  # after its end a starved flow may take this long to say so
+SOCKETS_S = 3.0  # what two ends need to say goodbye, at worst through a full buffer and a loss
 COMMAND_S = 10.0  # a single ip, tc, sysctl
 BURST_MS = 2.0  # tbf's bucket: a wake-up this late costs no rate
 
@@ -77,7 +78,6 @@ class Child:
     """A process of the lab, which dies with us; its stdout line by line, stamped with CLOCK_MONOTONIC."""
 
     def __init__(self, arguments: list[str], stdin: int | None = subprocess.DEVNULL) -> None:
-        self.name = arguments[0]
         self.lines: list[str] = []
         self.on_line: Callable[[str, float], None] = lambda line, at: self.lines.append(line)
         self._partial = b""
@@ -215,10 +215,8 @@ class Path:
 
     def start(self, namespace: str, *arguments: str) -> Child:
         """Starts a process in a namespace; it ends with the path at the latest."""
-        with uninterrupted():
-            child = Child(["ip", "netns", "exec", namespace, *arguments])
-            child.name = arguments[0]
-            self._children.append(child)
+        child = Child(["ip", "netns", "exec", namespace, *arguments])  # not in uninterrupted(): it would inherit that
+        self._children.append(child)
         return child
 
     def queue(self) -> tuple[int, int]:
@@ -272,22 +270,33 @@ class Path:
         for child in self._children:
             child.end()
         self._children.clear()
+        present = set(namespaces())
+        self._wait_for_sockets(present)
         if self._delayline:
             self._delayline.end()
             if len(self._delayline.lines) > 1:
                 self.wire = json.loads(self._delayline.lines[1])
             self._delayline = None
-        present = set(namespaces())
         for name in (self.sender, self.router, self.receiver):
             if name in present:
                 command("ip", "netns", "del", name)
+
+    def _wait_for_sockets(self, present: set[str]) -> None:
+        """While the wire is there, both ends learn that the other has gone; cut off, a socket would try for minutes,
+        and keep its namespace and its controller."""
+        end = time.monotonic() + SOCKETS_S
+        for name in present & {self.sender, self.receiver}:
+            while command("ss", "-HtnN", name, "state", "connected", "exclude", "time-wait"):
+                if time.monotonic() > end:
+                    return
+                time.sleep(0.02)
 
 
 def require() -> None:
     """Raises LabError naming what this machine lacks for the lab."""
     if os.geteuid() != 0:
         raise LabError("the native lab makes network namespaces: it needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN)")
-    missing = [tool for tool in ("ip", "tc", "ethtool", "iperf3", "ping", "sysctl", "setpriv") if not shutil.which(tool)]
+    missing = [tool for tool in ("ip", "tc", "ss", "ethtool", "iperf3", "ping", "sysctl", "setpriv") if not shutil.which(tool)]
     if missing:
         raise LabError(f"not installed: {', '.join(missing)}; `make deps` installs them")
     if not DELAYLINE.exists():

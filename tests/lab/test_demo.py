@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`make demo`: what it prints and draws, that it leaves nothing behind however it ends, and what it says when it cannot."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from . import chart, demo, native
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+QUICK_S = 60.0  # a quick demo takes 17 s
+END_S = 8.0  # and ends this soon after a signal
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def start(plot: Path, *options: str, prefix: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*prefix, sys.executable, "-m", "tests.lab.demo", "--quick", "--plot", str(plot), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=native.REPOSITORY,
+        start_new_session=True,
+    )
+
+
+def registered(root: Path) -> tuple[bool, list[str]]:
+    """Whether tcp_lp is there, and the pins."""
+    return demo.CONTROLLER in demo.available(), sorted(str(path) for path in root.rglob("*"))
+
+
+def test_result_as_json(pin_root: Path, tmp_path: Path) -> None:
+    before = registered(pin_root)
+    process = start(tmp_path / "demo.png", "--json")
+    out, err = process.communicate(timeout=QUICK_S)
+    assert process.returncode == 0, err
+    outcome = json.loads(out)
+    assert outcome["link"] == {"rate_mbit": 20, "rtt_ms": 40, "buffer_bytes": 100000}
+    assert list(outcome["runs"]) == ["alone", f"beside {outcome['default']}", "beside tcp_lp"]
+    ours = outcome["runs"]["beside tcp_lp"]
+    assert ours["background"] == "tcp_lp" and 0 < ours["foreground_mbit"] < 20 and 40 <= ours["ping_p50_ms"] < 90
+    assert (tmp_path / "demo.png").read_bytes().startswith(PNG)
+    assert "beside tcp_lp:" in err and "Mbit/s" in err  # progress
+    assert registered(pin_root) == before
+
+
+def test_table_and_sparklines_without_utf8(
+    pin_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    process = start(tmp_path / "demo.png")
+    out, err = process.communicate(timeout=QUICK_S)
+    assert process.returncode == 0, err
+    rows = [line for line in out.splitlines() if line.startswith(("alone", "beside"))]
+    assert len(rows) == 5  # three of the table, two above the sparklines
+    assert out.isascii() and max(map(len, out.splitlines())) < 100
+    sparks = [line.split()[1] for line in out.splitlines() if line.startswith(("  foreground ", "  background "))]
+    assert [len(spark) for spark in sparks] == [demo.SPARK_COLUMNS] * 4
+
+
+@pytest.mark.parametrize(
+    ("after_s", "number"),
+    [
+        (0.05, signal.SIGINT),  # Python starts
+        (0.6, signal.SIGTERM),  # tcp_lp is being enabled, or the first path made
+        (2.0, signal.SIGINT),  # the foreground alone
+        (3.9, signal.SIGHUP),  # one path goes, the next is made
+        (6.0, signal.SIGTERM),  # beside the default
+        (12.0, signal.SIGINT),  # beside tcp_lp, both flows there
+        (14.0, signal.SIGTERM),  # tcp_lp alone again
+        (16.0, signal.SIGTERM),  # the last path goes, or the plot is drawn
+    ],
+)
+def test_interrupted_it_leaves_nothing(pin_root: Path, tmp_path: Path, after_s: float, number: signal.Signals) -> None:
+    before = registered(pin_root)
+    process = start(tmp_path / "demo.png")
+    time.sleep(after_s)
+    os.killpg(process.pid, number)  # as a terminal does it: the whole group
+    signalled = time.monotonic()
+    _, err = process.communicate(timeout=END_S)
+    assert time.monotonic() - signalled < END_S
+    if process.returncode != 0:  # it was not yet, or no longer, listening: then the signal itself ended it
+        assert process.returncode in (128 + number, -number), err
+    assert "Traceback" not in err or process.returncode == -number
+    assert registered(pin_root) == before
+
+
+def test_interrupted_twice_it_still_cleans_up(pin_root: Path, tmp_path: Path) -> None:
+    before = registered(pin_root)
+    process = start(tmp_path / "demo.png")
+    time.sleep(3)
+    for _ in range(5):
+        os.killpg(process.pid, signal.SIGINT)
+        time.sleep(0.05)
+    _, err = process.communicate(timeout=END_S)
+    assert process.returncode == 130 and "ended by SIGINT; everything that was made is removed" in err
+    assert registered(pin_root) == before
+
+
+def test_a_controller_that_the_user_enabled_is_used_and_left(pin_root: Path, tmp_path: Path) -> None:
+    assert demo.ccbpf("enable", demo.CONTROLLER).returncode == 0
+    try:
+        before = registered(pin_root)
+        process = start(tmp_path / "demo.png")
+        time.sleep(3)
+        os.killpg(process.pid, signal.SIGTERM)
+        _, err = process.communicate(timeout=END_S)
+        assert process.returncode == 143 and "enabled already" in err
+        assert registered(pin_root) == before
+    finally:
+        assert demo.ccbpf("disable", demo.CONTROLLER).returncode == 0
+
+
+# --- where it cannot run ---------------------------------------------------------------------------------------------
+
+
+def test_without_capabilities_it_names_them(tmp_path: Path) -> None:
+    process = start(tmp_path / "demo.png", prefix=("setpriv", "--bounding-set", "-all", "--inh-caps", "-all"))
+    out, err = process.communicate(timeout=QUICK_S)
+    assert process.returncode == 4 and not out
+    assert "`ccbpf check` says" in err and "CAP_" in err.upper()
+
+
+@pytest.mark.parametrize(("code", "expected"), [(3, 3), (4, 4), (1, 1)])
+def test_words_of_check_are_shown(
+    code: int, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checker = tmp_path / "ccbpf"
+    checker.write_text(f"#!/bin/sh\necho 'struct_ops links: missing; needs Linux 6.4'\nexit {code}\n")
+    checker.chmod(0o755)
+    monkeypatch.setattr(demo, "CCBPF", checker)
+    monkeypatch.setattr(sys, "argv", ["demo"])
+    assert demo.main() == expected
+    captured = capsys.readouterr()
+    assert "struct_ops links: missing; needs Linux 6.4" in captured.err and not captured.out
+
+
+def test_not_built_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(demo, "CCBPF", tmp_path / "ccbpf")
+    monkeypatch.setattr(sys, "argv", ["demo"])
+    assert demo.main() == 1
+    assert "not built; `make all` builds it" in capsys.readouterr().err
+
+
+# --- small parts -----------------------------------------------------------------------------------------------------
+
+
+def test_sparkline_stays_within_its_blocks() -> None:
+    assert chart.sparkline([0, 10, 20, 25, -1], 20) == "▁▅██▁"
+    assert chart.sparkline([0, 10, 20, 25, -1], 20, chart.ASCII_BLOCKS) == "_=##_"
+    assert chart.sparkline([], 20) == ""
+
+
+@pytest.mark.parametrize(("sysctl", "shown"), [("bbr", "bbr"), ("cubic", "cubic"), ("tcp_lp", "cubic")])
+def test_default_controller(sysctl: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tcp_congestion_control").write_text(f"{sysctl}\n")
+    monkeypatch.setattr(demo, "SYSCTL", tmp_path)
+    assert demo.default_controller() == shown

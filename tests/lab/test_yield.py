@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The yield itself, natively: beside tcp_lp a foreground keeps what it has alone; beside cubic it keeps about half.
+
+20 Mbit/s, 40 ms, a drop-tail buffer of one bandwidth-delay product. The background runs first, the foreground joins it
+for TOGETHER_S and leaves. Each setting three times: a claim holds in each of the three, not in their mean. All runs are
+made once, two at a time (about four minutes), and every test reads them.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from . import native
+from .experiment import Experiment, Flow, FlowResult, Link, Result
+
+LINK = Link(rate_mbit=20, rtt_ms=40, buffer_bdp=1)
+FOREGROUNDS = ("cubic", "reno")
+RUNS = 3
+
+BEFORE_S = 5.0  # the background alone
+TOGETHER_S = 20.0
+AFTER_S = 16.0  # the background alone again
+SETTLE_S = 2.0  # not counted, alone as well: the foreground's own start
+BACK_WITHIN_S = 10.0
+BACK_WINDOW_S = 5.0  # the mean over this time: two teeth of the background's saw
+
+KEEPS_BESIDE_TCP_LP = 0.95  # of its goodput alone, at least
+KEEPS_BESIDE_CUBIC = (0.30, 0.70)
+BACKGROUND_BACK = 0.80  # of the foreground's goodput alone, at least
+SOLO_OF_RATE = 0.93  # headers take 3.5 %
+SOLO_SPREAD = 0.02  # each run from the mean of the three
+
+Key = tuple[str, str, int]  # foreground, background or "", run
+
+
+def experiment(foreground: str, background: str, run: int) -> Experiment:
+    name = f"{foreground} beside {background or 'nobody'}, run {run + 1}"
+    if not background:
+        return Experiment(name, LINK, (Flow("foreground", foreground, TOGETHER_S),))
+    after_s = AFTER_S if background != "cubic" else 0.0
+    flows = (
+        Flow("foreground", foreground, TOGETHER_S, start_s=BEFORE_S),
+        Flow("background", background, BEFORE_S + TOGETHER_S + after_s),
+    )
+    return Experiment(name, LINK, flows)
+
+
+def together(result: Result, name: str) -> float:
+    """Goodput of a flow, Mbit/s, while the foreground is there and has settled."""
+    flow = result.flows["foreground"].flow
+    return result.flows[name].goodput_mbit(flow.start_s + SETTLE_S, flow.end_s)
+
+
+def foreground_gone_s(result: Result) -> float:
+    """When the foreground's last data arrived; its socket's buffer and the queue outlast its end a little."""
+    return max(sample.end_s for sample in result.flows["foreground"].samples if sample.megabits > 0)
+
+
+def back_after_s(result: Result, solo_mbit: float) -> float | None:
+    background: FlowResult = result.flows["background"]
+    return background.reaches(BACKGROUND_BACK * solo_mbit, foreground_gone_s(result), BACK_WINDOW_S)
+
+
+@pytest.fixture(scope="module")
+def runs(tcp_lp: str, measured: list[str]) -> dict[Key, Result]:
+    keys = [(fg, bg, run) for run in range(RUNS) for fg in FOREGROUNDS for bg in (tcp_lp, "cubic", "")]
+    results = native.run_all([experiment(*key) for key in keys], at_once=2)
+    made = dict(zip(keys, results, strict=True))
+    measured += table(made)
+    return made
+
+
+def solo(runs: dict[Key, Result], foreground: str) -> float:
+    """Mean goodput of the foreground alone, Mbit/s."""
+    return sum(together(runs[foreground, "", run], "foreground") for run in range(RUNS)) / RUNS
+
+
+def table(runs: dict[Key, Result]) -> list[str]:
+    head = f"{'foreground':11}{'background':11}{'run':>4}{'foreground':>12}{'kept':>8}{'background':>12}{'80 % back':>11}"
+    lines = [head, f"{'':26}{'Mbit/s':>12}{'':8}{'Mbit/s':>12}{'after, s':>11}"]
+    for (foreground, background, run), result in sorted(runs.items()):
+        alone = solo(runs, foreground)
+        goodput = together(result, "foreground")
+        line = f"{foreground:11}{background or '-':11}{run + 1:4}{goodput:12.2f}{goodput / alone:8.1%}"
+        if background:
+            line += f"{together(result, 'background'):12.2f}"
+        if background not in ("", "cubic"):
+            back = back_after_s(result, alone)
+            line += f"{'never' if back is None else f'{back:.1f}':>11}"
+        lines.append(line)
+    return lines
+
+
+each_run = pytest.mark.parametrize("run", range(RUNS))
+each_foreground = pytest.mark.parametrize("foreground", FOREGROUNDS)
+
+
+@each_foreground
+def test_alone_the_foreground_fills_the_link_each_time(runs: dict[Key, Result], foreground: str) -> None:
+    alone = solo(runs, foreground)
+    assert alone >= SOLO_OF_RATE * LINK.rate_mbit
+    for run in range(RUNS):
+        assert together(runs[foreground, "", run], "foreground") == pytest.approx(alone, rel=SOLO_SPREAD)
+
+
+@each_run
+@each_foreground
+def test_beside_tcp_lp_the_foreground_keeps_its_goodput(
+    runs: dict[Key, Result], tcp_lp: str, foreground: str, run: int
+) -> None:
+    kept = together(runs[foreground, tcp_lp, run], "foreground") / solo(runs, foreground)
+    assert kept >= KEEPS_BESIDE_TCP_LP
+
+
+@each_run
+@each_foreground
+def test_beside_cubic_the_foreground_keeps_about_half(runs: dict[Key, Result], foreground: str, run: int) -> None:
+    kept = together(runs[foreground, "cubic", run], "foreground") / solo(runs, foreground)
+    low, high = KEEPS_BESIDE_CUBIC
+    assert low <= kept <= high
+
+
+@each_run
+@each_foreground
+def test_tcp_lp_takes_the_link_back(runs: dict[Key, Result], tcp_lp: str, foreground: str, run: int) -> None:
+    back = back_after_s(runs[foreground, tcp_lp, run], solo(runs, foreground))
+    assert back is not None and back <= BACK_WITHIN_S
