@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import random
 import shutil
@@ -287,55 +288,59 @@ def test_of_many_enables_one_wins(ccbpf: Cli) -> None:
 # --- killed anywhere ---
 
 
-def duration(ccbpf: Cli, *words: str) -> float:
-    start = time.monotonic()
-    ccbpf(*words)
-    return time.monotonic() - start
+@pytest.fixture(scope="module")
+def kill_at(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """kill_at.c, to be preloaded."""
+    library = tmp_path_factory.mktemp("preload") / "kill_at.so"
+    kernel.run("gcc", "-Wall", "-Werror", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library,
+               kernel.ROOT / "tests/functional/kill_at.c")
+    return library
 
 
-def kill_after(ccbpf: Cli, seconds: float, *words: str) -> bool:
-    """SIGKILL after a time; whether it was still running."""
-    process = ccbpf.popen(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    time.sleep(seconds)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    return process.returncode == -signal.SIGKILL
+def killed_at_every_step(ccbpf: Cli, library: Path, *words: str) -> Iterator[int]:
+    """Runs the command again and again, killed before its 1st, 2nd, … change, until it ends by itself."""
+    for at in range(1, 200):
+        process = subprocess.run([str(CCBPF), *words], capture_output=True, text=True, timeout=60,
+                                 env=ccbpf.env() | {"LD_PRELOAD": str(library), "KILL_AT": str(at)})
+        assert process.returncode in (0, -signal.SIGKILL), process
+        yield at
+        if process.returncode == 0:
+            assert at > 5, "the steps are counted"
+            return
+    raise AssertionError("it never ends")
 
 
-def delays(longest: float) -> list[float]:
-    return [longest * 1.1 * i / KILLS for i in range(KILLS)]
+@pytest.fixture(params=["links", "no links"])
+def either(ccbpf: Cli, request: pytest.FixtureRequest) -> Cli:
+    return Cli(ccbpf.root, {} if request.param == "links" else {"CCBPF_NO_LINKS": "1"})
 
 
-def test_killed_in_enable(ccbpf: Cli) -> None:
-    before = SYSCTL.read_text()
-    longest = duration(ccbpf, "enable", "tcp_lp", "tcp_lp_ecn", "--set", "delta=100")
-    ccbpf("disable", "--all")
-    killed, seen = 0, set()
-    for delay in delays(longest):
-        killed += kill_after(ccbpf, delay, "enable", "tcp_lp", "tcp_lp_ecn")
-        states = {name: c["state"] for name, c in ccbpf.status().items()}
+def test_killed_at_every_step_of_enable(either: Cli, kill_at: Path) -> None:
+    seen = set()
+    for _ in killed_at_every_step(either, kill_at, "enable", "tcp_lp", "tcp_lp_ecn", "--set", "delta=100"):
+        states = {name: c["state"] for name, c in either.status().items()}
         seen.add(str(sorted(states.items())))
-        assert set(states.values()) <= {"enabled", "stale"}
-        if states.get("tcp_lp") == "enabled":
-            ccbpf("enable", "tcp_lp", code=5)
-        else:
-            ccbpf("enable", "tcp_lp")
-        assert ccbpf.status()["tcp_lp"]["state"] == "enabled"
-        ccbpf("disable", "tcp_lp")
-        ccbpf.run("disable", "tcp_lp_ecn")
-        assert not ccbpf.root.exists()
-    assert killed > KILLS / 2
-    assert len(seen) > 1, "every kill came before or after everything"
-    assert SYSCTL.read_text() == before
+        for name in ("tcp_lp", "tcp_lp_ecn"):
+            either("enable", name, code=5 if states.get(name) == "enabled" else 0)
+        assert {c["state"] for c in either.status().values()} == {"enabled"}
+        either("disable", "--all")
+        assert not either.root.exists()
+    assert len(seen) >= 4, seen  # nothing, one stale, one enabled, both
 
 
-def test_killed_in_enable_default(ccbpf: Cli) -> None:
+def test_clean_after_every_step_of_enable(either: Cli, kill_at: Path) -> None:
+    for _ in killed_at_every_step(either, kill_at, "enable", "tcp_lp"):
+        either("clean")
+        assert either.names() in (set(), SHARED | OWN, SHARED | OWN - {"tcp_lp/link"} | {"tcp_lp/ops"})
+        assert (either.names() != set()) == ("tcp_lp" in kernel.available())
+        either("clean", "--all")
+        assert not either.root.exists()
+
+
+def test_killed_at_every_step_of_enable_default(ccbpf: Cli, kill_at: Path) -> None:
     before = SYSCTL.read_text().strip()
-    longest = duration(ccbpf, "enable", "tcp_lp", "--default")
-    ccbpf("disable", "tcp_lp")
     try:
-        for delay in delays(longest):
-            kill_after(ccbpf, delay, "enable", "tcp_lp", "--default")
+        for _ in killed_at_every_step(ccbpf, kill_at, "enable", "tcp_lp", "--default"):
             ccbpf("clean", "--all")
             assert SYSCTL.read_text().strip() == before
             assert not ccbpf.root.exists()
@@ -343,34 +348,70 @@ def test_killed_in_enable_default(ccbpf: Cli) -> None:
         SYSCTL.write_text(before)
 
 
-def test_killed_in_reload(ccbpf: Cli) -> None:
+def test_killed_at_every_step_of_disable(either: Cli, kill_at: Path) -> None:
+    before = SYSCTL.read_text().strip()
+
+    def run() -> Iterator[int]:
+        either("enable", "tcp_lp", "--default")
+        for at in killed_at_every_step(either, kill_at, "disable", "tcp_lp"):
+            yield at
+            either("enable", "tcp_lp", "--default")
+
+    try:
+        for _ in run():
+            if either.run("disable", "tcp_lp").code == 5:
+                either("clean")
+            assert not either.root.exists()
+            assert "tcp_lp" not in kernel.available()
+            assert SYSCTL.read_text().strip() == before
+    finally:
+        SYSCTL.write_text(before)
+
+
+def running_instance(ops_id: int) -> int:
+    """The instance of the programs behind a struct_ops map, from the identity that they themselves read."""
+    program = next(iter(kernel.struct_ops()[ops_id].programs))
+    shown = json.loads(kernel.run("bpftool", "-j", "prog", "show", "id", program).stdout)
+    for map_id in shown["map_ids"]:
+        found = kernel.Map.by_id(map_id)
+        if found.name == ".rodata.identity"[:15]:
+            return int(struct.unpack_from("=IIQ", found.lookup(bytes(4)) or b"")[2])
+    raise AssertionError(f"program {program} has no identity")
+
+
+def test_killed_at_every_step_of_reload(ccbpf: Cli, kill_at: Path) -> None:
     ccbpf("enable", "tcp_lp", "--set", "delta=100")
-    longest = duration(ccbpf, "reload", "tcp_lp")
     instances = {ccbpf.status()["tcp_lp"]["instance"]}
-    for delay in delays(longest):
-        kill_after(ccbpf, delay, "reload", "tcp_lp")
+    for _ in killed_at_every_step(ccbpf, kill_at, "reload", "tcp_lp", "--set", "smoothing=4"):
         status = ccbpf.status()["tcp_lp"]
         assert status["state"] == "enabled"
-        assert status["changed"] == {"delta": 100}
+        assert status["changed"]["delta"] == 100
+        instances.add(status["instance"])
         ccbpf("clean")
         assert ccbpf.names() == SHARED | OWN
         assert ccbpf.status()["tcp_lp"]["instance"] == status["instance"]
-        instances.add(status["instance"])
-    assert len(instances) > 1
-    ccbpf("disable", "tcp_lp")
-    assert not ccbpf.root.exists()
+        assert running_instance(status["map_id"]) == status["instance"]
+    assert len(instances) >= 3
+    assert ccbpf.status()["tcp_lp"]["changed"] == {"delta": 100, "smoothing": 4}
 
 
-def test_killed_in_disable(ccbpf: Cli) -> None:
+def test_killed_at_any_time(ccbpf: Cli) -> None:
+    """And once more by the clock, spread over the whole run."""
+    start = time.monotonic()
     ccbpf("enable", "tcp_lp")
-    longest = duration(ccbpf, "disable", "tcp_lp")
-    for delay in delays(longest):
-        ccbpf("enable", "tcp_lp")
-        kill_after(ccbpf, delay, "disable", "tcp_lp")
-        if ccbpf.run("disable", "tcp_lp").code == 5:
-            ccbpf("clean")
+    longest = time.monotonic() - start
+    ccbpf("disable", "tcp_lp")
+    killed = 0
+    for i in range(KILLS):
+        process = ccbpf.popen("enable", "tcp_lp", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        time.sleep(longest * 1.1 * i / KILLS)
+        process.kill()
+        process.communicate()
+        killed += process.returncode == -signal.SIGKILL
+        ccbpf("enable", "tcp_lp", code=5 if "tcp_lp/link" in ccbpf.names() else 0)
+        ccbpf("disable", "tcp_lp")
         assert not ccbpf.root.exists()
-        assert "tcp_lp" not in kernel.available()
+    assert killed > KILLS / 4
 
 
 def test_a_removed_directory_disables(ccbpf: Cli) -> None:
