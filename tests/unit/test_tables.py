@@ -44,7 +44,7 @@ def test_parameter(row):
     assert WORD.fullmatch(name)
     assert 0 <= least <= default <= most < 2**32
     assert unit and source and text
-    assert (least, most) == (0, 1) if unit == "0|1" else least < most
+    assert (least, most) == (0, 1) if unit == "switch" else least < most
 
 
 def test_parameters_are_told_apart():
