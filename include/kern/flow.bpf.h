@@ -55,11 +55,12 @@ extern const volatile struct ccbpf_identity identity;
 		".rodata.identity") = { .abi = CCBPF_ABI,           \
 					.kind = CCBPF_KIND_##name }
 
+/* Atomic: a softirq may count on the same CPU in the middle of a close(). */
 #define flow_count(counter)                                         \
 	do {                                                        \
 		struct ccbpf_stats *__s = flow_stats();             \
 		if (__s)                                            \
-			__s->counter++;                             \
+			__sync_fetch_and_add(&__s->counter, 1);     \
 	} while (0)
 
 static __always_inline struct ccbpf_stats *flow_stats(void)
