@@ -32,7 +32,7 @@ enum ccbpf_signal {
 
 /* The part of TCP-LP and TCP-LP/ECN. */
 struct ccbpf_flow_lp {
-	__u32 window; /* packets: the policy's window; cwnd is 2 while it is below small_window */
+	__u32 window; /* packets: the policy's window; cwnd is at most 4 while it is below small_window */
 	__u32 pair_gap_us; /* us between two pairs in a small window, else 0 */
 	__u32 inference_left_us; /* us until the inference phase ends, else 0 */
 	__u32 peer_tick_ns; /* ns per tick of the peer's timestamp clock, 0: not known (yet) */

@@ -220,16 +220,21 @@ static __noinline int lp_small_enter(struct sock *sk, u32 window)
 	return 0;
 }
 
+/* Pacing as it was; but where fq took it over meanwhile, it is fq's. */
+static __always_inline void lp_unpace(struct sock *sk, struct lp *lp)
+{
+	if (lp->paced && sk->sk_pacing_status == SK_PACING_NEEDED)
+		sk->sk_pacing_status = SK_PACING_NONE;
+	lp->paced = 0;
+}
+
 static __noinline int lp_small_leave(struct sock *sk, u32 window)
 {
 	struct tcp_sock *tp = tcp_of(sk);
 	struct lp *lp = lp_of(sk);
 
 	lp->window = 0;
-	if (lp->paced) {
-		sk->sk_pacing_status = SK_PACING_NONE;
-		lp->paced = 0;
-	}
+	lp_unpace(sk, lp);
 	tp->snd_cwnd = window ?: 1;
 	tp->snd_cwnd_cnt = 0;
 	lp_event(sk, lp, CCBPF_EVENT_SMALL_LEAVE, window, 0);
@@ -245,6 +250,7 @@ static __always_inline u32 lp_set_window(struct sock *sk, struct lp *lp,
 		return SMALL_PAIR;
 	}
 	lp->window = 0;
+	lp_unpace(sk, lp);
 	return window ?: 1;
 }
 
@@ -316,24 +322,32 @@ static __always_inline u32 lp_slow_start(struct sock *sk, struct lp *lp,
 	return tcp_slow_start(tp, acked);
 }
 
-/* A pair that found no queue. Its gap was several RTTs long: one packet each. */
+/* A pair that found no queue. Its gap was several RTTs long: one packet each.
+ * The ACK must say so itself: a packet that was alone is not smoothed. */
 static __always_inline void lp_small_grow(struct sock *sk, struct lp *lp)
 {
 	struct tcp_sock *tp = tcp_of(sk);
 	u32 limit = lp_param_small_window();
 	u32 rtts = small_gap_rtts(lp->window, tp->mss_cache,
 				  lp_param_small_spread());
+	struct delay_params p;
 
+	lp_delay_params(&p);
+	if (lp->signal != CCBPF_SIGNAL_ECN &&
+	    lp->queue_us > delay_threshold(&lp->delay, &p))
+		return;
 	lp->window = law_min(lp->window + rtts, law_max(limit, 1));
 	if (lp->window >= limit)
 		lp_small_leave(sk, lp->window);
 }
 
-/* The kernel's window of a small one: a pair once nothing is in flight. Its ACKs
- * must not pull single packets after them. */
+/* The kernel's window of a small one. Nothing while a pair is in flight, whose ACKs
+ * must not pull single packets after them. Else two pairs: the kernel sends half of
+ * its window at once (tcp_cwnd_test(), net/ipv4/tcp_output.c), and what does not
+ * leave at once is paced apart. The pacing holds the second pair back. */
 static __always_inline void lp_small_keep(struct tcp_sock *tp)
 {
-	tp->snd_cwnd = tp->packets_out ? 1 : SMALL_PAIR;
+	tp->snd_cwnd = tp->packets_out ? 1 : 2 * SMALL_PAIR;
 }
 
 static __always_inline void lp_grow(struct sock *sk, struct lp *lp, u32 acked)
@@ -469,8 +483,7 @@ static __always_inline void lp_close(struct sock *sk)
 
 	lp_event(sk, lp, CCBPF_EVENT_CLOSED, f ? f->indications : 0,
 		 f ? f->losses : 0);
-	if (lp->paced)
-		sk->sk_pacing_status = SK_PACING_NONE;
+	lp_unpace(sk, lp);
 	flow_close(sk);
 }
 
