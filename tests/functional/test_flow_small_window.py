@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Less than a packet per RTT (III-B.4): pairs of packets apart, never a stall, and back at full speed."""
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.functional.kernel import PHASE, Controller, eventually, tcp_info
+from tests.functional.peer import Behaviour, Flow, Peer, Segment
+
+RTT_S = 0.01
+EXTRA_S = 0.03
+LONGEST_S = 2.5  # the pair's longest gap and an RTT
+FIRST_LOSS = 40
+
+
+class Queue(Behaviour):
+    """A loss ends slow start; then a queue that stands, or not."""
+
+    def __init__(self) -> None:
+        super().__init__(rtt_s=RTT_S)
+        self.extra_s = 0.0
+
+    def lost(self, segment: Segment) -> bool:
+        return segment.number == FIRST_LOSS
+
+    def ack_held_s(self, number: int) -> float:
+        return self.extra_s
+
+
+def bursts(flow: Flow, since: int, apart_s: float) -> list[list[Segment]]:
+    """The data segments from a number on, a burst each time that the sender was silent for so long."""
+    found: list[list[Segment]] = []
+    for segment in flow.end.segments[since:]:
+        if not found or segment.at_s - found[-1][-1].at_s > apart_s:
+            found.append([])
+        found[-1].append(segment)
+    return found
+
+
+@pytest.mark.parametrize("name", ["tcp_lp", "tcp_lp_ecn"])
+def test_pairs_under_a_standing_queue(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
+    """A delay that does not go away: indicated twice, the flow sends pairs, as far apart as it says."""
+    controller = controllers[name]
+    before = controller.stats()
+    behaviour = Queue()
+    flow = peer.connect(controller.name, behaviour)
+    flow.pump()
+    eventually(lambda: (f := controller.flow(flow.sock)) and f.losses == 1, 5, "the first loss")
+    time.sleep(5 * RTT_S)
+    behaviour.extra_s = EXTRA_S
+    eventually(lambda: (f := controller.flow(flow.sock)) and f.cuts_to_one and f.delay_us > 20_000, 5, "a small window")
+    at = len(flow.end.segments)
+    record = eventually(
+        lambda: (f := controller.flow(flow.sock)) and len(bursts(flow, at, EXTRA_S)) >= 6 and f, 10, "pairs"
+    )
+    assert record.phase == PHASE.SMALL
+    assert record.lp.window == 1
+    assert record.cwnd in (1, 4)  # the pair is in flight, or the next one may leave as a whole
+    assert record.ssthresh <= 3
+    assert record.indications >= 2 and record.cuts_to_one >= 1
+    pairs = bursts(flow, at, EXTRA_S)[1:-1]
+    assert [len(pair) for pair in pairs] == [2] * len(pairs)
+    gaps = [b[0].at_s - a[0].at_s for a, b in zip(pairs, pairs[1:])]
+    gap_s = record.lp.pair_gap_us / 1e6
+    assert 15 * (RTT_S + EXTRA_S / 2) < gap_s < 17 * (RTT_S + EXTRA_S + 0.01)
+    assert gaps == [pytest.approx(gap_s, rel=0.2)] * len(gaps)
+    after = controller.stats()
+    assert after.cuts_to_one - before.cuts_to_one == record.cuts_to_one
+    assert after.indications - before.indications == record.indications
+
+    # the queue is gone: back within a gap and some RTT, and not paced any more
+    behaviour.extra_s = 0
+    at = len(flow.end.segments)
+    with controller.set(delta=900):
+        eventually(
+            lambda: (f := controller.flow(flow.sock)) and f.phase not in (PHASE.SMALL, PHASE.INFERENCE),
+            LONGEST_S, f"the phase is left: {controller.flow(flow.sock)}",
+        )
+        eventually(lambda: tcp_info(flow.sock).cwnd >= 15, 3, "growth")
+        since_s, begun = time.monotonic(), flow.received
+        time.sleep(0.3)
+        packets = (flow.received - begun) / 1448 / (time.monotonic() - since_s) * RTT_S
+    assert packets > 10  # per RTT
+    record = controller.flow(flow.sock)
+    assert record and record.lp.pair_gap_us == 0
+    silences = [b.at_s - a.at_s for a, b in zip(flow.end.segments, flow.end.segments[1:])]
+    assert max(silences) < LONGEST_S
+    flow.stop()
+    flow.deliver(5)
+
+
+def test_longest_gap(tcp_lp: Controller, peer: Peer) -> None:
+    """200 ms of queue: 16 RTT would be 3.5 s, and the bound is 2 s. New data waits no longer than that."""
+    behaviour = Queue()
+    flow = peer.connect(tcp_lp.name, behaviour)
+    flow.pump()
+    eventually(lambda: (f := tcp_lp.flow(flow.sock)) and f.losses == 1, 5, "the first loss")
+    time.sleep(5 * RTT_S)
+    behaviour.extra_s = 0.2
+    eventually(lambda: (f := tcp_lp.flow(flow.sock)) and f.lp.pair_gap_us > 1_900_000, 15, "the longest gap")
+    at = len(flow.end.segments)
+    eventually(lambda: len(bursts(flow, at, 0.5)) >= 3, 7, "pairs")
+    record = tcp_lp.flow(flow.sock)
+    assert record and record.lp.pair_gap_us <= 2_000_000
+    starts = [burst[0].at_s for burst in bursts(flow, at, 0.5)]
+    assert max(b - a for a, b in zip(starts, starts[1:])) < LONGEST_S
+    flow.close()
+
+
+def test_last_data_of_a_small_window_arrives(tcp_lp: Controller, peer: Peer) -> None:
+    """The application stops in the middle of a pair, or closes: no data is left behind, FIN follows."""
+    behaviour = Queue()
+    flow = peer.connect(tcp_lp.name, behaviour)
+    flow.pump()
+    eventually(lambda: (f := tcp_lp.flow(flow.sock)) and f.losses == 1, 5, "the first loss")
+    behaviour.extra_s = EXTRA_S
+    eventually(lambda: (f := tcp_lp.flow(flow.sock)) and f.phase == PHASE.SMALL, 5, "a small window")
+    flow.stop()
+    behaviour.extra_s = 0
+    flow.deliver(10)
+    flow.pump(1)
+    flow.deliver(LONGEST_S)
+    flow.pump(3 * 1448)
+    flow.deliver(LONGEST_S)
+    flow.sock.close()
+    eventually(lambda: flow.end.finished, LONGEST_S, "FIN")
+    eventually(lambda: not tcp_lp.flows(), 5, "no record is left")
