@@ -285,7 +285,8 @@ def test_trace_for_a_person(enabled: Cli, listener: kernel.Map, connect) -> None
 
 def test_trace_of_one_controller_and_nothing_from_before(enabled: Cli, listener: kernel.Map, connect) -> None:
     listener.update(bytes(4), struct.pack("=Q", time.monotonic_ns() + 10**10))
-    connect("tcp_lp_ecn")  # events that nobody read
+    connect("tcp_lp_ecn")  # events that nobody reads
+    kernel.eventually(lambda: not enabled("-j", "flows").json["flows"], 10, "the connection is closed")
     listener.update(bytes(4), bytes(8))
     process = start_trace(enabled, listener, "tcp_lp_ecn", "-j")
     connect("tcp_lp")

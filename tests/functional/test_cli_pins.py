@@ -62,6 +62,19 @@ def test_clean_removes_a_stale_directory(ccbpf: Cli) -> None:
     assert not ccbpf.root.exists()
 
 
+def test_clean_restores_the_default_of_what_is_gone(ccbpf: Cli) -> None:
+    before = SYSCTL.read_text()
+    try:
+        SYSCTL.write_text("reno")
+        ccbpf("enable", "tcp_lp", "--default")
+        (ccbpf.root / "tcp_lp/link").unlink()
+        ccbpf("clean")
+        assert SYSCTL.read_text().strip() == "reno"
+        assert not ccbpf.root.exists()
+    finally:
+        SYSCTL.write_text(before)
+
+
 def test_a_link_that_somebody_detached(ccbpf: Cli) -> None:
     link = ccbpf("-j", "enable", "tcp_lp").json["enabled"][0]["link_id"]
     kernel.run("bpftool", "link", "detach", "id", link)
@@ -318,8 +331,11 @@ def either(ccbpf: Cli, request: pytest.FixtureRequest) -> Cli:
 def test_killed_at_every_step_of_enable(either: Cli, kill_at: Path) -> None:
     seen = set()
     for _ in killed_at_every_step(either, kill_at, "enable", "tcp_lp", "tcp_lp_ecn", "--set", "delta=100"):
-        states = {name: c["state"] for name, c in either.status().items()}
+        status = either.status()
+        states = {name: c["state"] for name, c in status.items()}
         seen.add(str(sorted(states.items())))
+        for c in status.values():  # what is enabled is whole
+            assert c["state"] == "stale" or (c["params"]["delta"], bool(c["instance"])) == (100, True)
         for name in ("tcp_lp", "tcp_lp_ecn"):
             either("enable", name, code=5 if states.get(name) == "enabled" else 0)
         assert {c["state"] for c in either.status().values()} == {"enabled"}
