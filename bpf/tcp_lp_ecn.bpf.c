@@ -46,6 +46,8 @@ static __always_inline u32 lp_ecn_mark(struct sock *sk, struct lp *lp)
 		to = lp_set_window(sk, lp, lp_reduced(tp, lp, verdict));
 		lp_tell_indication(sk, lp, verdict);
 	}
+	if (lp->window)
+		to = 1; /* the next one starts from none in flight: paced */
 	lp_tell_reduction(sk, lp, false, to);
 	lp->loss_cwnd = 0;
 	return to ?: 1;
@@ -54,7 +56,11 @@ static __always_inline u32 lp_ecn_mark(struct sock *sk, struct lp *lp)
 SEC("struct_ops")
 void BPF_PROG(tcp_lp_ecn_in_ack_event, struct sock *sk, __u32 flags)
 {
-	lp_of(sk)->echoed = !!(flags & CA_ACK_ECE);
+	struct lp *lp = lp_of(sk);
+
+	lp->echoed = !!(flags & CA_ACK_ECE);
+	if (sock_ca_state(sk) == TCP_CA_CWR)
+		lp_publish(sk, lp); /* cong_avoid() is not asked then */
 }
 
 SEC("struct_ops")
