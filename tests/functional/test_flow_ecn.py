@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""TCP-LP/ECN: marks are its signal, packet by packet; without ECN it is tcp_lp."""
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.functional.kernel import PHASE, SIGNAL, Controller, TcpInfo, eventually
+from tests.functional.peer import CWR, Behaviour, Flow, Peer, Segment
+
+RTT_S = 0.02
+FIRST = 60  # this segment of slow start is marked
+INFINITE = 0x7FFFFFFF
+
+
+class Router(Behaviour):
+    """Marks the segments whose numbers it is given."""
+
+    ecn = True
+
+    def __init__(self, *numbers: int, everything: bool = False) -> None:
+        super().__init__(rtt_s=RTT_S)
+        self.numbers = set(numbers)
+        self.everything = everything
+
+    def marked(self, segment: Segment) -> bool:
+        return self.everything or segment.number in self.numbers
+
+
+def infos(flow: Flow) -> list[TcpInfo]:
+    return [sample.info for sample in flow.end.samples]
+
+
+def settled(flow: Flow, marks: int, controller: Controller) -> None:
+    """The mark was taken and the window has come down."""
+    eventually(
+        lambda: (f := controller.flow(flow.sock)) and f.marks == marks and infos(flow)[-1].ca_state == 0,
+        5, f"{marks} marks: {controller.flow(flow.sock)}", every_s=0.002,
+    )
+
+
+def test_a_mark_halves(tcp_lp_ecn: Controller, peer: Peer) -> None:
+    """In slow start too; as reno, which gets the same mark."""
+    before = tcp_lp_ecn.stats()
+    halves = {}
+    for name in ("reno", tcp_lp_ecn.name):
+        flow = peer.connect(name, Router(FIRST))
+        assert flow.end.ecn
+        flow.pump()
+        eventually(lambda: any(info.ssthresh < INFINITE for info in infos(flow)), 5, "the mark is seen")
+        if name != "reno":
+            settled(flow, 1, tcp_lp_ecn)
+            record = tcp_lp_ecn.flow(flow.sock)
+            assert record and (record.ecn, record.delay_source) == (1, SIGNAL.ECN)
+            assert (record.marks, record.indications, record.cuts_to_one, record.losses) == (1, 1, 0, 0)
+        time.sleep(2 * RTT_S)
+        seen = infos(flow)
+        first = next(i for i, info in enumerate(seen) if info.ssthresh < INFINITE)
+        intact, after = seen[first - 1], seen[-1]
+        assert seen[first].ssthresh == intact.cwnd // 2 >= 10
+        assert abs(min(info.cwnd for info in seen[first:]) - intact.cwnd // 2) <= 1
+        assert after.retrans == 0
+        assert [segment for segment in flow.end.segments if segment.flags & CWR]
+        halves[name] = seen[first].ssthresh / intact.cwnd
+        flow.stop()
+        flow.deliver(5)
+    assert halves["reno"] == pytest.approx(halves[tcp_lp_ecn.name], abs=0.03)
+    after_all = tcp_lp_ecn.stats()
+    assert (after_all.marks - before.marks, after_all.indications - before.indications) == (1, 1)
+    assert after_all.fallbacks == before.fallbacks
+
+
+def test_inference_after_a_mark(tcp_lp_ecn: Controller, peer: Peer) -> None:
+    """Figure 3: no growth for 3 RTT; then one packet per RTT. Without another mark nothing more is taken."""
+    with tcp_lp_ecn.set(inference_rtts=8):
+        flow = peer.connect(tcp_lp_ecn.name, Router(FIRST))
+        flow.pump()
+        settled(flow, 1, tcp_lp_ecn)
+        at = len(flow.end.samples)
+        record = eventually(
+            lambda: (f := tcp_lp_ecn.flow(flow.sock)) and f.phase == PHASE.INFERENCE and f, 1, "the inference", 0.002
+        )
+        assert 2 * RTT_S * 1e6 < record.lp.inference_left_us <= 8 * (RTT_S + 0.01) * 1e6
+        eventually(
+            lambda: (f := tcp_lp_ecn.flow(flow.sock)) and f.phase == PHASE.AVOIDANCE, 2, "the inference ends", 0.002
+        )
+        inference = infos(flow)[at:-3]
+        assert len({info.cwnd for info in inference}) == 1
+        begun_s, cwnd = time.monotonic(), infos(flow)[-1].cwnd
+        time.sleep(0.4)
+        grown = infos(flow)[-1].cwnd - cwnd
+        round_trips = (time.monotonic() - begun_s) / RTT_S
+        assert round_trips * 0.5 <= grown <= round_trips * 1.1 + 1
+    flow.stop()
+    flow.deliver(5)
+
+
+def test_second_mark_in_the_inference(tcp_lp_ecn: Controller, peer: Peer) -> None:
+    """One packet, in pairs apart; and back, when there are no more marks."""
+    before = tcp_lp_ecn.stats()
+    behaviour = Router(FIRST)
+    with tcp_lp_ecn.set(inference_rtts=16):
+        flow = peer.connect(tcp_lp_ecn.name, behaviour)
+        flow.pump()
+        settled(flow, 1, tcp_lp_ecn)
+        time.sleep(2 * RTT_S)
+        behaviour.numbers.add(len(flow.end.segments) + 5)
+        settled(flow, 2, tcp_lp_ecn)
+        record = eventually(
+            lambda: (f := tcp_lp_ecn.flow(flow.sock)) and f.phase == PHASE.SMALL and f, 2, "a small window"
+        )
+        assert (record.marks, record.indications, record.cuts_to_one) == (2, 2, 1)
+        assert record.lp.window == 1
+        assert 15 * RTT_S < record.lp.pair_gap_us / 1e6 < 16 * (RTT_S + 0.02)
+    eventually(lambda: (f := tcp_lp_ecn.flow(flow.sock)) and f.lp.window > 5, 3, "growth")
+    after = tcp_lp_ecn.stats()
+    assert (after.marks - before.marks, after.cuts_to_one - before.cuts_to_one) == (2, 1)
+    flow.stop()
+    flow.deliver(5)
+
+
+def test_at_most_one_reaction_in_a_round_trip(tcp_lp_ecn: Controller, peer: Peer) -> None:
+    """A dozen marked packets of one window: one mark taken, one half."""
+    flow = peer.connect(tcp_lp_ecn.name, Router(*range(FIRST, FIRST + 12)))
+    flow.pump()
+    settled(flow, 1, tcp_lp_ecn)
+    time.sleep(3 * RTT_S)
+    record = tcp_lp_ecn.flow(flow.sock)
+    assert record and (record.marks, record.indications, record.cuts_to_one) == (1, 1, 0)
+    flow.stop()
+    flow.deliver(5)
+
+
+def test_everything_marked(tcp_lp_ecn: Controller, peer: Peer) -> None:
+    """The queue never falls below the mark: the smallest rate there is, and never a stall; then back."""
+    behaviour = Router(everything=True)
+    flow = peer.connect(tcp_lp_ecn.name, behaviour)
+    flow.pump()
+    eventually(lambda: (f := tcp_lp_ecn.flow(flow.sock)) and f.cuts_to_one and f.lp.window == 1, 5, "one packet")
+    at, begun_s = len(flow.end.segments), time.monotonic()
+    time.sleep(1.5)
+    packets = (len(flow.end.segments) - at) / (time.monotonic() - begun_s)
+    assert 2 <= packets <= 2.5 * 2 / (16 * RTT_S)
+    behaviour.everything = False
+    eventually(lambda: (f := tcp_lp_ecn.flow(flow.sock)) and f.cwnd > 6, 4, "growth")
+    flow.stop()
+    flow.deliver(5)
+
+
+def test_without_ecn_it_is_tcp_lp(controllers: dict[str, Controller], peer: Peer) -> None:
+    """Not agreed: the delay is the signal, and this is counted; it yields as tcp_lp does."""
+    ecn, lp = controllers["tcp_lp_ecn"], controllers["tcp_lp"]
+    before = ecn.stats()
+    flows = {c: peer.connect(c.name, Behaviour(rtt_s=RTT_S, rate_bps=8e6, buffer_bytes=30_000)) for c in (ecn, lp)}
+    record = ecn.flow(flows[ecn].sock)
+    assert record and (record.ecn, record.delay_source) == (0, SIGNAL.RTT)
+    assert ecn.stats().fallbacks == before.fallbacks + 1
+    for flow in flows.values():
+        flow.pump()
+    for controller, flow in flows.items():
+        eventually(lambda: (f := controller.flow(flow.sock)) and f.indications >= 5, 8, f"{controller.name} yields")
+        record = controller.flow(flow.sock)
+        assert record and record.losses <= 2 and record.marks == 0  # slow start's
+        flow.close()
