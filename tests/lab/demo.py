@@ -37,6 +37,7 @@ LINK = Link(rate_mbit=20, rtt_ms=40, buffer_bdp=1)  # a home's line, with the cl
 BEFORE_S, TOGETHER_S, AFTER_S = 6.0, 15.0, 9.0
 SETTLE_S = 2.0  # of the time together, not counted: the foreground starts slowly, alone as well
 OVERHEAD_S = 0.7  # making and removing a path, iperf3's own end
+NOISY = 0.01  # part of late packets that is worth a word
 LINE_EVERY_S = 5.0  # progress where no terminal shows it
 COMMAND_S = 30.0  # a single ccbpf
 CLEAN_S = 3.0  # for the kernel to let the last flow go
@@ -188,7 +189,7 @@ class Progress:
         done = f"{min(elapsed, self.total_s):3.0f}/{self.total_s:.0f} s"
         text = f"{done}  {self.phase}:  {flows} Mbit/s{ping}"
         if self._terminal:
-            columns = os.get_terminal_size(sys.stderr.fileno()).columns
+            columns = os.get_terminal_size(sys.stderr.fileno()).columns or 80
             sys.stderr.write("\r\033[K" + text[: max(20, columns - 1)])
             sys.stderr.flush()
             self._pending = True
@@ -262,6 +263,7 @@ def report(results: list[Result], times: Times, plot: Path) -> dict[str, object]
         "foreground": FOREGROUND,
         "default": results[1].flows["background"].controller,
         "runs": {result.experiment.name: run for result, run in zip(results, runs, strict=True)},
+        "late_part": round(max(result.late_part for result in results), 4),
         "plot": str(plot),
     }
 
@@ -326,7 +328,10 @@ def show(outcome: dict[str, object], results: list[Result]) -> None:
     lines = ["", *table(runs, default), ""]
     for result in results[1:]:
         lines += [*sparks(result, blocks_for_terminal()), ""]
-    lines += [*conclusion(runs, default), f"Plot: {os.path.relpath(str(outcome['plot']))}"]
+    lines += conclusion(runs, default)
+    if float(str(outcome["late_part"])) > NOISY:
+        lines.append("This machine was busy: more than 1 % of the packets came over 1 ms late. Take the figures as rough.")
+    lines += [f"Plot: {os.path.relpath(str(outcome['plot']))}"]
     print("\n".join(lines), flush=True)
 
 

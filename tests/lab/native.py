@@ -59,11 +59,22 @@ class LabError(Exception):
 # --- processes -------------------------------------------------------------------------------------------------------
 
 
+def environment() -> dict[str, str]:
+    """Of every process here: decimal points in what we parse, and the tools of /usr/sbin also after a plain `su`."""
+    return {**os.environ, "LC_ALL": "C", "PATH": f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin"}
+
+
 def command(*arguments: str, stdin: str | None = None) -> str:
     """Runs a short command and returns its stdout."""
     try:
         done = subprocess.run(
-            arguments, input=stdin, capture_output=True, text=True, timeout=COMMAND_S, process_group=0
+            arguments,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_S,
+            process_group=0,
+            env=environment(),
         )
     except FileNotFoundError as error:
         raise LabError(f"{arguments[0]}: not installed; `make deps` installs it") from error
@@ -88,6 +99,7 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             process_group=0,
+            env=environment(),
         )
 
     @property
@@ -296,8 +308,8 @@ def require() -> None:
     """Raises LabError naming what this machine lacks for the lab."""
     if os.geteuid() != 0:
         raise LabError("the native lab makes network namespaces: it needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN)")
-    missing = [tool for tool in ("ip", "tc", "ss", "ethtool", "iperf3", "ping", "sysctl", "setpriv") if not shutil.which(tool)]
-    if missing:
+    tools = ("ip", "tc", "ss", "ethtool", "iperf3", "ping", "sysctl", "setpriv")
+    if missing := [tool for tool in tools if not shutil.which(tool, path=environment()["PATH"])]:
         raise LabError(f"not installed: {', '.join(missing)}; `make deps` installs them")
     if not DELAYLINE.exists():
         raise LabError(f"{DELAYLINE}: not built; `make all` builds it")

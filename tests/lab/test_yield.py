@@ -61,6 +61,12 @@ def back_after_s(result: Result, solo_mbit: float) -> float | None:
     return background.reaches(BACKGROUND_BACK * solo_mbit, foreground_gone_s(result), BACK_WINDOW_S)
 
 
+def later_mbit(result: Result) -> float:
+    """The background's goodput from BACK_WITHIN_S after the foreground left until its own end."""
+    background = result.flows["background"]
+    return background.goodput_mbit(foreground_gone_s(result) + BACK_WITHIN_S, background.flow.end_s)
+
+
 @pytest.fixture(scope="module")
 def runs(tcp_lp: str, measured: list[str]) -> dict[Key, Result]:
     keys = [(fg, bg, run) for run in range(RUNS) for fg in FOREGROUNDS for bg in (tcp_lp, "cubic", "")]
@@ -76,8 +82,8 @@ def solo(runs: dict[Key, Result], foreground: str) -> float:
 
 
 def table(runs: dict[Key, Result]) -> list[str]:
-    head = f"{'foreground':11}{'background':11}{'run':>4}{'foreground':>12}{'kept':>8}{'background':>12}{'80 % back':>11}"
-    lines = [head, f"{'':26}{'Mbit/s':>12}{'':8}{'Mbit/s':>12}{'after, s':>11}"]
+    head = f"{'foreground':11}{'background':11}{'run':>4}{'foreground':>12}{'kept':>8}{'background':>12}{'80 % back':>11}{'later':>8}"
+    lines = [head, f"{'':26}{'Mbit/s':>12}{'':8}{'Mbit/s':>12}{'after, s':>11}{'Mbit/s':>8}"]
     for (foreground, background, run), result in sorted(runs.items()):
         alone = solo(runs, foreground)
         goodput = together(result, "foreground")
@@ -86,7 +92,7 @@ def table(runs: dict[Key, Result]) -> list[str]:
             line += f"{together(result, 'background'):12.2f}"
         if background not in ("", "cubic"):
             back = back_after_s(result, alone)
-            line += f"{'never' if back is None else f'{back:.1f}':>11}"
+            line += f"{'never' if back is None else f'{back:.1f}':>11}{later_mbit(result):8.2f}"
         lines.append(line)
     return lines
 

@@ -95,12 +95,11 @@ class Suite:
         rows = [line.split() for line in plan.splitlines() if line.startswith("Inst ")]
         return {row[1]: row[2].lstrip("(") for row in rows}
 
-    def download(self, package: str, version: str, into: Path) -> Path:
-        """Fetches one package (verified by apt) and returns its file."""
+    def download(self, packages: list[tuple[str, str]], into: Path) -> None:
+        """Fetches packages, each with its version, verified by apt; their files are named as deb_name says."""
         self.refresh()
         into.mkdir(parents=True, exist_ok=True)
-        self._apt("apt-get", "download", f"{package}={version}", cwd=into)
-        return into / deb_name(package, version)
+        self._apt("apt-get", "download", *(f"{package}={version}" for package, version in packages), cwd=into)
 
 
 def deb_name(package: str, version: str) -> str:

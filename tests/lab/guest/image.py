@@ -253,8 +253,7 @@ def build(kernel: str) -> Guest:
 
 
 def _make(kernel: str, directory: Path) -> None:
-    resolver = Resolver()
-    packages = [resolver.package(pin) for pin in pins_of(kernel)]
+    packages = Resolver().packages(pins_of(kernel))
     for old in directory.parent.glob(f"{kernel}-*"):
         shutil.rmtree(old)
     tree = Tree()

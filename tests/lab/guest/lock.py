@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from .archive import Suite
+from .archive import Suite, deb_name
 from .errors import LabError
 
 HERE = Path(__file__).parent
@@ -78,6 +78,25 @@ def exclusively() -> Iterator[None]:
         yield
 
 
+def _note(pin: Pin) -> Path:
+    return CACHE / "packages" / f"{pin.role}-{pin.package}-{pin.version.replace(':', '%3a')}.json"
+
+
+def _remember(package: Package) -> Package:
+    _note(package.pin).write_text(json.dumps(asdict(package), indent=1))
+    return package
+
+
+def _known(pin: Pin) -> Package | None:
+    """What stands for the pin, if it was fetched before and is still there."""
+    note = _note(pin)
+    if not note.exists():
+        return None
+    known = json.loads(note.read_text())
+    package = Package(pin, known["package"], known["version"], tuple(known["files"]))
+    return package if all(path.exists() for path in package.paths) else None
+
+
 class Resolver:
     """Turns pins into packages on this disk, from the cache if they are there."""
 
@@ -87,16 +106,20 @@ class Resolver:
     def suite(self, name: str) -> Suite:
         return self._suites.setdefault(name, Suite(name, CACHE))
 
-    def package(self, pin: Pin) -> Package:
-        note = CACHE / "packages" / f"{pin.role}-{pin.package}-{pin.version.replace(':', '%3a')}.json"
-        if note.exists():
-            known = json.loads(note.read_text())
-            package = Package(pin, known["package"], known["version"], tuple(known["files"]))
-            if all(path.exists() for path in package.paths):
-                return package
-        package = self._fetch(pin)
-        note.write_text(json.dumps(asdict(package), indent=1))
-        return package
+    def packages(self, pins: list[Pin]) -> list[Package]:
+        self._fetch_together([pin for pin in pins if pin.role == TOOLS and not _known(pin)])
+        return [_known(pin) or self._fetch(pin) for pin in pins]
+
+    def _fetch_together(self, pins: list[Pin]) -> None:
+        """All in one call of apt, if the archive has all of them; else each is looked for by itself."""
+        if len(pins) < 2 or len({pin.suite for pin in pins}) > 1:
+            return
+        try:
+            self.suite(pins[0].suite).download([(pin.package, pin.version) for pin in pins], CACHE / "packages")
+        except LabError:
+            return
+        for pin in pins:
+            _remember(Package(pin, pin.package, pin.version, (deb_name(pin.package, pin.version),)))
 
     def _fetch(self, pin: Pin) -> Package:
         suite = self.suite(pin.suite)
@@ -111,8 +134,8 @@ class Resolver:
         wanted = [name]
         if pin.role != TOOLS:
             wanted += PARTS.findall(fields.get("Depends", ""))
-        files = [suite.download(each, version, CACHE / "packages").name for each in wanted]
-        return Package(pin, name, version, tuple(files))
+        suite.download([(each, version) for each in wanted], CACHE / "packages")
+        return _remember(Package(pin, name, version, tuple(deb_name(each, version) for each in wanted)))
 
     def newest_kernel(self, suite: Suite) -> str:
         depends = suite.fields(META).get("Depends", "")

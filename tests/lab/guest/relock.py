@@ -6,6 +6,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from .archive import deb_name
 from .image import PROGRAMS, needed, unpack
 from .lock import CACHE, LOCK, TOOLS, Pin, Resolver, exclusively
 
@@ -35,18 +36,21 @@ def _kernel(resolver: Resolver, name: str, suite_name: str) -> Pin:
     return Pin(name, suite_name, package, suite.fields(package)["Version"])
 
 
+def _may_hold_a_library(package: str) -> bool:
+    return package in ROOTS or (package.startswith(("lib", "zlib")) and not package.endswith("-common"))
+
+
 def _tools(resolver: Resolver) -> list[Pin]:
     """The root packages, and those that hold a library which their programs need, over any number of steps."""
     suite = resolver.suite(TOOLS_SUITE)
-    versions = suite.closure(list(ROOTS))
+    versions = {name: version for name, version in suite.closure(list(ROOTS)).items() if _may_hold_a_library(name)}
+    suite.download(list(versions.items()), CACHE / "packages")
     owners: dict[str, str] = {}  # file name: package
     files: dict[str, Path] = {}
     with tempfile.TemporaryDirectory(prefix="ccbpf-relock.") as name:
         for package, version in versions.items():
-            if not (package in ROOTS or package.startswith(("lib", "zlib"))) or package.endswith("-common"):
-                continue
             root = Path(name) / package
-            unpack(suite.download(package, version, CACHE / "packages"), root)
+            unpack(CACHE / "packages" / deb_name(package, version), root)
             for path in root.rglob("*"):
                 if path.is_file() and path.parent.name in ("bin", "sbin", "x86_64-linux-gnu", "lib64"):
                     owners[path.name], files[path.name] = package, path
