@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ccbpf check: what this kernel and this process offer of what ccbpf needs, one row each: ok, missing, or a note, and
- * what to do. Exit code 3 if the kernel lacks something required, 4 if only permission is missing.
+ * ccbpf check: what this kernel and this process offer of what ccbpf needs, one
+ * row each: ok, missing, or a note, and what to do. Exit code 3 if the kernel
+ * lacks something required, 4 if only permission is missing.
  */
 #include <bpf/libbpf.h>
 #include <linux/magic.h>
@@ -20,7 +21,11 @@
 
 #define MOST_ROWS 16
 
-enum verdict { OK, NOTE, MISSING };
+enum verdict {
+	OK,
+	NOTE,
+	MISSING
+};
 
 struct row {
 	const char *name;
@@ -34,7 +39,8 @@ struct rows {
 	unsigned int n;
 };
 
-static struct row *add(struct rows *rows, const char *name, bool ok, enum verdict otherwise, const char *found,
+static struct row *add(struct rows *rows, const char *name, bool ok,
+		       enum verdict otherwise, const char *found,
 		       const char *remedy)
 {
 	struct row *row = &rows->row[rows->n++];
@@ -52,24 +58,32 @@ static void check_process(struct rows *rows)
 	struct utsname name;
 
 	uname(&name);
-	add(rows, "kernel", true, OK, text("%s %s, %s", name.sysname, name.release, name.machine), "");
-	add(rows, "libbpf", libbpf_major_version() > 1 || libbpf_minor_version() >= 4, MISSING,
-	    libbpf_version_string(), "install libbpf 1.4 or newer (Debian 12: bookworm-backports)");
-	add(rows, "capabilities", !missing, MISSING, missing ? text("lacks %s", missing) : "all that are needed",
-	    "run as root")->permission = true;
+	add(rows, "kernel", true, OK,
+	    text("%s %s, %s", name.sysname, name.release, name.machine), "");
+	add(rows, "libbpf",
+	    libbpf_major_version() > 1 || libbpf_minor_version() >= 4, MISSING,
+	    libbpf_version_string(),
+	    "install libbpf 1.4 or newer (Debian 12: bookworm-backports)");
+	add(rows, "capabilities", !missing, MISSING,
+	    missing ? text("lacks %s", missing) : "all that are needed",
+	    "run as root")
+		->permission = true;
 }
 
 static void check_features(struct rows *rows)
 {
-	bool btf = kernel_btf(), struct_ops = kernel_has_struct_ops(), links = kernel_has_links();
+	bool btf = kernel_btf(), struct_ops = kernel_has_struct_ops(),
+	     links = kernel_has_links();
 
 	add(rows, "BTF", btf, MISSING, btf ? "/sys/kernel/btf/vmlinux" : "none",
 	    "boot a kernel with CONFIG_DEBUG_INFO_BTF=y, as distributions' are");
-	add(rows, "struct_ops", struct_ops, MISSING, struct_ops ? "tcp_congestion_ops" : "no tcp_congestion_ops",
+	add(rows, "struct_ops", struct_ops, MISSING,
+	    struct_ops ? "tcp_congestion_ops" : "no tcp_congestion_ops",
 	    "boot Linux 6.6 or newer with CONFIG_BPF_JIT=y");
 	add(rows, "struct_ops links", links, NOTE, links ? "yes" : "no",
 	    "`reload` needs Linux 6.4; enable and disable work without");
-	add(rows, "JIT", kernel_has_jit(), MISSING, kernel_has_jit() ? "on" : "off",
+	add(rows, "JIT", kernel_has_jit(), MISSING,
+	    kernel_has_jit() ? "on" : "off",
 	    "`sysctl net.core.bpf_jit_enable=1`");
 }
 
@@ -78,13 +92,16 @@ static void check_needs(struct rows *rows)
 	char members[256] = "", functions[256] = "";
 	int err = 0;
 
-	for_each_controller(c)
-		err = needs_missing(c, members, functions, sizeof(members)) ?: err;
+	for_each_controller (c)
+		err = needs_missing(c, members, functions, sizeof(members))
+			      ?: err;
 	if (err)
 		return; /* no BTF: that row says it */
-	add(rows, "kernel members", !*members, MISSING, *members ? members : "all that the programs read",
+	add(rows, "kernel members", !*members, MISSING,
+	    *members ? members : "all that the programs read",
 	    "boot Linux 6.6 or newer");
-	add(rows, "kernel functions", !*functions, MISSING, *functions ? functions : "all that the programs call",
+	add(rows, "kernel functions", !*functions, MISSING,
+	    *functions ? functions : "all that the programs call",
 	    "boot Linux 6.6 or newer");
 }
 
@@ -98,66 +115,90 @@ static void check_bpffs(struct rows *rows)
 
 	/* The nearest directory above the root that exists. */
 	snprintf(path, sizeof(path), "%s", pins_root());
-	while (access(path, F_OK) && (slash = strrchr(path, '/')) && slash > path)
+	while (access(path, F_OK) && (slash = strrchr(path, '/')) &&
+	       slash > path)
 		*slash = '\0';
 	if (statfs(path, &fs) == 0 && (unsigned long)fs.f_type == BPF_FS_MAGIC)
 		add(rows, "bpffs", true, OK, text("%s", pins_root()), "");
 	else if (mountable)
-		add(rows, "bpffs", false, NOTE, "not mounted on /sys/fs/bpf", "`ccbpf enable` mounts it");
+		add(rows, "bpffs", false, NOTE, "not mounted on /sys/fs/bpf",
+		    "`ccbpf enable` mounts it");
 	else
-		add(rows, "bpffs", false, MISSING, text("%s does not lie on one", pins_root()),
+		add(rows, "bpffs", false, MISSING,
+		    text("%s does not lie on one", pins_root()),
 		    "`mount -t bpf bpf /sys/fs/bpf`, and let CCBPF_PIN_ROOT lie below");
 }
 
-/* Security modules: the ones that are active, and lockdown, which may refuse BPF that reads kernel memory. */
+/*
+ * Security modules: the ones that are active, and lockdown, which may refuse
+ * BPF that reads kernel memory.
+ */
 static void check_security(struct rows *rows)
 {
 	char lockdown[64], modules[128];
-	bool open = read_line("/sys/kernel/security/lockdown", lockdown, sizeof(lockdown)) != 0 ||
+	bool open = read_line("/sys/kernel/security/lockdown", lockdown,
+			      sizeof(lockdown)) != 0 ||
 		    strstr(lockdown, "[confidentiality]") == NULL;
 
-	add(rows, "lockdown", open, NOTE, open ? "does not forbid BPF" : "confidentiality",
+	add(rows, "lockdown", open, NOTE,
+	    open ? "does not forbid BPF" : "confidentiality",
 	    "it may refuse the programs: boot with lockdown=integrity or none");
-	if (read_line("/sys/kernel/security/lsm", modules, sizeof(modules)) == 0)
+	if (read_line("/sys/kernel/security/lsm", modules, sizeof(modules)) ==
+	    0)
 		add(rows, "security modules", true, OK, modules, "");
 }
 
 static const char *verdict_word(const struct row *row)
 {
-	return row->verdict == OK ? "ok" : row->verdict == NOTE ? "note" : "missing";
+	return row->verdict == OK     ? "ok"
+	       : row->verdict == NOTE ? "note"
+				      : "missing";
 }
 
 static void print(const struct rows *rows)
 {
 	static const struct column columns[] = { { .title = "WHAT" },
 						 { .title = "VERDICT" },
-						 { .title = "FOUND", .elastic = true } };
-	static const enum style styles[] = { [OK] = STYLE_GOOD, [NOTE] = STYLE_HEAD, [MISSING] = STYLE_BAD };
+						 { .title = "FOUND",
+						   .elastic = true } };
+	static const enum style styles[] = {
+		[OK] = STYLE_GOOD, [NOTE] = STYLE_HEAD, [MISSING] = STYLE_BAD
+	};
 	struct table *table = table_new(columns, 3);
 
 	for (unsigned int i = 0; i < rows->n; i++) {
 		table_cell(table, "%s", rows->row[i].name);
-		table_styled(table, styles[rows->row[i].verdict], verdict_word(&rows->row[i]));
+		table_styled(table, styles[rows->row[i].verdict],
+			     verdict_word(&rows->row[i]));
 		table_cell(table, "%s", rows->row[i].found);
 	}
 	table_print(table);
 	for (unsigned int i = 0; i < rows->n; i++)
 		if (*rows->row[i].remedy)
-			printf("%s: %s\n", rows->row[i].name, rows->row[i].remedy);
+			printf("%s: %s\n", rows->row[i].name,
+			       rows->row[i].remedy);
 }
 
 static void print_json(const struct rows *rows, bool ok)
 {
-	struct json_object *doc = json_object_new_object(), *list = json_object_new_array();
+	struct json_object *doc = json_object_new_object(),
+			   *list = json_object_new_array();
 
 	for (unsigned int i = 0; i < rows->n; i++) {
 		const struct row *row = &rows->row[i];
 		struct json_object *entry = json_object_new_object();
 
-		json_object_object_add(entry, "name", json_object_new_string(row->name));
-		json_object_object_add(entry, "verdict", json_object_new_string(verdict_word(row)));
-		json_object_object_add(entry, "found", json_object_new_string(row->found));
-		json_object_object_add(entry, "remedy", *row->remedy ? json_object_new_string(row->remedy) : NULL);
+		json_object_object_add(entry, "name",
+				       json_object_new_string(row->name));
+		json_object_object_add(
+			entry, "verdict",
+			json_object_new_string(verdict_word(row)));
+		json_object_object_add(entry, "found",
+				       json_object_new_string(row->found));
+		json_object_object_add(
+			entry, "remedy",
+			*row->remedy ? json_object_new_string(row->remedy)
+				     : NULL);
 		json_object_array_add(list, entry);
 	}
 	json_object_object_add(doc, "ok", json_object_new_boolean(ok));

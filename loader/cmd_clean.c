@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ccbpf clean [--all]: remove stale pins, the shared maps when no controller is enabled and no flow is left, and the
- * directory itself. What is enabled stays, unless --all disables it first; then the shared maps go even if flows are
+ * ccbpf clean [--all]: remove stale pins, the shared maps when no controller is
+ * enabled and no flow is left, and the directory itself. What is enabled stays,
+ * unless --all disables it first; then the shared maps go even if flows are
  * left, which finish unseen. What is not ours stays always.
  */
 #include "commands.h"
@@ -17,13 +18,15 @@
 
 static int disable_all(struct json_object *removed)
 {
-	for_each_controller(c) {
+	for_each_controller (c) {
 		struct running running;
 		int err = running_open(WHAT, c, &running);
 
 		if (!err && running.state == RUN_ENABLED) {
 			sysdefault_release(c);
-			json_object_array_add(removed, json_object_new_string(pin_path(c->name, NULL)));
+			json_object_array_add(removed,
+					      json_object_new_string(
+						      pin_path(c->name, NULL)));
 			err = running_remove(WHAT, &running);
 		}
 		running_close(&running);
@@ -45,7 +48,9 @@ static void report(struct json_object *removed, struct json_object *foreign)
 		return;
 	}
 	for (size_t i = 0; i < json_object_array_length(removed); i++)
-		printf("removed %s\n", json_object_get_string(json_object_array_get_idx(removed, i)));
+		printf("removed %s\n",
+		       json_object_get_string(
+			       json_object_array_get_idx(removed, i)));
 	if (!json_object_array_length(removed))
 		printf("nothing to remove\n");
 	json_object_put(removed);
@@ -72,7 +77,8 @@ static int clean(const struct request *request)
 	if (!err) {
 		sweep_note_foreign();
 		foreign = sweep_foreign();
-		err = sweep(WHAT, request->all ? SWEEP_ALL : SWEEP_UNUSED, removed);
+		err = sweep(WHAT, request->all ? SWEEP_ALL : SWEEP_UNUSED,
+			    removed);
 		report(removed, foreign);
 	} else {
 		json_object_put(removed);

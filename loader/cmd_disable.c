@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ccbpf disable NAME…|--all: unregister. Flows in use finish under the old controller: the kernel keeps its programs
- * for them, and the shared maps stay until the last one is gone.
+ * ccbpf disable NAME…|--all: unregister. Flows in use finish under the old
+ * controller: the kernel keeps its programs for them, and the shared maps stay
+ * until the last one is gone.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -18,7 +19,10 @@
 
 #define WHAT "disable"
 
-/* How many flows finish under `c`. 0 where that cannot be read: the count is a courtesy. */
+/*
+ * How many flows finish under `c`. 0 where that cannot be read: the count is a
+ * courtesy.
+ */
 static size_t count_flows(const struct controller *c)
 {
 	struct flow *flows = NULL;
@@ -43,23 +47,30 @@ static int disable_one(struct running *running, struct json_object *list)
 	int err = running_remove(WHAT, running);
 
 	json_object_object_add(entry, "name", json_object_new_string(c->name));
-	json_object_object_add(entry, "draining", json_object_new_uint64(draining));
-	json_object_object_add(entry, "restored_default", restored ? json_object_new_string(restored) : NULL);
+	json_object_object_add(entry, "draining",
+			       json_object_new_uint64(draining));
+	json_object_object_add(entry, "restored_default",
+			       restored ? json_object_new_string(restored)
+					: NULL);
 	json_object_array_add(list, entry);
 	if (err || output.json)
 		return err;
 	printf("%s disabled", c->name);
 	if (draining)
-		printf(", %zu flow%s will finish under it", draining, draining == 1 ? "" : "s");
+		printf(", %zu flow%s will finish under it", draining,
+		       draining == 1 ? "" : "s");
 	if (restored)
 		printf("; the default is %s again", restored);
 	putchar('\n');
 	return EXIT_OK;
 }
 
-/* The state of every named controller, all of which must be enabled; with `all`, of those that are. */
-static int open_named(const struct controller **named, unsigned int n, bool all, struct running *running,
-		      unsigned int *n_running)
+/*
+ * The state of every named controller, all of which must be enabled; with
+ * `all`, of those that are.
+ */
+static int open_named(const struct controller **named, unsigned int n, bool all,
+		      struct running *running, unsigned int *n_running)
 {
 	for (unsigned int i = 0; i < n; i++) {
 		struct running *r = &running[*n_running];
@@ -77,14 +88,17 @@ static int open_named(const struct controller **named, unsigned int n, bool all,
 	}
 	if (*n_running)
 		return EXIT_OK;
-	return FAIL(EXIT_NOTHING, .what = WHAT, .on = "all controllers", .why = "none is enabled",
+	return FAIL(EXIT_NOTHING, .what = WHAT, .on = "all controllers",
+		    .why = "none is enabled",
 		    .remedy = "`ccbpf status` shows what runs");
 }
 
-static int disable_named(const struct controller **named, unsigned int n, bool all)
+static int disable_named(const struct controller **named, unsigned int n,
+			 bool all)
 {
 	struct running running[CCBPF_KINDS];
-	struct json_object *doc = json_object_new_object(), *list = json_object_new_array();
+	struct json_object *doc = json_object_new_object(),
+			   *list = json_object_new_array();
 	unsigned int n_running = 0;
 	int err = open_named(named, n, all, running, &n_running);
 
@@ -111,7 +125,8 @@ static int nothing_runs(const struct controller **named, bool all)
 
 	if (!all)
 		return running_absent(WHAT, &absent);
-	return FAIL(EXIT_NOTHING, .what = WHAT, .on = "all controllers", .why = "none is enabled",
+	return FAIL(EXIT_NOTHING, .what = WHAT, .on = "all controllers",
+		    .why = "none is enabled",
 		    .remedy = "`ccbpf enable` enables one");
 }
 
@@ -119,10 +134,12 @@ static int disable(const struct request *request)
 {
 	const struct controller *named[CCBPF_KINDS];
 	unsigned int n;
-	int err = request_controllers(request, request->all ? 0 : 1, named, &n, NULL);
+	int err = request_controllers(request, request->all ? 0 : 1, named, &n,
+				      NULL);
 
 	if (!err && request->all && n)
-		err = FAIL(EXIT_USAGE, .what = WHAT, .on = named[0]->name, .why = "--all takes no names",
+		err = FAIL(EXIT_USAGE, .what = WHAT, .on = named[0]->name,
+			   .why = "--all takes no names",
 			   .remedy = "give names or --all");
 	if (!err)
 		err = kernel_require_changing(WHAT);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ccbpf enable NAME… [--set KEY=VALUE…] [--default]: load, register, pin. All of them or none: what this call did is
- * undone when one fails. Everything is validated before the kernel is touched.
+ * ccbpf enable NAME… [--set KEY=VALUE…] [--default]: load, register, pin. All
+ * of them or none: what this call did is undone when one fails. Everything is
+ * validated before the kernel is touched.
  *
- * Order, so that a kill at any instruction leaves something that the next ccbpf understands: shared maps; register
- * (the process holds the link); params, identity; the link's pin last. Without links the map `ops` is pinned before
+ * Order, so that a kill at any instruction leaves something that the next ccbpf
+ * understands: shared maps; register (the process holds the link); params,
+ * identity; the link's pin last. Without links the map `ops` is pinned before
  * it is registered.
  */
 #include <string.h>
@@ -37,10 +39,13 @@ static int refuse_enabled(const struct enabling *enabling, unsigned int n)
 		int err = running_open(WHAT, enabling[i].controller, &running);
 
 		if (!err && running.state == RUN_ENABLED)
-			err = FAIL(EXIT_NOTHING, .what = WHAT, .on = name,
-				   .why = text("it is already enabled (%s)", running_handle(&running)),
-				   .remedy = text("`ccbpf reload %s` loads it anew, `ccbpf set %s` changes parameters",
-						  name, name));
+			err = FAIL(
+				EXIT_NOTHING, .what = WHAT, .on = name,
+				.why = text("it is already enabled (%s)",
+					    running_handle(&running)),
+				.remedy = text(
+					"`ccbpf reload %s` loads it anew, `ccbpf set %s` changes parameters",
+					name, name));
 		else if (!err && running.state == RUN_UNREADABLE)
 			err = running_absent(WHAT, &running);
 		running_close(&running);
@@ -56,7 +61,8 @@ static int load(struct enabling *enabling)
 	int err;
 
 	settings_apply(enabling->controller, &enabling->settings, &values);
-	err = program_open(WHAT, &enabling->program, enabling->controller, &values, -1);
+	err = program_open(WHAT, &enabling->program, enabling->controller,
+			   &values, -1);
 	if (!err)
 		err = program_load(WHAT, &enabling->program);
 	if (!err && kernel_has_links())
@@ -73,13 +79,16 @@ static int pin(struct enabling *enabling)
 	enabling->pinning = true;
 	err = pin_make_dir(WHAT, pin_path(dir, NULL));
 	if (!err)
-		err = pin_make(WHAT, bpf_map__fd(program->params), pin_path(dir, PIN_PARAMS));
+		err = pin_make(WHAT, bpf_map__fd(program->params),
+			       pin_path(dir, PIN_PARAMS));
 	if (!err)
-		err = pin_make(WHAT, bpf_map__fd(program->identity), pin_path(dir, PIN_IDENTITY));
+		err = pin_make(WHAT, bpf_map__fd(program->identity),
+			       pin_path(dir, PIN_IDENTITY));
 	if (err)
 		return err;
 	if (kernel_has_links())
-		return pin_make(WHAT, bpf_link__fd(program->link), pin_path(dir, PIN_LINK));
+		return pin_make(WHAT, bpf_link__fd(program->link),
+				pin_path(dir, PIN_LINK));
 	err = pin_make(WHAT, bpf_map__fd(program->ops), pin_path(dir, PIN_OPS));
 	return err ?: program_attach(WHAT, &enabling->program);
 }
@@ -91,14 +100,16 @@ static void undo(struct enabling *enabling, unsigned int n)
 		struct running running;
 
 		program_close(&enabling[i].program);
-		if (!enabling[i].pinning || running_open(WHAT, enabling[i].controller, &running))
+		if (!enabling[i].pinning ||
+		    running_open(WHAT, enabling[i].controller, &running))
 			continue;
 		running_remove(WHAT, &running);
 	}
 	sweep(WHAT, SWEEP_UNUSED, NULL);
 }
 
-static int enable_all(struct enabling *enabling, unsigned int n, const struct controller *make_default)
+static int enable_all(struct enabling *enabling, unsigned int n,
+		      const struct controller *make_default)
 {
 	int err = refuse_enabled(enabling, n);
 
@@ -117,29 +128,46 @@ static int enable_all(struct enabling *enabling, unsigned int n, const struct co
 	return err;
 }
 
-static void report(struct enabling *enabling, unsigned int n, const struct controller *make_default)
+static void report(struct enabling *enabling, unsigned int n,
+		   const struct controller *make_default)
 {
-	struct json_object *doc = json_object_new_object(), *list = json_object_new_array();
+	struct json_object *doc = json_object_new_object(),
+			   *list = json_object_new_array();
 
 	for (unsigned int i = 0; i < n; i++) {
 		struct json_object *entry = json_object_new_object();
 		struct running running;
 
-		if (running_open(WHAT, enabling[i].controller, &running) == EXIT_OK) {
-			json_object_object_add(entry, "name", json_object_new_string(running.controller->name));
-			json_object_object_add(entry, "link_id", json_object_new_int64(running.link_id));
-			json_object_object_add(entry, "map_id", json_object_new_int64(running.ops_id));
-			json_object_object_add(entry, "instance",
-					       json_object_new_uint64(running.identity.instance));
+		if (running_open(WHAT, enabling[i].controller, &running) ==
+		    EXIT_OK) {
+			json_object_object_add(
+				entry, "name",
+				json_object_new_string(
+					running.controller->name));
+			json_object_object_add(
+				entry, "link_id",
+				json_object_new_int64(running.link_id));
+			json_object_object_add(
+				entry, "map_id",
+				json_object_new_int64(running.ops_id));
+			json_object_object_add(
+				entry, "instance",
+				json_object_new_uint64(
+					running.identity.instance));
 			if (!output.json)
-				printf("%s enabled (%s)%s\n", running.controller->name, running_handle(&running),
-				       running.controller == make_default ? ", and the default" : "");
+				printf("%s enabled (%s)%s\n",
+				       running.controller->name,
+				       running_handle(&running),
+				       running.controller == make_default
+					       ? ", and the default"
+					       : "");
 			running_close(&running);
 		}
 		json_object_array_add(list, entry);
 	}
 	json_object_object_add(doc, "enabled", list);
-	json_object_object_add(doc, "default", json_object_new_string(sysdefault_now()));
+	json_object_object_add(doc, "default",
+			       json_object_new_string(sysdefault_now()));
 	if (output.json)
 		output_json(doc);
 	else
@@ -155,11 +183,14 @@ static int enable(const struct request *request)
 
 	for (unsigned int i = 0; !err && i < n; i++) {
 		enabling[i].controller = named[i];
-		err = settings_parse(WHAT, named[i], request->sets, request->n_sets, &enabling[i].settings);
+		err = settings_parse(WHAT, named[i], request->sets,
+				     request->n_sets, &enabling[i].settings);
 	}
 	if (!err && request->make_default && n > 1)
-		err = FAIL(EXIT_USAGE, .what = WHAT, .on = text("%u controllers", n),
-			   .why = "only one can be the default", .remedy = "give --default with one name");
+		err = FAIL(EXIT_USAGE, .what = WHAT,
+			   .on = text("%u controllers", n),
+			   .why = "only one can be the default",
+			   .remedy = "give --default with one name");
 	if (!err)
 		err = kernel_require(WHAT);
 	if (!err)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ccbpf flows [NAME…] [--watch SECONDS]: the live flows, as the controllers publish them. With --watch again and
- * again until Ctrl-C: in place on a terminal, one below the other elsewhere, one JSON document a line under -j:
+ * ccbpf flows [NAME…] [--watch SECONDS]: the live flows, as the controllers
+ * publish them. With --watch again and again until Ctrl-C: in place on a
+ * terminal, one below the other elsewhere, one JSON document a line under -j:
  * {"time_ns": CLOCK_MONOTONIC now, "flows": [{…}]}.
  */
 #include <stdlib.h>
@@ -21,14 +22,17 @@
 
 static int by_start(const void *a, const void *b)
 {
-	const struct ccbpf_flow *x = &((const struct flow *)a)->record, *y = &((const struct flow *)b)->record;
+	const struct ccbpf_flow *x = &((const struct flow *)a)->record,
+				*y = &((const struct flow *)b)->record;
 
 	if (x->kind != y->kind)
 		return x->kind < y->kind ? -1 : 1;
-	return x->started_ns < y->started_ns ? -1 : x->started_ns > y->started_ns;
+	return x->started_ns < y->started_ns ? -1
+					     : x->started_ns > y->started_ns;
 }
 
-static bool wanted(const struct flow *flow, const struct controller **named, unsigned int n)
+static bool wanted(const struct flow *flow, const struct controller **named,
+		   unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i++)
 		if (flow->record.kind == (__u32)named[i]->kind)
@@ -36,17 +40,22 @@ static bool wanted(const struct flow *flow, const struct controller **named, uns
 	return n == 0;
 }
 
-static void print_row(struct table *table, const struct ccbpf_flow *f, uint64_t now)
+static void print_row(struct table *table, const struct ccbpf_flow *f,
+		      uint64_t now)
 {
 	table_cell(table, "%.*s", CCBPF_NAME_LEN, f->controller);
-	table_cell(table, "%s", endpoint(f->family, f->local_addr, f->local_port));
-	table_cell(table, "%s", endpoint(f->family, f->remote_addr, f->remote_port));
+	table_cell(table, "%s",
+		   endpoint(f->family, f->local_addr, f->local_port));
+	table_cell(table, "%s",
+		   endpoint(f->family, f->remote_addr, f->remote_port));
 	table_cell(table, "%s", phase_word(f->phase));
 	table_cell(table, "%u", f->cwnd);
 	table_cell(table, "%s", human_ms(f->rtt_us));
-	table_cell(table, "%s/%s", human_ms(f->delay_smoothed_us), human_ms(f->delay_threshold_us));
+	table_cell(table, "%s/%s", human_ms(f->delay_smoothed_us),
+		   human_ms(f->delay_threshold_us));
 	table_cell(table, "%s", human_bps(f->rate_bps));
-	table_cell(table, "%s", human_age(now > f->started_ns ? now - f->started_ns : 0));
+	table_cell(table, "%s",
+		   human_age(now > f->started_ns ? now - f->started_ns : 0));
 }
 
 static void print(const struct flow *flows, size_t n)
@@ -81,7 +90,8 @@ static void show(const struct flow *flows, size_t n)
 		return;
 	}
 	doc = json_object_new_object();
-	json_object_object_add(doc, "time_ns", json_object_new_uint64(monotonic_ns()));
+	json_object_object_add(doc, "time_ns",
+			       json_object_new_uint64(monotonic_ns()));
 	json_object_object_add(doc, "flows", json_object_new_array());
 	list = output_json_open(doc);
 	for (size_t i = 0; i < n; i++)
@@ -89,7 +99,10 @@ static void show(const struct flow *flows, size_t n)
 	output_json_close(list);
 }
 
-/* Read the map as it is pinned now; `*found` false: nothing is pinned. The lock is not kept. */
+/*
+ * Read the map as it is pinned now; `*found` false: nothing is pinned. The lock
+ * is not kept.
+ */
 static int read_now(struct flow **flows, size_t *n, bool *found)
 {
 	bool exists;
@@ -105,10 +118,13 @@ static int read_now(struct flow **flows, size_t *n, bool *found)
 		return err;
 	err = flows_read(fd, flows, n);
 	close(fd);
-	return err ? fail_errno(WHAT, pin_path(shared_name(SHARED_FLOWS), NULL), err) : EXIT_OK;
+	return err ? fail_errno(WHAT, pin_path(shared_name(SHARED_FLOWS), NULL),
+				err)
+		   : EXIT_OK;
 }
 
-static int once(const struct controller **named, unsigned int n_named, bool must_be_there)
+static int once(const struct controller **named, unsigned int n_named,
+		bool must_be_there)
 {
 	struct flow *flows;
 	size_t n, kept = 0;
@@ -116,8 +132,11 @@ static int once(const struct controller **named, unsigned int n_named, bool must
 	int err = read_now(&flows, &n, &found);
 
 	if (!err && !found && must_be_there)
-		err = FAIL(EXIT_NOTHING, .what = "show", .on = WHAT, .why = "no controller is enabled",
-			   .remedy = "`ccbpf enable NAME` enables one, `ccbpf list` shows which there are");
+		err = FAIL(
+			EXIT_NOTHING, .what = "show", .on = WHAT,
+			.why = "no controller is enabled",
+			.remedy =
+				"`ccbpf enable NAME` enables one, `ccbpf list` shows which there are");
 	for (size_t i = 0; !err && i < n; i++)
 		if (wanted(&flows[i], named, n_named))
 			flows[kept++] = flows[i];
@@ -130,7 +149,8 @@ static int once(const struct controller **named, unsigned int n_named, bool must
 	return err;
 }
 
-static int watch(const struct controller **named, unsigned int n_named, uint64_t every_ns)
+static int watch(const struct controller **named, unsigned int n_named,
+		 uint64_t every_ns)
 {
 	bool in_place = !output.json && isatty(STDOUT_FILENO);
 	struct ticker ticker;
@@ -170,7 +190,8 @@ static int flows(const struct request *request)
 }
 
 static const struct argp_option options[] = {
-	{ "watch", OPTION_WATCH, "SECONDS", 0, "again every so many seconds, until Ctrl-C", 0 },
+	{ "watch", OPTION_WATCH, "SECONDS", 0,
+	  "again every so many seconds, until Ctrl-C", 0 },
 	{ 0 },
 };
 

@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* ccbpf help [COMMAND]: the same text as `ccbpf [COMMAND] --help`. Under -j: the commands as data. */
+/*
+ * ccbpf help [COMMAND]: the same text as `ccbpf [COMMAND] --help`. Under -j:
+ * the commands as data.
+ */
 #include "commands.h"
 #include "errors.h"
 #include "output.h"
 
 static struct json_object *describe(const struct command *command)
 {
-	struct json_object *doc = json_object_new_object(), *options = json_object_new_array();
+	struct json_object *doc = json_object_new_object(),
+			   *options = json_object_new_array();
 
-	json_object_object_add(doc, "name", json_object_new_string(command->name));
-	json_object_object_add(doc, "arguments", json_object_new_string(command->args));
-	json_object_object_add(doc, "text", json_object_new_string(command->text));
+	json_object_object_add(doc, "name",
+			       json_object_new_string(command->name));
+	json_object_object_add(doc, "arguments",
+			       json_object_new_string(command->args));
+	json_object_object_add(doc, "text",
+			       json_object_new_string(command->text));
 	for (const struct argp_option *o = command->options; o && o->name; o++)
-		json_object_array_add(options, json_object_new_string(text("--%s", o->name)));
+		json_object_array_add(
+			options, json_object_new_string(text("--%s", o->name)));
 	json_object_object_add(doc, "options", options);
 	return doc;
 }
@@ -25,8 +33,10 @@ static int help(const struct request *request)
 	if (request->n_args) {
 		command = command_find(request->args[0]);
 		if (!command)
-			return FAIL(EXIT_USAGE, .what = "help", .on = request->args[0],
-				    .why = "there is no such command", .remedy = "see `ccbpf help`");
+			return FAIL(EXIT_USAGE, .what = "help",
+				    .on = request->args[0],
+				    .why = "there is no such command",
+				    .remedy = "see `ccbpf help`");
 	}
 	if (!output.json) {
 		command_help(command);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ccbpf reload NAME… [--set KEY=VALUE…]: this ccbpf's programs in place of those that run, without a moment in which
- * the name cannot be selected. New flows get the new programs, older ones finish under theirs. Parameters keep their
- * values; old and new flows share them, unless their layout changed (then older flows keep what they had).
+ * ccbpf reload NAME… [--set KEY=VALUE…]: this ccbpf's programs in place of
+ * those that run, without a moment in which the name cannot be selected. New
+ * flows get the new programs, older ones finish under theirs. Parameters keep
+ * their values; old and new flows share them, unless their layout changed (then
+ * older flows keep what they had).
  *
- * Order: identity_new (params_new) pinned; the link changes over; the new pins renamed over the old. running.c tells
- * how a kill between is understood.
+ * Order: identity_new (params_new) pinned; the link changes over; the new pins
+ * renamed over the old. running.c tells how a kill between is understood.
  */
 #include <errno.h>
 
@@ -20,7 +22,8 @@
 
 #define WHAT "reload"
 
-static int update_link(const struct running *running, const struct program *program)
+static int update_link(const struct running *running,
+		       const struct program *program)
 {
 	const char *path = pin_path(running->controller->name, PIN_LINK);
 	struct bpf_link *link = bpf_link__open(path);
@@ -37,19 +40,30 @@ static int update_link(const struct running *running, const struct program *prog
 static int pin_new(const struct running *running, const struct program *program)
 {
 	const char *dir = running->controller->name;
-	int err = pin_make(WHAT, bpf_map__fd(program->identity), pin_path(dir, PIN_IDENTITY PIN_NEW));
+	int err = pin_make(WHAT, bpf_map__fd(program->identity),
+			   pin_path(dir, PIN_IDENTITY PIN_NEW));
 
 	if (!err && running->params_fd < 0)
-		err = pin_make(WHAT, bpf_map__fd(program->params), pin_path(dir, PIN_PARAMS PIN_NEW));
+		err = pin_make(WHAT, bpf_map__fd(program->params),
+			       pin_path(dir, PIN_PARAMS PIN_NEW));
 	return err;
 }
 
-/* The parameters after the change-over: those of the old map with the settings over them. */
-static int write_values(const struct running *running, const struct values *values)
+/*
+ * The parameters after the change-over: those of the old map with the settings
+ * over them.
+ */
+static int write_values(const struct running *running,
+			const struct values *values)
 {
-	int err = running->params_fd < 0 ? 0 : values_write(running->params_fd, values);
+	int err = running->params_fd < 0
+			  ? 0
+			  : values_write(running->params_fd, values);
 
-	return err ? fail_errno(WHAT, pin_path(running->controller->name, PIN_PARAMS), err) : EXIT_OK;
+	return err ? fail_errno(WHAT,
+				pin_path(running->controller->name, PIN_PARAMS),
+				err)
+		   : EXIT_OK;
 }
 
 static int replace(struct running *running, const struct settings *settings)
@@ -63,7 +77,8 @@ static int replace(struct running *running, const struct settings *settings)
 	if (running->params_fd >= 0)
 		err = values_read(running->params_fd, &values);
 	else
-		note(c->name, "its parameters had another layout", "they start from their defaults");
+		note(c->name, "its parameters had another layout",
+		     "they start from their defaults");
 	if (err)
 		return fail_errno(WHAT, pin_path(c->name, PIN_PARAMS), err);
 	settings_apply(c, settings, &values);
@@ -79,13 +94,15 @@ static int replace(struct running *running, const struct settings *settings)
 		err = write_values(running, &values);
 	program_close(&program);
 	if (running_open(WHAT, c, &now) == EXIT_OK) {
-		running_settle(&now); /* renames the new pins, or removes them where the link refused */
+		running_settle(&now); /* renames the new pins, or removes them
+					 where the link refused */
 		running_close(&now);
 	}
 	return err;
 }
 
-/* Whether what runs can be reloaded: asked of all before the first is touched. */
+/* Whether what runs can be reloaded: asked of all before the first is touched.
+ */
 static int check_reloadable(const struct controller *c)
 {
 	struct running running;
@@ -94,9 +111,12 @@ static int check_reloadable(const struct controller *c)
 	if (!err && running.state != RUN_ENABLED)
 		err = running_absent(WHAT, &running);
 	else if (!err && !running.by_link)
-		err = FAIL(EXIT_KERNEL, .what = WHAT, .on = c->name,
-			   .why = "it runs without a struct_ops link, and only a link replaces programs without a gap",
-			   .remedy = text("`ccbpf disable %s`, then `ccbpf enable %s`", c->name, c->name));
+		err = FAIL(
+			EXIT_KERNEL, .what = WHAT, .on = c->name,
+			.why = "it runs without a struct_ops link, and only a link replaces programs without a gap",
+			.remedy = text(
+				"`ccbpf disable %s`, then `ccbpf enable %s`",
+				c->name, c->name));
 	running_close(&running);
 	return err;
 }
@@ -105,16 +125,24 @@ static void report(const struct running *running, struct json_object *list)
 {
 	struct json_object *entry = json_object_new_object();
 
-	json_object_object_add(entry, "name", json_object_new_string(running->controller->name));
-	json_object_object_add(entry, "link_id", json_object_new_int64(running->link_id));
-	json_object_object_add(entry, "map_id", json_object_new_int64(running->ops_id));
-	json_object_object_add(entry, "instance", json_object_new_uint64(running->identity.instance));
+	json_object_object_add(
+		entry, "name",
+		json_object_new_string(running->controller->name));
+	json_object_object_add(entry, "link_id",
+			       json_object_new_int64(running->link_id));
+	json_object_object_add(entry, "map_id",
+			       json_object_new_int64(running->ops_id));
+	json_object_object_add(
+		entry, "instance",
+		json_object_new_uint64(running->identity.instance));
 	json_object_array_add(list, entry);
 	if (!output.json)
-		printf("%s reloaded (%s)\n", running->controller->name, running_handle(running));
+		printf("%s reloaded (%s)\n", running->controller->name,
+		       running_handle(running));
 }
 
-static int reload_one(const struct controller *c, const struct settings *settings, struct json_object *list)
+static int reload_one(const struct controller *c,
+		      const struct settings *settings, struct json_object *list)
 {
 	struct running running;
 	int err = running_open(WHAT, c, &running);
@@ -138,13 +166,15 @@ static int reload(const struct request *request)
 	int err = request_controllers(request, 1, named, &n, NULL);
 
 	for (unsigned int i = 0; !err && i < n; i++)
-		err = settings_parse(WHAT, named[i], request->sets, request->n_sets, &settings[i]);
+		err = settings_parse(WHAT, named[i], request->sets,
+				     request->n_sets, &settings[i]);
 	if (!err)
 		err = kernel_require(WHAT);
 	if (err)
 		return err;
 	if (!pin_exists(pins_root()))
-		return running_absent(WHAT, &(struct running){ .controller = named[0] });
+		return running_absent(
+			WHAT, &(struct running){ .controller = named[0] });
 	err = pins_lock_change(WHAT);
 	if (err)
 		return err;

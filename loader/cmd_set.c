@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* ccbpf set NAME… KEY=VALUE…: change parameters of what runs. Live flows take the values at their next ACK. */
+/*
+ * ccbpf set NAME… KEY=VALUE…: change parameters of what runs. Live flows take
+ * the values at their next ACK.
+ */
 #include <errno.h>
 
 #include "commands.h"
@@ -21,17 +24,21 @@ static int open_settable(const struct controller *c, struct running *running)
 	if (running->state != RUN_ENABLED)
 		err = running_absent(WHAT, running);
 	else if (running->params_err == -EMEDIUMTYPE)
-		err = FAIL(EXIT_FAILED, .what = WHAT, .on = c->name,
-			   .why = "what runs was loaded by another version, with other parameters",
-			   .remedy = text("`ccbpf reload %s` loads this version's", c->name));
+		err = FAIL(
+			EXIT_FAILED, .what = WHAT, .on = c->name,
+			.why = "what runs was loaded by another version, with other parameters",
+			.remedy = text("`ccbpf reload %s` loads this version's",
+				       c->name));
 	else if (running->params_fd < 0)
-		err = pin_unusable(WHAT, pin_path(c->name, PIN_PARAMS), running->params_err);
+		err = pin_unusable(WHAT, pin_path(c->name, PIN_PARAMS),
+				   running->params_err);
 	if (err)
 		running_close(running);
 	return err;
 }
 
-static int set_one(const struct running *running, const struct settings *settings, struct json_object *list)
+static int set_one(const struct running *running,
+		   const struct settings *settings, struct json_object *list)
 {
 	const struct controller *c = running->controller;
 	struct json_object *entry;
@@ -50,13 +57,16 @@ static int set_one(const struct running *running, const struct settings *setting
 	json_object_array_add(list, entry);
 	for (unsigned int i = 0; !output.json && i < c->n_params; i++)
 		if (settings->given[i])
-			printf("%s: %s is %u %s\n", c->name, c->params[i].name, values.v[i], c->params[i].unit);
+			printf("%s: %s is %u %s\n", c->name, c->params[i].name,
+			       values.v[i], c->params[i].unit);
 	return EXIT_OK;
 }
 
-static int set_all(const struct controller **named, const struct settings *settings, unsigned int n)
+static int set_all(const struct controller **named,
+		   const struct settings *settings, unsigned int n)
 {
-	struct json_object *doc = json_object_new_object(), *list = json_object_new_array();
+	struct json_object *doc = json_object_new_object(),
+			   *list = json_object_new_array();
 	struct running running[CCBPF_KINDS];
 	unsigned int opened;
 	int err = EXIT_OK;
@@ -86,16 +96,19 @@ static int set(const struct request *request)
 	int err = request_controllers(request, 1, named, &n, &first);
 
 	if (!err && first == request->n_args)
-		err = FAIL(EXIT_USAGE, .what = WHAT, .on = named[0]->name, .why = "no KEY=VALUE is given",
+		err = FAIL(EXIT_USAGE, .what = WHAT, .on = named[0]->name,
+			   .why = "no KEY=VALUE is given",
 			   .remedy = "see `ccbpf help set` for the keys");
 	for (unsigned int i = 0; !err && i < n; i++)
-		err = settings_parse(WHAT, named[i], request->args + first, request->n_args - first, &settings[i]);
+		err = settings_parse(WHAT, named[i], request->args + first,
+				     request->n_args - first, &settings[i]);
 	if (!err)
 		err = kernel_require_reading(WHAT);
 	if (err)
 		return err;
 	if (!pin_exists(pins_root()))
-		return running_absent(WHAT, &(struct running){ .controller = named[0] });
+		return running_absent(
+			WHAT, &(struct running){ .controller = named[0] });
 	err = pins_lock_change(WHAT);
 	if (err)
 		return err;

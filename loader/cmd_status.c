@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ccbpf status [NAME…]: what runs. For each controller: state, link, age, version, parameters that differ from their
- * defaults, flows now, flows that older loadings still serve, the sums of the statistics. Without a name it reports
- * whatever is not absent; with a name that has nothing to report it ends with exit code 5.
+ * ccbpf status [NAME…]: what runs. For each controller: state, link, age,
+ * version, parameters that differ from their defaults, flows now, flows that
+ * older loadings still serve, the sums of the statistics. Without a name it
+ * reports whatever is not absent; with a name that has nothing to report it
+ * ends with exit code 5.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -50,7 +52,8 @@ static int open_sources(struct sources *sources)
 	err = flows_read(fd, &sources->flows, &sources->n_flows);
 	close(fd);
 	if (err)
-		return fail_errno(WHAT, pin_path(shared_name(SHARED_FLOWS), NULL), err);
+		return fail_errno(
+			WHAT, pin_path(shared_name(SHARED_FLOWS), NULL), err);
 	return shared_open(WHAT, SHARED_STATS, &sources->stats_fd);
 }
 
@@ -61,7 +64,8 @@ static void close_sources(struct sources *sources)
 		close(sources->stats_fd);
 }
 
-static int gather(const struct controller *c, const struct sources *sources, struct report *report)
+static int gather(const struct controller *c, const struct sources *sources,
+		  struct report *report)
 {
 	int err;
 
@@ -70,10 +74,13 @@ static int gather(const struct controller *c, const struct sources *sources, str
 	if (err)
 		return err;
 	if (report->running.params_fd >= 0)
-		report->have_values = values_read(report->running.params_fd, &report->values) == 0;
-	report->counts = flows_count(sources->flows, sources->n_flows, c, report->running.identity.instance);
+		report->have_values = values_read(report->running.params_fd,
+						  &report->values) == 0;
+	report->counts = flows_count(sources->flows, sources->n_flows, c,
+				     report->running.identity.instance);
 	if (sources->stats_fd >= 0)
-		report->have_stats = stats_read(sources->stats_fd, c, &report->stats) == 0;
+		report->have_stats =
+			stats_read(sources->stats_fd, c, &report->stats) == 0;
 	report->is_default = strcmp(sysdefault_now(), c->name) == 0;
 	running_close(&report->running);
 	return EXIT_OK;
@@ -111,16 +118,22 @@ static struct json_object *describe(const struct report *report)
 	ADD("name", json_object_new_string(c->name));
 	ADD("state", json_object_new_string(state_word(report)));
 	ADD("default", json_object_new_boolean(report->is_default));
-	ADD("link_id", enabled && running->by_link ? json_object_new_int64(running->link_id) : NULL);
+	ADD("link_id", enabled && running->by_link
+			       ? json_object_new_int64(running->link_id)
+			       : NULL);
 	ADD("map_id", enabled ? json_object_new_int64(running->ops_id) : NULL);
-	ADD("instance", id->instance ? json_object_new_uint64(id->instance) : NULL);
+	ADD("instance",
+	    id->instance ? json_object_new_uint64(id->instance) : NULL);
 	ADD("age_s", id->instance ? json_object_new_double(age) : NULL);
 	ADD("version", enabled ? json_object_new_string(id->version) : NULL);
 	ADD("outdated", json_object_new_boolean(outdated(report)));
 	ADD("flows", json_object_new_uint64(report->counts.now));
 	ADD("draining", json_object_new_uint64(report->counts.draining));
-	ADD("params", report->have_values ? values_json(c, &report->values, false) : NULL);
-	ADD("changed", report->have_values ? values_json(c, &report->values, true) : NULL);
+	ADD("params", report->have_values
+			      ? values_json(c, &report->values, false)
+			      : NULL);
+	ADD("changed",
+	    report->have_values ? values_json(c, &report->values, true) : NULL);
 	ADD("stats", report->have_stats ? stats_json(&report->stats) : NULL);
 #undef ADD
 	return doc;
@@ -132,29 +145,38 @@ static void print_hints(const struct report *report)
 	const char *name = running->controller->name;
 
 	if (outdated(report))
-		printf("%s: loaded by ccbpf %s, this is %s: `ccbpf reload %s`\n", name,
-		       *running->identity.version ? running->identity.version : "of another layout", CCBPF_VERSION,
-		       name);
+		printf("%s: loaded by ccbpf %s, this is %s: `ccbpf reload %s`\n",
+		       name,
+		       *running->identity.version ? running->identity.version
+						  : "of another layout",
+		       CCBPF_VERSION, name);
 	if (running->state == RUN_STALE)
-		printf("%s: an interrupted ccbpf left its pins: `ccbpf clean`, or enable it\n", name);
+		printf("%s: an interrupted ccbpf left its pins: `ccbpf clean`, or enable it\n",
+		       name);
 	if (running->state == RUN_DETACHED)
-		printf("%s: somebody detached its link: `ccbpf clean`, or enable it\n", name);
+		printf("%s: somebody detached its link: `ccbpf clean`, or enable it\n",
+		       name);
 	if (running->state == RUN_UNREADABLE)
-		printf("%s: what is pinned is no controller's link: `ccbpf clean --all`\n", name);
+		printf("%s: what is pinned is no controller's link: `ccbpf clean --all`\n",
+		       name);
 	if (running->state == RUN_ENABLED && !report->have_values)
-		printf("%s: its parameters cannot be read: `ccbpf reload %s`\n", name, name);
-	if (report->have_values && *values_text(running->controller, &report->values))
-		printf("%s: set to %s\n", name, values_text(running->controller, &report->values));
+		printf("%s: its parameters cannot be read: `ccbpf reload %s`\n",
+		       name, name);
+	if (report->have_values &&
+	    *values_text(running->controller, &report->values))
+		printf("%s: set to %s\n", name,
+		       values_text(running->controller, &report->values));
 }
 
 /* One row of the statistics, unless it is zero everywhere. */
-static void print_stat(struct table *table, const struct report *reports, unsigned int n, const char *title,
-		       size_t offset)
+static void print_stat(struct table *table, const struct report *reports,
+		       unsigned int n, const char *title, size_t offset)
 {
 	__u64 values[CCBPF_KINDS], any = 0;
 
 	for (unsigned int i = 0; i < n; i++) {
-		memcpy(&values[i], (const char *)&reports[i].stats + offset, sizeof(values[i]));
+		memcpy(&values[i], (const char *)&reports[i].stats + offset,
+		       sizeof(values[i]));
 		any |= values[i];
 	}
 	if (!any)
@@ -167,13 +189,18 @@ static void print_stat(struct table *table, const struct report *reports, unsign
 /* The statistics: a column for each controller. */
 static void print_stats(const struct report *reports, unsigned int n)
 {
-	struct column columns[1 + CCBPF_KINDS] = { { .title = "COUNTED", .elastic = true } };
+	struct column columns[1 + CCBPF_KINDS] = { { .title = "COUNTED",
+						     .elastic = true } };
 	struct table *table;
 
 	for (unsigned int i = 0; i < n; i++)
-		columns[1 + i] = (struct column){ .title = reports[i].running.controller->name, .right = true };
+		columns[1 + i] = (struct column){
+			.title = reports[i].running.controller->name,
+			.right = true
+		};
 	table = table_new(columns, 1 + n);
-#define X(name, text) print_stat(table, reports, n, text, offsetof(struct ccbpf_stats, name));
+#define X(name, text) \
+	print_stat(table, reports, n, text, offsetof(struct ccbpf_stats, name));
 	CCBPF_STATS(X)
 #undef X
 	table_print(table);
@@ -182,10 +209,14 @@ static void print_stats(const struct report *reports, unsigned int n)
 static void print(const struct report *reports, unsigned int n)
 {
 	static const struct column columns[] = {
-		{ .title = "CONTROLLER" },	     { .title = "STATE" },
-		{ .title = "LINK", .right = true },  { .title = "SINCE", .right = true },
-		{ .title = "VERSION" },		     { .title = "DEFAULT" },
-		{ .title = "FLOWS", .right = true }, { .title = "DRAINING", .right = true },
+		{ .title = "CONTROLLER" },
+		{ .title = "STATE" },
+		{ .title = "LINK", .right = true },
+		{ .title = "SINCE", .right = true },
+		{ .title = "VERSION" },
+		{ .title = "DEFAULT" },
+		{ .title = "FLOWS", .right = true },
+		{ .title = "DRAINING", .right = true },
 	};
 	struct table *table = table_new(columns, 8);
 	uint64_t now = monotonic_ns();
@@ -195,10 +226,18 @@ static void print(const struct report *reports, unsigned int n)
 		bool enabled = running->state == RUN_ENABLED;
 
 		table_cell(table, "%s", running->controller->name);
-		table_styled(table, enabled ? STYLE_GOOD : STYLE_BAD, state_word(&reports[i]));
-		table_cell(table, "%s", enabled && running->by_link ? text("%u", running->link_id) : "-");
-		table_cell(table, "%s", running->identity.instance ? human_age(now - running->identity.instance) : "-");
-		table_cell(table, "%s", enabled ? running->identity.version : "-");
+		table_styled(table, enabled ? STYLE_GOOD : STYLE_BAD,
+			     state_word(&reports[i]));
+		table_cell(table, "%s",
+			   enabled && running->by_link
+				   ? text("%u", running->link_id)
+				   : "-");
+		table_cell(table, "%s",
+			   running->identity.instance
+				   ? human_age(now - running->identity.instance)
+				   : "-");
+		table_cell(table, "%s",
+			   enabled ? running->identity.version : "-");
 		table_cell(table, "%s", reports[i].is_default ? "yes" : "no");
 		table_cell(table, "%zu", reports[i].counts.now);
 		table_cell(table, "%zu", reports[i].counts.draining);
@@ -219,15 +258,20 @@ static void show(const struct report *reports, unsigned int n)
 			print(reports, n);
 		else
 			printf("no controller is enabled\n");
-		printf("default: %s%s%s\n", sysdefault_now(), previous ? ", before: " : "", previous ?: "");
+		printf("default: %s%s%s\n", sysdefault_now(),
+		       previous ? ", before: " : "", previous ?: "");
 		sweep_note_foreign();
 		return;
 	}
 	doc = json_object_new_object();
 	list = json_object_new_array();
-	json_object_object_add(doc, "pin_root", json_object_new_string(pins_root()));
-	json_object_object_add(doc, "default", json_object_new_string(sysdefault_now()));
-	json_object_object_add(doc, "default_before", previous ? json_object_new_string(previous) : NULL);
+	json_object_object_add(doc, "pin_root",
+			       json_object_new_string(pins_root()));
+	json_object_object_add(doc, "default",
+			       json_object_new_string(sysdefault_now()));
+	json_object_object_add(doc, "default_before",
+			       previous ? json_object_new_string(previous)
+					: NULL);
 	for (unsigned int i = 0; i < n; i++)
 		json_object_array_add(list, describe(&reports[i]));
 	json_object_object_add(doc, "controllers", list);
@@ -235,8 +279,12 @@ static void show(const struct report *reports, unsigned int n)
 	output_json(doc);
 }
 
-/* Gather the named ones (which must have something to report), or all that have. */
-static int gather_named(const struct controller **named, unsigned int n, struct report *reports, unsigned int *found)
+/*
+ * Gather the named ones (which must have something to report), or all that
+ * have.
+ */
+static int gather_named(const struct controller **named, unsigned int n,
+			struct report *reports, unsigned int *found)
 {
 	struct sources sources;
 	int err = open_sources(&sources);
@@ -271,7 +319,8 @@ static int status(const struct request *request)
 	if (exists)
 		err = gather_named(named, n, reports, &found);
 	else if (n)
-		err = running_absent(WHAT, &(struct running){ .controller = named[0] });
+		err = running_absent(
+			WHAT, &(struct running){ .controller = named[0] });
 	if (!err)
 		show(reports, found);
 	pins_unlock();

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ccbpf trace [NAME…] [--for SECONDS]: the controllers' events as they happen, one line each (NDJSON under -j), until
- * Ctrl-C. Controllers write events only while `listener` lies in the future: it is renewed every second to now + 3 s,
- * so that a trace that was killed costs them nothing for longer. A ring buffer has one reader: a second trace is
- * refused (lock on <root>/trace).
+ * ccbpf trace [NAME…] [--for SECONDS]: the controllers' events as they happen,
+ * one line each (NDJSON under -j), until Ctrl-C. Controllers write events only
+ * while `listener` lies in the future: it is renewed every second to now + 3 s,
+ * so that a trace that was killed costs them nothing for longer. A ring buffer
+ * has one reader: a second trace is refused (lock on <root>/trace).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +32,8 @@ struct trace {
 	unsigned int n_named;
 	int lock_fd, events_fd, listener_fd, stats_fd;
 	struct ring_buffer *ring;
-	uint64_t started_ns; /* what happened before is old news of an earlier trace, left unread */
+	uint64_t started_ns; /* what happened before is old news of an earlier
+				trace, left unread */
 	int64_t to_realtime_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC */
 	unsigned long long shown, dropped_before;
 };
@@ -41,10 +43,12 @@ static int64_t realtime_offset(void)
 	struct timespec now;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	return now.tv_sec * 1000000000LL + now.tv_nsec - (int64_t)monotonic_ns();
+	return now.tv_sec * 1000000000LL + now.tv_nsec -
+	       (int64_t)monotonic_ns();
 }
 
-static void print_event(const struct trace *trace, const struct ccbpf_event *event)
+static void print_event(const struct trace *trace,
+			const struct ccbpf_event *event)
 {
 	const struct controller *c = controller_of_kind(event->kind);
 	const struct event_type *type = event_type_of(event->type);
@@ -54,10 +58,11 @@ static void print_event(const struct trace *trace, const struct ccbpf_event *eve
 	struct tm tm;
 
 	strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&s, &tm));
-	printf("%s.%06u %s %s → %s %s cwnd %u", clock, (unsigned int)(ns % 1000000000 / 1000), c ? c->name : "?",
+	printf("%s.%06u %s %s → %s %s cwnd %u", clock,
+	       (unsigned int)(ns % 1000000000 / 1000), c ? c->name : "?",
 	       endpoint(event->family, event->local_addr, event->local_port),
-	       endpoint(event->family, event->remote_addr, event->remote_port), type ? type->word : "?",
-	       event->cwnd);
+	       endpoint(event->family, event->remote_addr, event->remote_port),
+	       type ? type->word : "?", event->cwnd);
 	if (type && strcmp(type->a, "0"))
 		printf(", %s: %u", type->a, event->a);
 	if (type && strcmp(type->b, "0"))
@@ -90,7 +95,7 @@ static unsigned long long dropped_now(const struct trace *trace)
 {
 	unsigned long long dropped = 0;
 
-	for_each_controller(c) {
+	for_each_controller (c) {
 		struct ccbpf_stats stats;
 
 		if (stats_read(trace->stats_fd, c, &stats) == 0)
@@ -104,7 +109,9 @@ static int listen_until(const struct trace *trace, uint64_t until_ns)
 	uint32_t zero = 0;
 
 	if (bpf_map_update_elem(trace->listener_fd, &zero, &until_ns, BPF_ANY))
-		return fail_errno(WHAT, pin_path(shared_name(SHARED_LISTENER), NULL), errno);
+		return fail_errno(WHAT,
+				  pin_path(shared_name(SHARED_LISTENER), NULL),
+				  errno);
 	return EXIT_OK;
 }
 
@@ -123,7 +130,8 @@ static int lock(struct trace *trace)
 		return fail_errno(WHAT, path, trace->lock_fd);
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	err = FAIL(EXIT_FAILED, .what = WHAT, .on = "events",
-		   .why = text("another `ccbpf trace`, process %d, reads them", pin_lock_holder(fd)),
+		   .why = text("another `ccbpf trace`, process %d, reads them",
+			       pin_lock_holder(fd)),
 		   .remedy = "let it end: a ring buffer has one reader");
 	close(fd);
 	return err;
@@ -137,24 +145,32 @@ static int open_maps(struct trace *trace)
 		err = shared_open(WHAT, SHARED_LISTENER, &trace->listener_fd);
 	if (!err)
 		err = shared_open(WHAT, SHARED_STATS, &trace->stats_fd);
-	if (!err && (trace->events_fd < 0 || trace->listener_fd < 0 || trace->stats_fd < 0))
-		err = FAIL(EXIT_NOTHING, .what = WHAT, .on = "events", .why = "no controller is enabled",
-			   .remedy = "`ccbpf enable NAME` enables one, `ccbpf list` shows which there are");
+	if (!err && (trace->events_fd < 0 || trace->listener_fd < 0 ||
+		     trace->stats_fd < 0))
+		err = FAIL(
+			EXIT_NOTHING, .what = WHAT, .on = "events",
+			.why = "no controller is enabled",
+			.remedy =
+				"`ccbpf enable NAME` enables one, `ccbpf list` shows which there are");
 	if (!err)
 		err = lock(trace);
 	if (err)
 		return err;
 	trace->ring = ring_buffer__new(trace->events_fd, on_event, trace, NULL);
 	if (!trace->ring)
-		return fail_errno(WHAT, pin_path(shared_name(SHARED_EVENTS), NULL), errno);
+		return fail_errno(WHAT,
+				  pin_path(shared_name(SHARED_EVENTS), NULL),
+				  errno);
 	return EXIT_OK;
 }
 
 static void close_maps(struct trace *trace)
 {
-	int fds[] = { trace->events_fd, trace->listener_fd, trace->stats_fd, trace->lock_fd };
+	int fds[] = { trace->events_fd, trace->listener_fd, trace->stats_fd,
+		      trace->lock_fd };
 
-	bool ours = trace->lock_fd >= 0 && pin_exists(pins_root()) && pins_lock_change(WHAT) == EXIT_OK;
+	bool ours = trace->lock_fd >= 0 && pin_exists(pins_root()) &&
+		    pins_lock_change(WHAT) == EXIT_OK;
 
 	ring_buffer__free(trace->ring);
 	if (ours)
@@ -163,14 +179,16 @@ static void close_maps(struct trace *trace)
 		if (fds[i] >= 0)
 			close(fds[i]);
 	if (ours)
-		sweep(WHAT, SWEEP_UNUSED, NULL); /* what our listening kept alive */
+		sweep(WHAT, SWEEP_UNUSED, NULL); /* what our listening kept
+						    alive */
 	pins_unlock();
 }
 
 static int follow(struct trace *trace, uint64_t for_ns)
 {
 	struct ticker ticker;
-	int err = ticker_open(&ticker, WHAT, RENEW_NS, for_ns, ring_buffer__epoll_fd(trace->ring));
+	int err = ticker_open(&ticker, WHAT, RENEW_NS, for_ns,
+			      ring_buffer__epoll_fd(trace->ring));
 
 	if (err)
 		return err;
@@ -194,14 +212,21 @@ static void summarize(const struct trace *trace)
 	double seconds = (monotonic_ns() - trace->started_ns) / 1e9;
 	unsigned long long dropped = dropped_now(trace) - trace->dropped_before;
 
-	note(WHAT, text("%llu events in %.1f s, %llu lost", trace->shown, seconds, dropped), NULL);
+	note(WHAT,
+	     text("%llu events in %.1f s, %llu lost", trace->shown, seconds,
+		  dropped),
+	     NULL);
 }
 
 static int trace(const struct request *request)
 {
-	struct trace trace = { .lock_fd = -1, .events_fd = -1, .listener_fd = -1, .stats_fd = -1 };
+	struct trace trace = { .lock_fd = -1,
+			       .events_fd = -1,
+			       .listener_fd = -1,
+			       .stats_fd = -1 };
 	bool exists;
-	int err = request_controllers(request, 0, trace.named, &trace.n_named, NULL);
+	int err = request_controllers(request, 0, trace.named, &trace.n_named,
+				      NULL);
 
 	if (!err)
 		err = kernel_require_reading(WHAT);

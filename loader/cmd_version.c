@@ -16,13 +16,16 @@ static int version(const struct request *request)
 	if (err)
 		return err;
 	if (!output.json) {
-		printf("ccbpf %s (map layout %d), libbpf %s\n", CCBPF_VERSION, CCBPF_ABI, libbpf_version_string());
+		printf("ccbpf %s (map layout %d), libbpf %s\n", CCBPF_VERSION,
+		       CCBPF_ABI, libbpf_version_string());
 		return EXIT_OK;
 	}
 	doc = json_object_new_object();
-	json_object_object_add(doc, "version", json_object_new_string(CCBPF_VERSION));
+	json_object_object_add(doc, "version",
+			       json_object_new_string(CCBPF_VERSION));
 	json_object_object_add(doc, "abi", json_object_new_int(CCBPF_ABI));
-	json_object_object_add(doc, "libbpf", json_object_new_string(libbpf_version_string()));
+	json_object_object_add(doc, "libbpf",
+			       json_object_new_string(libbpf_version_string()));
 	output_json(doc);
 	return EXIT_OK;
 }

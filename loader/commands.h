@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The table of commands: one row here, one file cmd_<name>.c with its `struct command` and all it does. The table
- * drives dispatch, help and completion.
+ * The table of commands: one row here, one file cmd_<name>.c with its `struct
+ * command` and all it does. The table drives dispatch, help and completion.
  *
  *   X(name)
  */
@@ -47,7 +47,7 @@ struct command {
 	const char *args; /* for the usage line */
 	const char *text; /* one line */
 	const char *more; /* for its own help, or NULL */
-	const struct argp_option *options; /* besides the global ones, or NULL */
+	const struct argp_option *options; /* its own, or NULL */
 	bool shows_params; /* its help ends with the table of parameters */
 	int (*run)(const struct request *request); /* returns an exit code */
 };
@@ -60,9 +60,28 @@ extern const struct command *const commands[];
 extern const unsigned int n_commands;
 
 /* Keys of options that have no short form. Rows for a command's `options`. */
-enum option_key { OPTION_SET = 256, OPTION_DEFAULT, OPTION_ALL, OPTION_WATCH, OPTION_FOR, OPTION_PRETTY };
-#define ROW_SET { "set", OPTION_SET, "KEY=VALUE", 0, "set a parameter (can be repeated)", 0 }
-#define ROW_DEFAULT { "default", OPTION_DEFAULT, 0, 0, "make it the default of this network namespace", 0 }
+enum option_key {
+	OPTION_SET = 256,
+	OPTION_DEFAULT,
+	OPTION_ALL,
+	OPTION_WATCH,
+	OPTION_FOR,
+	OPTION_PRETTY
+};
+#define ROW_SET                                \
+	{ "set",                               \
+	  OPTION_SET,                          \
+	  "KEY=VALUE",                         \
+	  0,                                   \
+	  "set a parameter (can be repeated)", \
+	  0 }
+#define ROW_DEFAULT                                        \
+	{ "default",                                       \
+	  OPTION_DEFAULT,                                  \
+	  0,                                               \
+	  0,                                               \
+	  "make it the default of this network namespace", \
+	  0 }
 
 /* The command of that name, or NULL. */
 const struct command *command_find(const char *name);
@@ -71,14 +90,19 @@ const struct command *command_find(const char *name);
 void command_help(const struct command *command);
 
 /*
- * Look up the controllers that the arguments name. `least` must be there at the least; `rest` NULL: all arguments are
- * names, else it gets the index of the first argument with a `=` in it. Returns EXIT_OK, or EXIT_USAGE after saying
+ * Look up the controllers that the arguments name. `least` must be there at the
+ * least; `rest` NULL: all arguments are names, else it gets the index of the
+ * first argument with a `=` in it. Returns EXIT_OK, or EXIT_USAGE after saying
  * what is wrong (none given, unknown, twice).
  */
-int request_controllers(const struct request *request, unsigned int least, const struct controller **out,
-			unsigned int *n, unsigned int *rest);
+int request_controllers(const struct request *request, unsigned int least,
+			const struct controller **out, unsigned int *n,
+			unsigned int *rest);
 
-/* Fail because an argument is not expected, if there are any. Returns EXIT_OK or EXIT_USAGE. */
+/*
+ * Fail because an argument is not expected, if there are any. Returns EXIT_OK
+ * or EXIT_USAGE.
+ */
 int request_no_args(const struct request *request);
 
 #endif

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The controllers that this ccbpf carries. A new one needs its row in include/ccbpf/controllers.h, its parameters in
- * include/ccbpf/params.h, and one line here that joins the two.
+ * The controllers that this ccbpf carries. A new one needs its row in
+ * include/ccbpf/controllers.h, its parameters in include/ccbpf/params.h, and
+ * one line here that joins the two.
  */
 #include <string.h>
 
@@ -9,7 +10,8 @@
 #include "errors.h"
 #include "objects.h"
 
-#define PARAM(name, unit, min, max, def, source, text) { #name, unit, min, max, def, source, text },
+#define PARAM(name, unit, min, max, def, source, text) \
+	{ #name, unit, min, max, def, source, text },
 static const struct param params_tcp_lp[] = { TCP_LP_PARAMS(PARAM) };
 static const struct param params_tcp_lp_ecn[] = { TCP_LP_ECN_PARAMS(PARAM) };
 
@@ -17,17 +19,20 @@ static const struct param params_tcp_lp_ecn[] = { TCP_LP_ECN_PARAMS(PARAM) };
 #define RESTRICTED false
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Not a table of initialisers in their order, but of named ones: an X-macro row is read by people. */
-#define X(number, name_, access, title_, source_)      \
-	{                                              \
-		.kind = number,                        \
-		.name = #name_,                        \
-		.open = access,                        \
-		.title = title_,                       \
-		.source = source_,                     \
-		.params = params_##name_,              \
-		.n_params = COUNT(params_##name_),     \
-		.object = ccbpf_object_##name_,        \
+/*
+ * Not a table of initialisers in their order, but of named ones: an X-macro row
+ * is read by people.
+ */
+#define X(number, name_, access, title_, source_)         \
+	{                                                 \
+		.kind = number,                           \
+		.name = #name_,                           \
+		.open = access,                           \
+		.title = title_,                          \
+		.source = source_,                        \
+		.params = params_##name_,                 \
+		.n_params = COUNT(params_##name_),        \
+		.object = ccbpf_object_##name_,           \
 		.object_end = ccbpf_object_##name_##_end, \
 	},
 const struct controller controllers[] = { CCBPF_CONTROLLERS(X) };
@@ -37,7 +42,7 @@ const unsigned int n_controllers = COUNT(controllers);
 
 const struct controller *controller_find(const char *name)
 {
-	for_each_controller(c)
+	for_each_controller (c)
 		if (strcmp(c->name, name) == 0)
 			return c;
 	return NULL;
@@ -45,7 +50,7 @@ const struct controller *controller_find(const char *name)
 
 const struct controller *controller_of_kind(uint32_t kind)
 {
-	for_each_controller(c)
+	for_each_controller (c)
 		if (c->kind == kind)
 			return c;
 	return NULL;
@@ -78,13 +83,15 @@ static unsigned int distance(const char *a, const char *b)
 	return row[n];
 }
 
-const char *nearest(const char *word, const void *names, unsigned int n, size_t stride)
+const char *nearest(const char *word, const void *names, unsigned int n,
+		    size_t stride)
 {
-	unsigned int best = strlen(word) / 3 + 2; /* farther is no typing error */
+	unsigned int best = strlen(word) / 3 + 2; /* farther is no typo */
 	const char *found = NULL;
 
 	for (unsigned int i = 0; i < n; i++) {
-		const char *name = *(const char *const *)((const char *)names + i * stride);
+		const char *name = *(const char *const *)((const char *)names +
+							  i * stride);
 		unsigned int d = distance(word, name);
 
 		if (d < best) {
@@ -97,8 +104,11 @@ const char *nearest(const char *word, const void *names, unsigned int n, size_t 
 
 int controller_unknown(const char *what, const char *name)
 {
-	const char *near = nearest(name, &controllers[0].name, n_controllers, sizeof(controllers[0]));
+	const char *near = nearest(name, &controllers[0].name, n_controllers,
+				   sizeof(controllers[0]));
 
-	return FAIL(EXIT_USAGE, .what = what, .on = name, .why = "no controller has this name",
-		    .remedy = near ? text("did you mean %s?", near) : "`ccbpf list` shows them all");
+	return FAIL(EXIT_USAGE, .what = what, .on = name,
+		    .why = "no controller has this name",
+		    .remedy = near ? text("did you mean %s?", near)
+				   : "`ccbpf list` shows them all");
 }

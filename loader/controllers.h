@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The controllers that this ccbpf carries, as tables: all that the loader knows of an algorithm. */
+/*
+ * The controllers that this ccbpf carries, as tables: all that the loader knows
+ * of an algorithm.
+ */
 #ifndef CCBPF_LOADER_CONTROLLERS_H
 #define CCBPF_LOADER_CONTROLLERS_H
 
@@ -24,13 +27,16 @@ struct controller {
 	const char *title, *source;
 	const struct param *params;
 	unsigned int n_params;
-	const char *object, *object_end; /* the BPF object, embedded: see objects.c */
+	const char *object, *object_end; /* the BPF object, embedded: see
+					    objects.c */
 };
 
 extern const struct controller controllers[];
 extern const unsigned int n_controllers;
 
-#define for_each_controller(c) for (const struct controller *c = controllers; c < controllers + n_controllers; c++)
+#define for_each_controller(c)                         \
+	for (const struct controller *c = controllers; \
+	     c < controllers + n_controllers; c++)
 
 /* The controller of that name, or NULL. */
 const struct controller *controller_find(const char *name);
@@ -41,7 +47,11 @@ const struct controller *controller_of_kind(uint32_t kind);
 /* Say that `name` is unknown, with the nearest names. Returns EXIT_USAGE. */
 int controller_unknown(const char *what, const char *name);
 
-/* Which of the n names is nearest to `word`, or NULL if none is near. `stride` bytes lie between two pointers. */
-const char *nearest(const char *word, const void *names, unsigned int n, size_t stride);
+/*
+ * Which of the n names is nearest to `word`, or NULL if none is near. `stride`
+ * bytes lie between two pointers.
+ */
+const char *nearest(const char *word, const void *names, unsigned int n,
+		    size_t stride);
 
 #endif

@@ -23,7 +23,8 @@ const char *text(const char *format, ...)
 	return buffer;
 }
 
-void append(char *buffer, unsigned int size, const char *separator, const char *format, ...)
+void append(char *buffer, unsigned int size, const char *separator,
+	    const char *format, ...)
 {
 	unsigned int used = strlen(buffer);
 	va_list args;
@@ -53,7 +54,8 @@ static void say_json(const char *kind, const struct fault *fault)
 	json_object_object_add(body, "why", json_text(fault->why));
 	json_object_object_add(body, "remedy", json_text(fault->remedy));
 	if (fault->what)
-		json_object_object_add(body, "exit", json_object_new_int(fault->exit));
+		json_object_object_add(body, "exit",
+				       json_object_new_int(fault->exit));
 	json_object_object_add(doc, kind, body);
 	output_json_to(stderr, doc);
 }
@@ -64,8 +66,10 @@ int fail(const struct fault *fault)
 		say_json("error", fault);
 		return fault->exit;
 	}
-	fprintf(stderr, "%sccbpf:%s cannot %s%s%s: %s%s%s\n", output_style(stderr, STYLE_ERROR),
-		output_style(stderr, STYLE_NONE), fault->what, fault->on ? " " : "", fault->on ?: "", fault->why,
+	fprintf(stderr, "%sccbpf:%s cannot %s%s%s: %s%s%s\n",
+		output_style(stderr, STYLE_ERROR),
+		output_style(stderr, STYLE_NONE), fault->what,
+		fault->on ? " " : "", fault->on ?: "", fault->why,
 		fault->remedy ? "; " : "", fault->remedy ?: "");
 	return fault->exit;
 }
@@ -78,7 +82,8 @@ void note(const char *on, const char *why, const char *remedy)
 		say_json("note", &fault);
 		return;
 	}
-	fprintf(stderr, "ccbpf: %s: %s%s%s\n", on, why, remedy ? "; " : "", remedy ?: "");
+	fprintf(stderr, "ccbpf: %s: %s%s%s\n", on, why, remedy ? "; " : "",
+		remedy ?: "");
 }
 
 static int fail_permission(const char *what, const char *on, int err)
@@ -87,11 +92,15 @@ static int fail_permission(const char *what, const char *on, int err)
 
 	if (missing)
 		return FAIL(EXIT_PERMISSION, .what = what, .on = on,
-			    .why = text("%s: this process lacks %s", strerror(err), missing),
+			    .why = text("%s: this process lacks %s",
+					strerror(err), missing),
 			    .remedy = "run it as root");
-	return FAIL(EXIT_PERMISSION, .what = what, .on = on,
-		    .why = text("%s, though no capability is missing", strerror(err)),
-		    .remedy = "see whether lockdown, a security module or a container forbids it: `ccbpf check`");
+	return FAIL(
+		EXIT_PERMISSION, .what = what, .on = on,
+		.why = text("%s, though no capability is missing",
+			    strerror(err)),
+		.remedy =
+			"see whether lockdown, a security module or a container forbids it: `ccbpf check`");
 }
 
 int fail_errno(const char *what, const char *on, int err)
@@ -102,10 +111,14 @@ int fail_errno(const char *what, const char *on, int err)
 	} known[] = {
 		{ ENOMEM, "the kernel has no memory for it",
 		  "free some, or raise memory.max of this cgroup: BPF maps count there" },
-		{ ENOSPC, "no space is left", "free some; `ccbpf clean` removes what is not used" },
-		{ E2BIG, "the kernel refuses a map of this size", "raise the memory limits of this system" },
-		{ EEXIST, "it is there already", "`ccbpf clean` removes what an interrupted ccbpf left" },
-		{ EROFS, "the file system is read-only", "mount bpffs read-write" },
+		{ ENOSPC, "no space is left",
+		  "free some; `ccbpf clean` removes what is not used" },
+		{ E2BIG, "the kernel refuses a map of this size",
+		  "raise the memory limits of this system" },
+		{ EEXIST, "it is there already",
+		  "`ccbpf clean` removes what an interrupted ccbpf left" },
+		{ EROFS, "the file system is read-only",
+		  "mount bpffs read-write" },
 		{ EMFILE, "too many open files", "raise `ulimit -n`" },
 	};
 
@@ -116,7 +129,11 @@ int fail_errno(const char *what, const char *on, int err)
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		if (known[i].err == err)
 			return FAIL(EXIT_FAILED, .what = what, .on = on,
-				    .why = text("%s (%s)", known[i].why, strerror(err)), .remedy = known[i].remedy);
-	return FAIL(EXIT_FAILED, .what = what, .on = on, .why = strerror(err),
-		    .remedy = "`-v` shows what libbpf says, `ccbpf check` what this kernel offers");
+				    .why = text("%s (%s)", known[i].why,
+						strerror(err)),
+				    .remedy = known[i].remedy);
+	return FAIL(
+		EXIT_FAILED, .what = what, .on = on, .why = strerror(err),
+		.remedy =
+			"`-v` shows what libbpf says, `ccbpf check` what this kernel offers");
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Errors and notes: every one is one sentence on stderr that names what failed, on what, why, and the remedy; under
- * --json it is {"error": {"what", "on", "why", "remedy", "exit"}} (a note: {"note": {"on", "why", "remedy"}}).
+ * Errors and notes: every one is one sentence on stderr that names what failed,
+ * on what, why, and the remedy; under
+ * --json it is {"error": {"what", "on", "why", "remedy", "exit"}} (a note:
+ * {"note": {"on", "why", "remedy"}}).
  */
 #ifndef CCBPF_ERRORS_H
 #define CCBPF_ERRORS_H
@@ -12,7 +14,7 @@ enum exit_code {
 	EXIT_FAILED = 1,
 	EXIT_USAGE = 2,
 	EXIT_KERNEL = 3, /* the kernel lacks something */
-	EXIT_PERMISSION = 4, /* a capability is missing, or the kernel refuses */
+	EXIT_PERMISSION = 4, /* missing, or the kernel refuses */
 	EXIT_NOTHING = 5, /* nothing to do: already so */
 };
 
@@ -24,24 +26,34 @@ struct fault {
 	const char *remedy; /* or NULL */
 };
 
-/* Say a fault on stderr. Returns its exit code, so that a caller can `return fail(...)`. */
+/*
+ * Say a fault on stderr. Returns its exit code, so that a caller can `return
+ * fail(...)`.
+ */
 int fail(const struct fault *fault);
 #define FAIL(code, ...) fail(&(struct fault){ .exit = (code), __VA_ARGS__ })
 
 /*
- * Say that `what` on `on` failed with `err` (an errno, positive or negative) and what helps against that errno.
- * Returns the exit code: EXIT_PERMISSION for EPERM and EACCES (the missing capabilities are named), else EXIT_FAILED.
+ * Say that `what` on `on` failed with `err` (an errno, positive or negative)
+ * and what helps against that errno. Returns the exit code: EXIT_PERMISSION for
+ * EPERM and EACCES (the missing capabilities are named), else EXIT_FAILED.
  */
 int fail_errno(const char *what, const char *on, int err);
 
 /* Say something on stderr that is no failure. `remedy` may be NULL. */
 void note(const char *on, const char *why, const char *remedy);
 
-/* Format into one of sixteen static buffers of 512 bytes, used in turn: for messages and paths, not to be kept. */
+/*
+ * Format into one of sixteen static buffers of 512 bytes, used in turn: for
+ * messages and paths, not to be kept.
+ */
 const char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Format behind what is in a buffer of `size` bytes, putting `separator` between if it was not empty. */
-void append(char *buffer, unsigned int size, const char *separator, const char *format, ...)
-	__attribute__((format(printf, 4, 5)));
+/*
+ * Format behind what is in a buffer of `size` bytes, putting `separator`
+ * between if it was not empty.
+ */
+void append(char *buffer, unsigned int size, const char *separator,
+	    const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 #endif

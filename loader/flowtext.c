@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Flow records and events as words: see flowtext.h. A new field of the record needs one row here. */
+/*
+ * Flow records and events as words: see flowtext.h. A new field of the record
+ * needs one row here.
+ */
 #include <arpa/inet.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -9,8 +12,10 @@
 #include "flowtext.h"
 
 static const char *const phases[CCBPF_PHASES] = {
-	[CCBPF_PHASE_SLOW_START] = "slow-start", [CCBPF_PHASE_AVOIDANCE] = "avoidance",
-	[CCBPF_PHASE_INFERENCE] = "inference",	 [CCBPF_PHASE_RECOVERY] = "recovery",
+	[CCBPF_PHASE_SLOW_START] = "slow-start",
+	[CCBPF_PHASE_AVOIDANCE] = "avoidance",
+	[CCBPF_PHASE_INFERENCE] = "inference",
+	[CCBPF_PHASE_RECOVERY] = "recovery",
 	[CCBPF_PHASE_SMALL] = "small",
 };
 
@@ -36,7 +41,8 @@ const char *endpoint(__u16 family, const __u8 *address, __u16 port)
 
 	if (!inet_ntop(family, address, name, sizeof(name)))
 		return text("?:%u", port);
-	return family == AF_INET6 ? text("[%s]:%u", name, port) : text("%s:%u", name, port);
+	return family == AF_INET6 ? text("[%s]:%u", name, port)
+				  : text("%s:%u", name, port);
 }
 
 /* A number inside a record. */
@@ -48,19 +54,43 @@ struct field {
 };
 
 #define MEMBER(type, member) (((type *)0)->member)
-#define FIELD(type, member)                                                                      \
-	{ #member, offsetof(type, member), sizeof(MEMBER(type, member)),                         \
-	  _Generic(MEMBER(type, member), __s32: true, __s64: true, default: false) }
+#define FIELD(type, member)                                              \
+	{ #member, offsetof(type, member), sizeof(MEMBER(type, member)), \
+	  _Generic(MEMBER(type, member),                                 \
+		  __s32: true,                                           \
+		  __s64: true,                                           \
+		  default: false) }
 
 #define F(member) FIELD(struct ccbpf_flow, member)
 static const struct field flow_fields[] = {
-	F(instance),	       F(started_ns),	      F(updated_ns),  F(kind),
-	F(netns),	       F(family),	      F(local_port),  F(remote_port),
-	F(mss),		       F(ecn),		      F(cwnd),	      F(ssthresh),
-	F(rtt_us),	       F(srtt_us),	      F(rtt_min_us),  F(delay_us),
-	F(delay_smoothed_us),  F(delay_threshold_us), F(delay_max_us), F(delay_base_us),
-	F(retransmits),	       F(rate_bps),	      F(bytes_acked), F(indications),
-	F(cuts_to_one),	       F(losses),	      F(marks),	      F(undos),
+	F(instance),
+	F(started_ns),
+	F(updated_ns),
+	F(kind),
+	F(netns),
+	F(family),
+	F(local_port),
+	F(remote_port),
+	F(mss),
+	F(ecn),
+	F(cwnd),
+	F(ssthresh),
+	F(rtt_us),
+	F(srtt_us),
+	F(rtt_min_us),
+	F(delay_us),
+	F(delay_smoothed_us),
+	F(delay_threshold_us),
+	F(delay_max_us),
+	F(delay_base_us),
+	F(retransmits),
+	F(rate_bps),
+	F(bytes_acked),
+	F(indications),
+	F(cuts_to_one),
+	F(losses),
+	F(marks),
+	F(undos),
 };
 #undef F
 
@@ -75,14 +105,18 @@ static const struct field lp_fields[] = {
 
 #define F(member) FIELD(struct ccbpf_event, member)
 static const struct field event_fields[] = {
-	F(time_ns), F(flow),	F(instance), F(kind),	  F(family), F(local_port), F(remote_port),
-	F(cwnd),    F(ssthresh), F(rtt_us),   F(delay_us), F(a),      F(b),
+	F(time_ns),    F(flow),	       F(instance), F(kind),	 F(family),
+	F(local_port), F(remote_port), F(cwnd),	    F(ssthresh), F(rtt_us),
+	F(delay_us),   F(a),	       F(b),
 };
 #undef F
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* The controllers' own parts: which member of the record's union belongs to a kind. */
+/*
+ * The controllers' own parts: which member of the record's union belongs to a
+ * kind.
+ */
 static const struct {
 	const char *name;
 	const struct field *fields;
@@ -105,26 +139,36 @@ static struct json_object *number(const void *record, const struct field *field)
 		return json_object_new_int(u16);
 	case sizeof(u32):
 		memcpy(&u32, at, sizeof(u32));
-		return json_object_new_int64(field->is_signed ? (__s64)(__s32)u32 : (__s64)u32);
+		return json_object_new_int64(
+			field->is_signed ? (__s64)(__s32)u32 : (__s64)u32);
 	default:
 		memcpy(&u64, at, sizeof(u64));
-		return field->is_signed ? json_object_new_int64(u64) : json_object_new_uint64(u64);
+		return field->is_signed ? json_object_new_int64(u64)
+					: json_object_new_uint64(u64);
 	}
 }
 
-/* Keys are constants of this file, each once in an object: json-c need neither copy nor search for them. */
-static void add(struct json_object *doc, const char *key, struct json_object *value)
+/*
+ * Keys are constants of this file, each once in an object: json-c need neither
+ * copy nor search for them.
+ */
+static void add(struct json_object *doc, const char *key,
+		struct json_object *value)
 {
-	json_object_object_add_ex(doc, key, value, JSON_C_OBJECT_ADD_KEY_IS_NEW | JSON_C_OBJECT_ADD_CONSTANT_KEY);
+	json_object_object_add_ex(doc, key, value,
+				  JSON_C_OBJECT_ADD_KEY_IS_NEW |
+					  JSON_C_OBJECT_ADD_CONSTANT_KEY);
 }
 
-static void add_numbers(struct json_object *doc, const void *record, const struct field *fields, unsigned int n)
+static void add_numbers(struct json_object *doc, const void *record,
+			const struct field *fields, unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i++)
 		add(doc, fields[i].name, number(record, &fields[i]));
 }
 
-static void add_address(struct json_object *doc, const char *key, __u16 family, const __u8 *address)
+static void add_address(struct json_object *doc, const char *key, __u16 family,
+			const __u8 *address)
 {
 	char name[INET6_ADDRSTRLEN] = "?";
 
@@ -140,15 +184,19 @@ struct json_object *flow_json(const struct flow *flow)
 
 	add(doc, "key", json_object_new_uint64(flow->key));
 	add(doc, "controller",
-	    json_object_new_string_len(record->controller, strnlen(record->controller, CCBPF_NAME_LEN)));
+	    json_object_new_string_len(record->controller,
+				       strnlen(record->controller,
+					       CCBPF_NAME_LEN)));
 	add_address(doc, "local_addr", record->family, record->local_addr);
 	add_address(doc, "remote_addr", record->family, record->remote_addr);
 	add(doc, "phase", json_object_new_string(phase_word(record->phase)));
-	add(doc, "delay_source", json_object_new_string(signal_word(record->delay_source)));
+	add(doc, "delay_source",
+	    json_object_new_string(signal_word(record->delay_source)));
 	add_numbers(doc, record, flow_fields, COUNT(flow_fields));
 	if (kind < CCBPF_KINDS && own_parts[kind].name) {
 		own = json_object_new_object();
-		add_numbers(own, record->own, own_parts[kind].fields, own_parts[kind].n);
+		add_numbers(own, record->own, own_parts[kind].fields,
+			    own_parts[kind].n);
 		add(doc, own_parts[kind].name, own);
 	}
 	return doc;
@@ -169,7 +217,8 @@ static void split_text(const char *string, struct event_type *type)
 const struct event_type *event_type_of(__u32 type)
 {
 	static struct event_type types[] = {
-#define X(number, name, word_, text_) [number] = { .word = word_, .text = text_ },
+#define X(number, name, word_, text_) \
+	[number] = { .word = word_, .text = text_ },
 		CCBPF_EVENTS(X)
 #undef X
 	};

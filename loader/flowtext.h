@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Flow records and events as words: the fields' names are those of the structs in include/ccbpf. */
+/*
+ * Flow records and events as words: the fields' names are those of the structs
+ * in include/ccbpf.
+ */
 #ifndef CCBPF_FLOWTEXT_H
 #define CCBPF_FLOWTEXT_H
 
@@ -15,7 +18,10 @@ const char *signal_word(__u32 signal);
 /* "10.0.0.1:443", "[fd00::1]:443", in text()'s buffers. */
 const char *endpoint(__u16 family, const __u8 *address, __u16 port);
 
-/* Every field of a record; enums as words, addresses as text, the controller's own part as an object. */
+/*
+ * Every field of a record; enums as words, addresses as text, the controller's
+ * own part as an object.
+ */
 struct json_object *flow_json(const struct flow *flow);
 
 /* A row of the table of events. */

@@ -33,7 +33,8 @@ static const char *missing_of(const cap_value_t *caps, unsigned int n)
 		if (value == CAP_SET)
 			continue;
 		name = cap_to_name(caps[i]);
-		append(names, sizeof(names), ", ", "%s", name ?: "a capability");
+		append(names, sizeof(names), ", ", "%s",
+		       name ?: "a capability");
 		cap_free(name);
 	}
 	cap_free(own);
@@ -58,7 +59,8 @@ const struct btf *kernel_btf(void)
 
 static bool has_struct(const char *name)
 {
-	return kernel_btf() && btf__find_by_name_kind(kernel_btf(), name, BTF_KIND_STRUCT) > 0;
+	return kernel_btf() &&
+	       btf__find_by_name_kind(kernel_btf(), name, BTF_KIND_STRUCT) > 0;
 }
 
 bool kernel_has_struct_ops(void)
@@ -79,8 +81,13 @@ bool kernel_has_jit(void)
 {
 	char line[16];
 
-	/* No such file: a kernel without the choice, CONFIG_BPF_JIT_ALWAYS_ON aside; let loading decide. */
-	return read_line("/proc/sys/net/core/bpf_jit_enable", line, sizeof(line)) || strcmp(line, "0") != 0;
+	/*
+	 * No such file: a kernel without the choice, CONFIG_BPF_JIT_ALWAYS_ON
+	 * aside; let loading decide.
+	 */
+	return read_line("/proc/sys/net/core/bpf_jit_enable", line,
+			 sizeof(line)) ||
+	       strcmp(line, "0") != 0;
 }
 
 static int require_caps(const char *what, unsigned int n)
@@ -89,7 +96,8 @@ static int require_caps(const char *what, unsigned int n)
 
 	if (!missing)
 		return EXIT_OK;
-	return FAIL(EXIT_PERMISSION, .what = what, .why = text("this process lacks %s", missing),
+	return FAIL(EXIT_PERMISSION, .what = what,
+		    .why = text("this process lacks %s", missing),
 		    .remedy = "run it as root, for example with sudo");
 }
 
@@ -110,14 +118,20 @@ int kernel_require(const char *what)
 	if (err)
 		return err;
 	if (!kernel_btf())
-		return FAIL(EXIT_KERNEL, .what = what, .why = "this kernel has no BTF (/sys/kernel/btf/vmlinux)",
-			    .remedy = "boot one built with CONFIG_DEBUG_INFO_BTF=y, as distributions' are");
+		return FAIL(
+			EXIT_KERNEL, .what = what,
+			.why = "this kernel has no BTF (/sys/kernel/btf/vmlinux)",
+			.remedy =
+				"boot one built with CONFIG_DEBUG_INFO_BTF=y, as distributions' are");
 	if (!kernel_has_struct_ops())
-		return FAIL(EXIT_KERNEL, .what = what,
-			    .why = "this kernel has no struct_ops for TCP congestion control",
-			    .remedy = "boot Linux 6.6 or newer with CONFIG_BPF_JIT=y and CONFIG_BPF_SYSCALL=y");
+		return FAIL(
+			EXIT_KERNEL, .what = what,
+			.why = "this kernel has no struct_ops for TCP congestion control",
+			.remedy =
+				"boot Linux 6.6 or newer with CONFIG_BPF_JIT=y and CONFIG_BPF_SYSCALL=y");
 	if (!kernel_has_jit())
-		return FAIL(EXIT_KERNEL, .what = what, .why = "the BPF JIT compiler is off",
+		return FAIL(EXIT_KERNEL, .what = what,
+			    .why = "the BPF JIT compiler is off",
 			    .remedy = "`sysctl net.core.bpf_jit_enable=1`");
 	return EXIT_OK;
 }

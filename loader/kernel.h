@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What this kernel offers and this process may do. Features are looked up in the kernel's BTF, never derived from a
- * version number.
+ * What this kernel offers and this process may do. Features are looked up in
+ * the kernel's BTF, never derived from a version number.
  */
 #ifndef CCBPF_KERNEL_H
 #define CCBPF_KERNEL_H
@@ -10,18 +10,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The capabilities that this process lacks of those that ccbpf needs, "cap_bpf, cap_net_admin", or NULL for none. */
+/*
+ * The capabilities that this process lacks of those that ccbpf needs, "cap_bpf,
+ * cap_net_admin", or NULL for none.
+ */
 const char *kernel_missing_caps(void);
 
-/* The kernel's BTF, loaded once, or NULL where there is none. Not to be freed. */
+/* The kernel's BTF, loaded once, or NULL where there is none. Not to be freed.
+ */
 const struct btf *kernel_btf(void);
 
 /* Whether TCP congestion controllers can be written in BPF here. */
 bool kernel_has_struct_ops(void);
 
 /*
- * Whether they can be held by a link (6.4), which a pin keeps and an update replaces without a gap. For tests only:
- * CCBPF_NO_LINKS=1 in the environment says no.
+ * Whether they can be held by a link (6.4), which a pin keeps and an update
+ * replaces without a gap. For tests only: CCBPF_NO_LINKS=1 in the environment
+ * says no.
  */
 bool kernel_has_links(void);
 
@@ -29,8 +34,9 @@ bool kernel_has_links(void);
 bool kernel_has_jit(void);
 
 /*
- * Check all that loading needs before anything is touched. Returns EXIT_OK, or the exit code after saying what is
- * missing: EXIT_PERMISSION for capabilities, EXIT_KERNEL for the kernel's part.
+ * Check all that loading needs before anything is touched. Returns EXIT_OK, or
+ * the exit code after saying what is missing: EXIT_PERMISSION for capabilities,
+ * EXIT_KERNEL for the kernel's part.
  */
 int kernel_require(const char *what);
 
@@ -43,7 +49,10 @@ int kernel_require_reading(const char *what);
 /* CLOCK_MONOTONIC, ns. */
 uint64_t monotonic_ns(void);
 
-/* The first line of a file without its newline, in a buffer of `size` bytes. Returns 0 or -errno. */
+/*
+ * The first line of a file without its newline, in a buffer of `size` bytes.
+ * Returns 0 or -errno.
+ */
 int read_line(const char *path, char *buffer, unsigned int size);
 
 #endif

@@ -4,8 +4,9 @@
  *
  *   ccbpf [OPTION…] COMMAND [ARGUMENT…]
  *
- * It parses (the global options are understood anywhere), finds the command in the table, runs it, and sees to it
- * that the output was written. It keeps no state: what runs is what is pinned (pins.h).
+ * It parses (the global options are understood anywhere), finds the command in
+ * the table, runs it, and sees to it that the output was written. It keeps no
+ * state: what runs is what is pinned (pins.h).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +23,9 @@
 #include "program.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-#define LONGEST_S 31536000.0 /* a year: longest --watch and --for, far from overflow in ns */
+#define LONGEST_S \
+	31536000.0 /* a year: longest --watch and --for, far from overflow in \
+		      ns */
 #define SHORTEST_S 0.01 /* faster than anybody reads */
 
 const struct command *const commands[] = {
@@ -35,7 +38,8 @@ const unsigned int n_commands = COUNT(commands);
 static const struct argp_option global_options[] = {
 	{ "json", 'j', 0, 0, "JSON instead of tables, also for errors", 10 },
 	{ "pretty", OPTION_PRETTY, 0, 0, "JSON, indented", 10 },
-	{ "verbose", 'v', 0, 0, "libbpf's messages; twice: and the verifier's log", 10 },
+	{ "verbose", 'v', 0, 0,
+	  "libbpf's messages; twice: and the verifier's log", 10 },
 	{ "help", 'h', 0, 0, "this help", 10 },
 	{ 0 },
 };
@@ -52,18 +56,24 @@ static int bad_usage(const struct request *request, const char *why)
 {
 	const char *name = request->command ? request->command->name : NULL;
 
-	return FAIL(EXIT_USAGE, .what = name ?: "understand the command line", .why = why,
-		    .remedy = text("see `ccbpf %s--help`", name ? text("%s ", name) : ""));
+	return FAIL(EXIT_USAGE, .what = name ?: "understand the command line",
+		    .why = why,
+		    .remedy = text("see `ccbpf %s--help`",
+				   name ? text("%s ", name) : ""));
 }
 
-static int parse_seconds(const struct request *request, const char *string, uint64_t *ns)
+static int parse_seconds(const struct request *request, const char *string,
+			 uint64_t *ns)
 {
 	char *end;
 	double seconds = strtod(string, &end);
 
-	if (end == string || *end || !isfinite(seconds) || seconds < SHORTEST_S || seconds > LONGEST_S)
-		return bad_usage(request, text("`%s` is not a number of seconds from %.2f to %.0f", string,
-					       SHORTEST_S, LONGEST_S));
+	if (end == string || *end || !isfinite(seconds) ||
+	    seconds < SHORTEST_S || seconds > LONGEST_S)
+		return bad_usage(
+			request,
+			text("`%s` is not a number of seconds from %.2f to %.0f",
+			     string, SHORTEST_S, LONGEST_S));
 	*ns = seconds * 1e9;
 	return EXIT_OK;
 }
@@ -103,17 +113,26 @@ static int parse_option(int key, char *arg, struct argp_state *state)
 		request->all = true;
 		return 0;
 	case OPTION_WATCH:
-		parse->exit = parse->exit ?: parse_seconds(request, arg, &request->watch_ns);
+		parse->exit = parse->exit
+				      ?: parse_seconds(request, arg,
+						       &request->watch_ns);
 		return 0;
 	case OPTION_FOR:
-		parse->exit = parse->exit ?: parse_seconds(request, arg, &request->for_ns);
+		parse->exit = parse->exit
+				      ?: parse_seconds(request, arg,
+						       &request->for_ns);
 		return 0;
 	case ARGP_KEY_ARG:
 		request->args[request->n_args++] = arg;
 		return 0;
 	case ARGP_KEY_ERROR:
-		parse->exit = parse->exit ?: bad_usage(request, text("option `%s` is unknown, or lacks its argument",
-								     state->argv[state->next - (state->next > 1)]));
+		parse->exit =
+			parse->exit
+				?: bad_usage(
+					   request,
+					   text("option `%s` is unknown, or lacks its argument",
+						state->argv[state->next -
+							    (state->next > 1)]));
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -136,16 +155,21 @@ static struct argp_option *options_of(const struct command *command)
 	return all;
 }
 
-/* "name  unit  range …" of every controller, for the help of the commands that take parameters. */
+/*
+ * "name  unit  range …" of every controller, for the help of the commands that
+ * take parameters.
+ */
 static void print_params(FILE *to)
 {
-	for_each_controller(c) {
+	for_each_controller (c) {
 		fprintf(to, "\nParameters of %s:\n", c->name);
 		for (unsigned int i = 0; i < c->n_params; i++) {
 			const struct param *p = &c->params[i];
 
-			fprintf(to, "  %-16s %u to %u %s, by default %u (%s)\n                   %s\n", p->name,
-				p->min, p->max, p->unit, p->def, p->source, p->text);
+			fprintf(to,
+				"  %-16s %u to %u %s, by default %u (%s)\n                   %s\n",
+				p->name, p->min, p->max, p->unit, p->def,
+				p->source, p->text);
 		}
 	}
 }
@@ -154,25 +178,34 @@ static void print_commands(FILE *to)
 {
 	fprintf(to, "\nCommands:\n");
 	for (unsigned int i = 0; i < n_commands; i++)
-		fprintf(to, "  %-7s %-37s %s\n", commands[i]->name, commands[i]->args, commands[i]->text);
-	fprintf(to, "\nExit codes: 0 done, 1 failed, 2 usage, 3 the kernel lacks something, 4 permission,\n"
-		    "5 nothing to do (it is so already).\n");
+		fprintf(to, "  %-7s %-37s %s\n", commands[i]->name,
+			commands[i]->args, commands[i]->text);
+	fprintf(to,
+		"\nExit codes: 0 done, 1 failed, 2 usage, 3 the kernel lacks something, 4 permission,\n"
+		"5 nothing to do (it is so already).\n");
 }
 
 void command_help(const struct command *command)
 {
 	struct argp_option *options = options_of(command);
 	char *usage = must_alloc(1, 256), *doc = must_alloc(1, 2048);
-	struct argp argp = { .options = options, .args_doc = usage, .doc = doc };
+	struct argp argp = { .options = options,
+			     .args_doc = usage,
+			     .doc = doc };
 
 	if (command) {
 		snprintf(usage, 256, "%s %s", command->name, command->args);
-		snprintf(doc, 2048, "%s.\v%s", command->text, command->more ?: "");
+		snprintf(doc, 2048, "%s.\v%s", command->text,
+			 command->more ?: "");
 	} else {
 		snprintf(usage, 256, "COMMAND [ARGUMENT...]");
-		snprintf(doc, 2048, "Congestion controllers in BPF that yield: enable them, see what they do.");
+		snprintf(
+			doc, 2048,
+			"Congestion controllers in BPF that yield: enable them, see what they do.");
 	}
-	argp_help(&argp, stdout, ARGP_HELP_USAGE | ARGP_HELP_DOC | ARGP_HELP_LONG, (char *)"ccbpf");
+	argp_help(&argp, stdout,
+		  ARGP_HELP_USAGE | ARGP_HELP_DOC | ARGP_HELP_LONG,
+		  (char *)"ccbpf");
 	if (!command)
 		print_commands(stdout);
 	else if (command->shows_params)
@@ -182,7 +215,10 @@ void command_help(const struct command *command)
 	free(doc);
 }
 
-/* Index of the first argument that is no option: the command. Options before it take no argument. */
+/*
+ * Index of the first argument that is no option: the command. Options before it
+ * take no argument.
+ */
 static int command_index(int argc, char **argv)
 {
 	int i = 1;
@@ -199,15 +235,18 @@ static int unknown_command(const char *name)
 	for (unsigned int i = 0; i < n_commands; i++)
 		names[i] = commands[i]->name;
 	near = nearest(name, names, n_commands, sizeof(names[0]));
-	return FAIL(EXIT_USAGE, .what = "run", .on = name, .why = "there is no such command",
-		    .remedy = near ? text("did you mean %s?", near) : "see `ccbpf --help`");
+	return FAIL(EXIT_USAGE, .what = "run", .on = name,
+		    .why = "there is no such command",
+		    .remedy = near ? text("did you mean %s?", near)
+				   : "see `ccbpf --help`");
 }
 
 /* Errors speak JSON wherever -j stands, also behind what is wrong. */
 static void find_json(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++)
-		if (!strcmp(argv[i], "-j") || !strcmp(argv[i], "--json") || !strcmp(argv[i], "--pretty"))
+		if (!strcmp(argv[i], "-j") || !strcmp(argv[i], "--json") ||
+		    !strcmp(argv[i], "--pretty"))
 			output.json = true;
 }
 
@@ -223,11 +262,15 @@ static int run(int argc, char **argv, struct parse *parse)
 		request->command = command_find(argv[at]);
 		if (!request->command)
 			return unknown_command(argv[at]);
-		memmove(&argv[at], &argv[at + 1], (argc - at) * sizeof(*argv)); /* the options around it remain */
+		memmove(&argv[at], &argv[at + 1],
+			(argc - at) * sizeof(*argv)); /* the options around it
+							 remain */
 		argc--;
 	}
 	argp.options = options = options_of(request->command);
-	err = argp_parse(&argp, argc, argv, ARGP_NO_HELP | ARGP_NO_ERRS | ARGP_NO_EXIT, NULL, parse);
+	err = argp_parse(&argp, argc, argv,
+			 ARGP_NO_HELP | ARGP_NO_ERRS | ARGP_NO_EXIT, NULL,
+			 parse);
 	free(options);
 	if (parse->exit || err)
 		return parse->exit ?: bad_usage(request, strerror(err));
@@ -241,7 +284,10 @@ static int run(int argc, char **argv, struct parse *parse)
 	return request->command->run(request);
 }
 
-/* No file of ours may become stdin, stdout or stderr where these are closed; writing there fails then. */
+/*
+ * No file of ours may become stdin, stdout or stderr where these are closed;
+ * writing there fails then.
+ */
 static void guard_standard_files(void)
 {
 	int fd;
@@ -259,7 +305,8 @@ int main(int argc, char **argv)
 	int code, written;
 
 	guard_standard_files();
-	signal(SIGPIPE, SIG_DFL); /* a reader that has seen enough ends us quietly */
+	signal(SIGPIPE, SIG_DFL); /* a reader that has seen enough ends us
+				     quietly */
 	parse.request.args = must_alloc(argc + 1, sizeof(char *));
 	parse.request.sets = must_alloc(argc + 1, sizeof(char *));
 	code = run(argc, argv, &parse);

@@ -9,7 +9,10 @@
 #include "kernel.h"
 #include "needs.h"
 
-/* Members that the programs ask for before they read them (bpf_core_field_exists). */
+/*
+ * Members that the programs ask for before they read them
+ * (bpf_core_field_exists).
+ */
 static const char *const optional[] = {
 	"tcp_sock.tcp_usec_ts", /* 6.7: timestamps in microseconds */
 };
@@ -22,10 +25,14 @@ static bool is_optional(const char *member)
 	return false;
 }
 
-/* Whether a structure has the member, also inside its nameless structures and unions. */
+/*
+ * Whether a structure has the member, also inside its nameless structures and
+ * unions.
+ */
 static bool has_member(const struct btf *btf, __u32 id, const char *name)
 {
-	const struct btf_type *type = btf__type_by_id(btf, btf__resolve_type(btf, id));
+	const struct btf_type *type =
+		btf__type_by_id(btf, btf__resolve_type(btf, id));
 	const struct btf_member *member;
 
 	if (!type || !btf_is_composite(type))
@@ -34,17 +41,21 @@ static bool has_member(const struct btf *btf, __u32 id, const char *name)
 	for (int i = 0; i < btf_vlen(type); i++, member++) {
 		const char *its = btf__name_by_offset(btf, member->name_off);
 
-		if (strcmp(its, name) == 0 || (!*its && has_member(btf, member->type, name)))
+		if (strcmp(its, name) == 0 ||
+		    (!*its && has_member(btf, member->type, name)))
 			return true;
 	}
 	return false;
 }
 
-static void compare_struct(const struct btf *own, const struct btf_type *type, char *missing, unsigned int size)
+static void compare_struct(const struct btf *own, const struct btf_type *type,
+			   char *missing, unsigned int size)
 {
 	const char *name = btf__name_by_offset(own, type->name_off);
 	const struct btf_member *member = btf_members(type);
-	int id = *name ? btf__find_by_name_kind(kernel_btf(), name, BTF_KIND_STRUCT) : -ENOENT;
+	int id = *name ? btf__find_by_name_kind(kernel_btf(), name,
+						BTF_KIND_STRUCT)
+		       : -ENOENT;
 
 	if (id < 0)
 		return; /* ours, not the kernel's */
@@ -52,13 +63,16 @@ static void compare_struct(const struct btf *own, const struct btf_type *type, c
 		const char *its = btf__name_by_offset(own, member->name_off);
 		const char *full = text("%s.%s", name, its);
 
-		if (*its && !has_member(kernel_btf(), id, its) && !is_optional(full) && !strstr(missing, full))
+		if (*its && !has_member(kernel_btf(), id, its) &&
+		    !is_optional(full) && !strstr(missing, full))
 			append(missing, size, ", ", "%s", full);
 	}
 }
 
 /* The section .ksyms names the functions of the kernel that are called. */
-static void compare_functions(const struct btf *own, const struct btf_type *section, char *missing, unsigned int size)
+static void compare_functions(const struct btf *own,
+			      const struct btf_type *section, char *missing,
+			      unsigned int size)
 {
 	const struct btf_var_secinfo *entry = btf_var_secinfos(section);
 
@@ -68,15 +82,19 @@ static void compare_functions(const struct btf *own, const struct btf_type *sect
 		const struct btf_type *type = btf__type_by_id(own, entry->type);
 		const char *name = btf__name_by_offset(own, type->name_off);
 
-		if (btf_is_func(type) && btf__find_by_name_kind(kernel_btf(), name, BTF_KIND_FUNC) < 0 &&
+		if (btf_is_func(type) &&
+		    btf__find_by_name_kind(kernel_btf(), name, BTF_KIND_FUNC) <
+			    0 &&
 		    !strstr(missing, name))
 			append(missing, size, ", ", "%s", name);
 	}
 }
 
-int needs_missing(const struct controller *c, char *members, char *functions, unsigned int size)
+int needs_missing(const struct controller *c, char *members, char *functions,
+		  unsigned int size)
 {
-	struct bpf_object *obj = bpf_object__open_mem(c->object, c->object_end - c->object, NULL);
+	struct bpf_object *obj = bpf_object__open_mem(
+		c->object, c->object_end - c->object, NULL);
 	const struct btf *own = obj ? bpf_object__btf(obj) : NULL;
 
 	if (!own || !kernel_btf()) {

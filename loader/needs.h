@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the programs need of the kernel, read from their own BTF: the members of the kernel's structures that they
- * name (CO-RE) and the kernel functions that they call. So the loader need not know what an algorithm reads.
+ * What the programs need of the kernel, read from their own BTF: the members of
+ * the kernel's structures that they name (CO-RE) and the kernel functions that
+ * they call. So the loader need not know what an algorithm reads.
  */
 #ifndef CCBPF_NEEDS_H
 #define CCBPF_NEEDS_H
@@ -9,10 +10,12 @@
 #include "controllers.h"
 
 /*
- * Compare what a controller's object names with this kernel. Puts what is missing behind the texts `members` and
- * `functions` (", " between), each of `size` bytes. What the programs can do without is not counted. Returns 0, or
+ * Compare what a controller's object names with this kernel. Puts what is
+ * missing behind the texts `members` and `functions` (", " between), each of
+ * `size` bytes. What the programs can do without is not counted. Returns 0, or
  * -errno where one of the two BTFs cannot be read.
  */
-int needs_missing(const struct controller *c, char *members, char *functions, unsigned int size);
+int needs_missing(const struct controller *c, char *members, char *functions,
+		  unsigned int size);
 
 #endif

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The BPF objects, embedded by the assembler: one file to install, and the programs always fit their loader. They are
- * aligned to 16 bytes because libelf reads them where they lie.
+ * The BPF objects, embedded by the assembler: one file to install, and the
+ * programs always fit their loader. They are aligned to 16 bytes because libelf
+ * reads them where they lie.
  */
 #include "objects.h"
 
-#define X(number, name, access, title, source)                                                        \
-	__asm__(".section .rodata\n"                                                                  \
-		".balign 16\n"                                                                        \
-		".global ccbpf_object_" #name "\n"                                                    \
-		"ccbpf_object_" #name ":\n"                                                           \
-		".incbin \"" CCBPF_BPF_DIR "/" #name ".bpf.o\"\n"                                     \
-		".global ccbpf_object_" #name "_end\n"                                                \
-		"ccbpf_object_" #name "_end:\n"                                                       \
-		".byte 0\n"                                                                           \
+#define X(number, name, access, title, source)                    \
+	__asm__(".section .rodata\n"                              \
+		".balign 16\n"                                    \
+		".global ccbpf_object_" #name "\n"                \
+		"ccbpf_object_" #name ":\n"                       \
+		".incbin \"" CCBPF_BPF_DIR "/" #name ".bpf.o\"\n" \
+		".global ccbpf_object_" #name "_end\n"            \
+		"ccbpf_object_" #name "_end:\n"                   \
+		".byte 0\n"                                       \
 		".previous\n");
 CCBPF_CONTROLLERS(X)
 #undef X

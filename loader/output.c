@@ -19,7 +19,8 @@ void *must_alloc(size_t n, size_t size)
 	void *memory = calloc(n ?: 1, size ?: 1);
 
 	if (!memory)
-		exit(FAIL(EXIT_FAILED, .what = "go on", .why = "out of memory"));
+		exit(FAIL(EXIT_FAILED, .what = "go on",
+			  .why = "out of memory"));
 	return memory;
 }
 
@@ -28,13 +29,15 @@ void *must_grow(void *old, size_t bytes)
 	void *memory = realloc(old, bytes);
 
 	if (!memory)
-		exit(FAIL(EXIT_FAILED, .what = "go on", .why = "out of memory"));
+		exit(FAIL(EXIT_FAILED, .what = "go on",
+			  .why = "out of memory"));
 	return memory;
 }
 
 const char *output_style(FILE *to, enum style style)
 {
-	static const char *const codes[] = { "\033[0m", "\033[1m", "\033[32m", "\033[31m", "\033[1;31m" };
+	static const char *const codes[] = { "\033[0m", "\033[1m", "\033[32m",
+					     "\033[31m", "\033[1;31m" };
 	const char *no_color = getenv("NO_COLOR");
 
 	if ((no_color && *no_color) || !isatty(fileno(to)))
@@ -45,9 +48,12 @@ const char *output_style(FILE *to, enum style style)
 /* The text of a document, which lives as long as the document. */
 static const char *json_text(struct json_object *doc)
 {
-	int flags = output.pretty ? JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED : JSON_C_TO_STRING_PLAIN;
+	int flags = output.pretty
+			    ? JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED
+			    : JSON_C_TO_STRING_PLAIN;
 
-	return json_object_to_json_string_ext(doc, flags | JSON_C_TO_STRING_NOSLASHESCAPE);
+	return json_object_to_json_string_ext(
+		doc, flags | JSON_C_TO_STRING_NOSLASHESCAPE);
 }
 
 void output_json_to(FILE *to, struct json_object *doc)
@@ -58,7 +64,7 @@ void output_json_to(FILE *to, struct json_object *doc)
 
 struct json_list {
 	struct json_object *envelope;
-	const char *tail; /* of the envelope's text, from the end of its array */
+	const char *tail; /* the envelope's text behind its items */
 	bool any;
 };
 
@@ -102,7 +108,8 @@ int output_finish(void)
 	errno = failed ? EIO : 0;
 	if ((fflush(stdout) == 0 && !failed) || said++)
 		return said ? EXIT_FAILED : EXIT_OK;
-	return FAIL(EXIT_FAILED, .what = "write", .on = "the output", .why = strerror(errno),
+	return FAIL(EXIT_FAILED, .what = "write", .on = "the output",
+		    .why = strerror(errno),
 		    .remedy = "give it a place that can be written");
 }
 
@@ -133,7 +140,8 @@ void table_styled(struct table *table, enum style style, const char *string)
 {
 	if (table->used == table->size) {
 		table->size = table->size ? 2 * table->size : 64;
-		table->cells = must_grow(table->cells, table->size * sizeof(*table->cells));
+		table->cells = must_grow(table->cells,
+					 table->size * sizeof(*table->cells));
 	}
 	table->cells[table->used].string = strdup(string);
 	table->cells[table->used++].style = style;
@@ -150,7 +158,10 @@ void table_cell(struct table *table, const char *format, ...)
 	table_styled(table, STYLE_NONE, buffer);
 }
 
-/* Columns that UTF-8 text takes: our texts have no wide and no combining characters. */
+/*
+ * Columns that UTF-8 text takes: our texts have no wide and no combining
+ * characters.
+ */
 static size_t display_width(const char *string)
 {
 	size_t width = 0;
@@ -164,12 +175,17 @@ static size_t limit(void)
 {
 	struct winsize size = { 0 };
 
-	if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > WIDTH + 1)
+	if (isatty(STDOUT_FILENO) &&
+	    ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
+	    size.ws_col > WIDTH + 1)
 		return size.ws_col - 1;
 	return WIDTH;
 }
 
-/* Widths of the columns: as wide as their widest cell, the widest elastic ones shortened until the table fits. */
+/*
+ * Widths of the columns: as wide as their widest cell, the widest elastic ones
+ * shortened until the table fits.
+ */
 static void fit(const struct table *table, size_t *widths)
 {
 	size_t total = 2 * (table->n - 1), most = limit();
@@ -186,7 +202,8 @@ static void fit(const struct table *table, size_t *widths)
 		unsigned int widest = table->n;
 
 		for (unsigned int i = 0; i < table->n; i++)
-			if (table->columns[i].elastic && (widest == table->n || widths[i] > widths[widest]))
+			if (table->columns[i].elastic &&
+			    (widest == table->n || widths[i] > widths[widest]))
 				widest = i;
 		if (widest == table->n || widths[widest] < 8)
 			return;
@@ -199,7 +216,10 @@ static void print_part(const char *from, const char *to)
 	fwrite(from, 1, to - from, stdout);
 }
 
-/* Print at most `width` columns of a string: what is left out of its middle becomes an ellipsis. */
+/*
+ * Print at most `width` columns of a string: what is left out of its middle
+ * becomes an ellipsis.
+ */
 static void print_short(const char *string, size_t width)
 {
 	size_t all = display_width(string), head = (width - 1) / 2, at = 0;
@@ -223,13 +243,15 @@ static void print_short(const char *string, size_t width)
 	fputs(start_of_tail ?: "", stdout);
 }
 
-static void print_cell(const struct table *table, size_t i, const size_t *widths)
+static void print_cell(const struct table *table, size_t i,
+		       const size_t *widths)
 {
 	const struct cell *cell = &table->cells[i];
 	unsigned int column = i % table->n;
 	size_t width = display_width(cell->string), all = widths[column];
 	int padding = width < all ? (int)(all - width) : 0;
-	bool last = column == table->n - 1, right = table->columns[column].right;
+	bool last = column == table->n - 1,
+	     right = table->columns[column].right;
 
 	if (right)
 		printf("%*s", padding, "");
@@ -263,13 +285,18 @@ const char *human_ms(uint64_t us)
 
 const char *human_bps(uint64_t bps)
 {
-	static const char *const prefixes[] = { "", " k", " M", " G", " T", " P", " E" };
+	static const char *const prefixes[] = { "",   " k", " M", " G",
+						" T", " P", " E" };
 	unsigned int i = 0;
 	double value = bps;
 
 	for (; value >= 999.5; i++)
 		value /= 1000;
-	return text("%.*f%s", i == 0 || value >= 99.95 ? 0 : value < 9.995 ? 2 : 1, value, prefixes[i]);
+	return text("%.*f%s",
+		    i == 0 || value >= 99.95 ? 0
+		    : value < 9.995	     ? 2
+					     : 1,
+		    value, prefixes[i]);
 }
 
 const char *human_age(uint64_t ns)

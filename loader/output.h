@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Output: a table for a person (at most 99 columns, or the terminal's width if that is more), JSON by json-c for a
- * program. Colours only on a terminal, and not if NO_COLOR is set.
+ * Output: a table for a person (at most 99 columns, or the terminal's width if
+ * that is more), JSON by json-c for a program. Colours only on a terminal, and
+ * not if NO_COLOR is set.
  */
 #ifndef CCBPF_OUTPUT_H
 #define CCBPF_OUTPUT_H
@@ -19,9 +20,18 @@ struct output_options {
 };
 extern struct output_options output;
 
-enum style { STYLE_NONE, STYLE_HEAD, STYLE_GOOD, STYLE_BAD, STYLE_ERROR };
+enum style {
+	STYLE_NONE,
+	STYLE_HEAD,
+	STYLE_GOOD,
+	STYLE_BAD,
+	STYLE_ERROR
+};
 
-/* The escape sequence of a style for this stream: "" where colours are not wanted. */
+/*
+ * The escape sequence of a style for this stream: "" where colours are not
+ * wanted.
+ */
 const char *output_style(FILE *to, enum style style);
 
 /* Write a document and a newline, and free it. */
@@ -29,15 +39,19 @@ void output_json_to(FILE *to, struct json_object *doc);
 void output_json(struct json_object *doc);
 
 /*
- * Write a document with a long last array, item by item, so that it need never be in memory as a whole: `envelope` ends
- * with an empty array. Each of the objects is freed.
+ * Write a document with a long last array, item by item, so that it need never
+ * be in memory as a whole: `envelope` ends with an empty array. Each of the
+ * objects is freed.
  */
 struct json_list;
 struct json_list *output_json_open(struct json_object *envelope);
 void output_json_item(struct json_list *list, struct json_object *item);
 void output_json_close(struct json_list *list);
 
-/* Flush stdout. Returns EXIT_OK, or EXIT_FAILED after saying that it could not be written (full disk, closed). */
+/*
+ * Flush stdout. Returns EXIT_OK, or EXIT_FAILED after saying that it could not
+ * be written (full disk, closed).
+ */
 int output_finish(void);
 
 /* One column of a table. */
@@ -49,20 +63,30 @@ struct column {
 
 struct table;
 
-/* A table; `columns` must live as long as it. Aborts where there is no memory, like every allocation here. */
+/*
+ * A table; `columns` must live as long as it. Aborts where there is no memory,
+ * like every allocation here.
+ */
 struct table *table_new(const struct column *columns, unsigned int n);
 /* The next cell, row by row. */
-void table_cell(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void table_cell(struct table *table, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 /* The next cell, with a style. */
 void table_styled(struct table *table, enum style style, const char *string);
 /* Print it (heading first) and free it. */
 void table_print(struct table *table);
 
-/* Allocate zeroed, or end with a message: a command line tool has nothing better to do. */
+/*
+ * Allocate zeroed, or end with a message: a command line tool has nothing
+ * better to do.
+ */
 void *must_alloc(size_t n, size_t size);
 void *must_grow(void *old, size_t bytes);
 
-/* Quantities for a person, in text()'s buffers: us as ms (0.4, 40.2, 1205), bit/s (18.4 M), ns as an age (3 min). */
+/*
+ * Quantities for a person, in text()'s buffers: us as ms (0.4, 40.2, 1205),
+ * bit/s (18.4 M), ns as an age (3 min).
+ */
 const char *human_ms(uint64_t us);
 const char *human_bps(uint64_t bps);
 const char *human_age(uint64_t ns);

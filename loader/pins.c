@@ -20,7 +20,9 @@
 #include "pins.h"
 
 #define BPFFS "/sys/fs/bpf"
-#define LOCK_WAIT_NS (10 * 1000000000ULL) /* longer than any command holds it */
+#define LOCK_WAIT_NS \
+	(10 * 1000000000ULL) /* longer than any command holds it \
+					   */
 #define LOCK_POLL_NS (10 * 1000000L)
 
 static int lock_fd = -1;
@@ -34,45 +36,60 @@ const char *pins_root(void)
 
 	if (*root)
 		return root;
-	snprintf(root, sizeof(root), "%s", given && *given ? given : PINS_DEFAULT_ROOT);
-	for (length = strlen(root); length > 1 && root[length - 1] == '/'; length--)
+	snprintf(root, sizeof(root), "%s",
+		 given && *given ? given : PINS_DEFAULT_ROOT);
+	for (length = strlen(root); length > 1 && root[length - 1] == '/';
+	     length--)
 		root[length - 1] = '\0';
 	return root;
 }
 
 const char *pin_path(const char *a, const char *b)
 {
-	return text("%s%s%s%s%s", pins_root(), a ? "/" : "", a ?: "", b ? "/" : "", b ?: "");
+	return text("%s%s%s%s%s", pins_root(), a ? "/" : "", a ?: "",
+		    b ? "/" : "", b ?: "");
 }
 
 static bool is_bpffs(const char *path)
 {
 	struct statfs fs;
 
-	return statfs(path, &fs) == 0 && (unsigned long)fs.f_type == BPF_FS_MAGIC;
+	return statfs(path, &fs) == 0 &&
+	       (unsigned long)fs.f_type == BPF_FS_MAGIC;
 }
 
-/* Mount bpffs where everybody looks for it, as bpftool does: readable by root only. */
+/*
+ * Mount bpffs where everybody looks for it, as bpftool does: readable by root
+ * only.
+ */
 static int mount_bpffs(const char *what)
 {
 	if (is_bpffs(BPFFS))
 		return EXIT_OK;
 	if (mount("bpf", BPFFS, "bpf", 0, "mode=0700") == 0)
 		return EXIT_OK;
-	return FAIL(errno == EPERM ? EXIT_PERMISSION : EXIT_KERNEL, .what = what,
-		    .why = text("bpffs is not mounted on " BPFFS " and cannot be: %s%s", strerror(errno),
-				errno == EPERM ? " (that needs cap_sys_admin)" : ""),
-		    .remedy = "`mount -t bpf bpf " BPFFS "`, or set CCBPF_PIN_ROOT to a directory on bpffs");
+	return FAIL(
+		errno == EPERM ? EXIT_PERMISSION : EXIT_KERNEL, .what = what,
+		.why = text(
+			"bpffs is not mounted on " BPFFS " and cannot be: %s%s",
+			strerror(errno),
+			errno == EPERM ? " (that needs cap_sys_admin)" : ""),
+		.remedy = "`mount -t bpf bpf " BPFFS
+			  "`, or set CCBPF_PIN_ROOT to a directory on bpffs");
 }
 
 static int not_bpffs(const char *what)
 {
 	return FAIL(EXIT_FAILED, .what = what, .on = pins_root(),
 		    .why = "CCBPF_PIN_ROOT does not lie on a BPF file system",
-		    .remedy = "choose a directory below " BPFFS ", or mount bpffs there: `mount -t bpf bpf …`");
+		    .remedy = "choose a directory below " BPFFS
+			      ", or mount bpffs there: `mount -t bpf bpf …`");
 }
 
-/* Make the root and what leads to it, but only below a bpffs: no directory is left on another file system. */
+/*
+ * Make the root and what leads to it, but only below a bpffs: no directory is
+ * left on another file system.
+ */
 static int make_root(const char *what)
 {
 	char path[PATH_MAX];
@@ -80,7 +97,8 @@ static int make_root(const char *what)
 
 	snprintf(path, sizeof(path), "%s", pins_root());
 	if (*path != '/')
-		return FAIL(EXIT_USAGE, .what = what, .on = path, .why = "CCBPF_PIN_ROOT is not an absolute path",
+		return FAIL(EXIT_USAGE, .what = what, .on = path,
+			    .why = "CCBPF_PIN_ROOT is not an absolute path",
 			    .remedy = "let it begin with /");
 	for (slash = path; (slash = strchr(slash + 1, '/')) || true;) {
 		if (slash)
@@ -111,12 +129,15 @@ pid_t pin_lock_holder(int fd)
 
 	if (!locks || fstat(fd, &st))
 		goto out;
-	snprintf(wanted, sizeof(wanted), "%02x:%02x:%lu", major(st.st_dev), minor(st.st_dev), st.st_ino);
+	snprintf(wanted, sizeof(wanted), "%02x:%02x:%lu", major(st.st_dev),
+		 minor(st.st_dev), st.st_ino);
 	while (!found && fgets(line, sizeof(line), locks)) {
 		char where[64];
 		int pid;
 
-		if (sscanf(line, "%*d: FLOCK %*s %*s %d %63s", &pid, where) == 2 && strcmp(where, wanted) == 0)
+		if (sscanf(line, "%*d: FLOCK %*s %*s %d %63s", &pid, where) ==
+			    2 &&
+		    strcmp(where, wanted) == 0)
 			found = pid;
 	}
 out:
@@ -129,10 +150,12 @@ static int locked_by_other(const char *what, int fd)
 {
 	pid_t pid = pin_lock_holder(fd);
 
-	return FAIL(EXIT_FAILED, .what = what, .on = pins_root(),
-		    .why = pid ? text("another ccbpf, process %d, has held its lock for 10 s", pid) :
-				 "another ccbpf has held its lock for 10 s",
-		    .remedy = "let it end, then try again");
+	return FAIL(
+		EXIT_FAILED, .what = what, .on = pins_root(),
+		.why = pid ? text("another ccbpf, process %d, has held its lock for 10 s",
+				  pid)
+			   : "another ccbpf has held its lock for 10 s",
+		.remedy = "let it end, then try again");
 }
 
 /* flock, for LOCK_WAIT_NS at most. Returns 0 or -errno. */
@@ -151,20 +174,27 @@ static int lock_within(int fd, int mode)
 	return 0;
 }
 
-/* Whether `fd` is still what the path names: the directory may have been removed while we waited for its lock. */
+/*
+ * Whether `fd` is still what the path names: the directory may have been
+ * removed while we waited for its lock.
+ */
 static bool still_there(int fd, const char *path)
 {
 	struct stat ours, named;
 
-	return fstat(fd, &ours) == 0 && stat(path, &named) == 0 && ours.st_ino == named.st_ino &&
-	       ours.st_dev == named.st_dev;
+	return fstat(fd, &ours) == 0 && stat(path, &named) == 0 &&
+	       ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
 }
 
-/* Open and lock the root. Returns EXIT_OK, -ENOENT where it is not there, or the exit code after saying why not. */
+/*
+ * Open and lock the root. Returns EXIT_OK, -ENOENT where it is not there, or
+ * the exit code after saying why not.
+ */
 static int lock_root(const char *what, int mode)
 {
 	for (;;) {
-		int err, fd = open(pins_root(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		int err, fd = open(pins_root(),
+				   O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 		if (fd < 0 && errno == ENOENT)
 			return -ENOENT;
@@ -172,7 +202,9 @@ static int lock_root(const char *what, int mode)
 			return fail_errno(what, pins_root(), errno);
 		err = lock_within(fd, mode);
 		if (err) {
-			err = err == -EWOULDBLOCK ? locked_by_other(what, fd) : fail_errno(what, pins_root(), err);
+			err = err == -EWOULDBLOCK
+				      ? locked_by_other(what, fd)
+				      : fail_errno(what, pins_root(), err);
 			close(fd);
 			return err;
 		}
@@ -240,7 +272,9 @@ int pin_make(const char *what, int fd, const char *path)
 
 int pin_make_dir(const char *what, const char *path)
 {
-	return mkdir(path, 0700) && errno != EEXIST ? fail_errno(what, path, errno) : EXIT_OK;
+	return mkdir(path, 0700) && errno != EEXIST
+		       ? fail_errno(what, path, errno)
+		       : EXIT_OK;
 }
 
 int pin_remove(const char *path)
@@ -261,8 +295,9 @@ int pin_open_map(const char *path, const struct map_shape *shape)
 
 	if (fd < 0)
 		return -errno;
-	if (bpf_map_get_info_by_fd(fd, &info, &size) == 0 && info.type == shape->type &&
-	    info.key_size == shape->key_size && info.value_size == shape->value_size &&
+	if (bpf_map_get_info_by_fd(fd, &info, &size) == 0 &&
+	    info.type == shape->type && info.key_size == shape->key_size &&
+	    info.value_size == shape->value_size &&
 	    (!shape->max_entries || info.max_entries == shape->max_entries))
 		return fd;
 	close(fd);
@@ -273,9 +308,10 @@ int pin_unusable(const char *what, const char *path, int err)
 {
 	if (err != -EMEDIUMTYPE)
 		return fail_errno(what, path, err);
-	return FAIL(EXIT_FAILED, .what = what, .on = path,
-		    .why = "what is pinned there is not what this ccbpf keeps there: another version made it",
-		    .remedy = "`ccbpf clean --all` disables all and removes it");
+	return FAIL(
+		EXIT_FAILED, .what = what, .on = path,
+		.why = "what is pinned there is not what this ccbpf keeps there: another version made it",
+		.remedy = "`ccbpf clean --all` disables all and removes it");
 }
 
 int pin_lock_dir(const char *path)

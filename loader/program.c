@@ -13,12 +13,16 @@
 #include "program.h"
 #include "shared.h"
 
-#define TAKEN_WAIT_NS 1000000000ULL /* a ccbpf that was killed gives its name back within this time */
+#define TAKEN_WAIT_NS \
+	1000000000ULL /* a ccbpf that was killed gives its name back within \
+			 this time */
 #define TAKEN_POLL_NS 20000000L
 
-static int log_line(enum libbpf_print_level level, const char *format, va_list args)
+static int log_line(enum libbpf_print_level level, const char *format,
+		    va_list args)
 {
-	if (output.verbose == 0 || (level == LIBBPF_DEBUG && output.verbose < 2))
+	if (output.verbose == 0 ||
+	    (level == LIBBPF_DEBUG && output.verbose < 2))
 		return 0;
 	return vfprintf(stderr, format, args);
 }
@@ -28,15 +32,19 @@ void program_logging(void)
 	libbpf_set_print(log_line);
 }
 
-static int find_map(const char *what, const struct program *program, const char *name, size_t size,
-		    struct bpf_map **map)
+static int find_map(const char *what, const struct program *program,
+		    const char *name, size_t size, struct bpf_map **map)
 {
 	*map = bpf_object__find_map_by_name(program->obj, name);
 	if (*map && (!size || bpf_map__value_size(*map) == size))
 		return EXIT_OK;
-	return FAIL(EXIT_FAILED, .what = what, .on = program->controller->name,
-		    .why = text("its object has no map `%s` of this version's layout", name),
-		    .remedy = "build ccbpf anew: object and command belong together");
+	return FAIL(
+		EXIT_FAILED, .what = what, .on = program->controller->name,
+		.why = text(
+			"its object has no map `%s` of this version's layout",
+			name),
+		.remedy =
+			"build ccbpf anew: object and command belong together");
 }
 
 static int find_maps(const char *what, struct program *program)
@@ -45,9 +53,12 @@ static int find_maps(const char *what, struct program *program)
 	int err = find_map(what, program, c->name, 0, &program->ops);
 
 	if (!err)
-		err = find_map(what, program, ".data.params", values_size(c), &program->params);
+		err = find_map(what, program, ".data.params", values_size(c),
+			       &program->params);
 	if (!err)
-		err = find_map(what, program, ".rodata.identity", sizeof(struct ccbpf_identity), &program->identity);
+		err = find_map(what, program, ".rodata.identity",
+			       sizeof(struct ccbpf_identity),
+			       &program->identity);
 	return err;
 }
 
@@ -65,10 +76,12 @@ static void write_identity(struct program *program)
 
 	program->instance = monotonic_ns();
 	identity->instance = program->instance;
-	snprintf(identity->version, sizeof(identity->version), "%s", CCBPF_VERSION);
+	snprintf(identity->version, sizeof(identity->version), "%s",
+		 CCBPF_VERSION);
 }
 
-int program_open(const char *what, struct program *program, const struct controller *c, const struct values *values,
+int program_open(const char *what, struct program *program,
+		 const struct controller *c, const struct values *values,
 		 int params_fd)
 {
 	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = c->name,
@@ -76,7 +89,8 @@ int program_open(const char *what, struct program *program, const struct control
 	int err;
 
 	*program = (struct program){ .controller = c };
-	program->obj = bpf_object__open_mem(c->object, c->object_end - c->object, &opts);
+	program->obj = bpf_object__open_mem(c->object,
+					    c->object_end - c->object, &opts);
 	if (!program->obj)
 		return fail_errno(what, c->name, errno);
 	err = find_maps(what, program);
@@ -101,9 +115,13 @@ static int load_failed(const char *what, const struct program *program, int err)
 	case ESRCH:
 	case ENOTSUP:
 	case ENOENT:
-		return FAIL(EXIT_KERNEL, .what = what, .on = name,
-			    .why = text("this kernel does not accept its programs (%s)", strerror(-err)),
-			    .remedy = "`ccbpf check` says what is missing, `-vv` shows the verifier's log");
+		return FAIL(
+			EXIT_KERNEL, .what = what, .on = name,
+			.why = text(
+				"this kernel does not accept its programs (%s)",
+				strerror(-err)),
+			.remedy =
+				"`ccbpf check` says what is missing, `-vv` shows the verifier's log");
 	default:
 		return fail_errno(what, name, err);
 	}
@@ -125,10 +143,13 @@ static int name_taken(const char *what, const struct program *program)
 {
 	const char *name = program->controller->name;
 
-	return FAIL(EXIT_FAILED, .what = what, .on = name,
-		    .why = "somebody else registered this name in the kernel, by bpftool or from another pin directory",
-		    .remedy = text("take theirs away: `bpftool struct_ops unregister name %s`, or "
-				   "`bpftool link` and `bpftool link detach id ID`", name));
+	return FAIL(
+		EXIT_FAILED, .what = what, .on = name,
+		.why = "somebody else registered this name in the kernel, by bpftool or from another pin directory",
+		.remedy = text(
+			"take theirs away: `bpftool struct_ops unregister name %s`, or "
+			"`bpftool link` and `bpftool link detach id ID`",
+			name));
 }
 
 int program_attach(const char *what, struct program *program)
@@ -141,13 +162,16 @@ int program_attach(const char *what, struct program *program)
 		if (program->link)
 			break;
 		if (errno != EEXIST)
-			return fail_errno(what, program->controller->name, errno);
+			return fail_errno(what, program->controller->name,
+					  errno);
 		if (monotonic_ns() > until)
 			return name_taken(what, program);
 		nanosleep(&pause, NULL);
 	}
 	if (!kernel_has_links())
-		bpf_link__disconnect(program->link); /* the registration is the map's, not this process's */
+		bpf_link__disconnect(program->link); /* the registration is the
+							map's, not this
+							process's */
 	return EXIT_OK;
 }
 

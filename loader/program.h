@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A controller's BPF object on its way into the kernel: open, load, attach, pin. */
+/*
+ * A controller's BPF object on its way into the kernel: open, load, attach,
+ * pin.
+ */
 #ifndef CCBPF_PROGRAM_H
 #define CCBPF_PROGRAM_H
 
@@ -17,17 +20,25 @@ struct program {
 	__u64 instance; /* CLOCK_MONOTONIC ns of the loading */
 };
 
-/* Let libbpf say as much as --verbose asks for. Once, before anything else of libbpf. */
+/*
+ * Let libbpf say as much as --verbose asks for. Once, before anything else of
+ * libbpf.
+ */
 void program_logging(void);
 
 /*
- * Open the embedded object and write its identity. The values go into its parameters unless `params_fd` >= 0, which
- * is a map to use instead. Every function returns EXIT_OK, or the exit code after saying what failed.
+ * Open the embedded object and write its identity. The values go into its
+ * parameters unless `params_fd` >= 0, which is a map to use instead. Every
+ * function returns EXIT_OK, or the exit code after saying what failed.
  */
-int program_open(const char *what, struct program *program, const struct controller *c, const struct values *values,
+int program_open(const char *what, struct program *program,
+		 const struct controller *c, const struct values *values,
 		 int params_fd);
 
-/* Load it into the kernel, with the shared maps that are pinned, and pin those that are not. */
+/*
+ * Load it into the kernel, with the shared maps that are pinned, and pin those
+ * that are not.
+ */
 int program_load(const char *what, struct program *program);
 
 /* Register it: the name becomes selectable. */

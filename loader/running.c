@@ -2,10 +2,12 @@
 /*
  * What runs: see running.h.
  *
- * A reload pins the new object's maps as identity_new (and params_new), lets the link change over, and renames them.
- * When it is killed between, the question is which of the two the running program uses. Map ids only grow, and libbpf
- * makes an object's data maps before its struct_ops map: so what is pinned as _new is in force exactly if its id is
- * below that of the struct_ops map that the link holds.
+ * A reload pins the new object's maps as identity_new (and params_new), lets
+ * the link change over, and renames them. When it is killed between, the
+ * question is which of the two the running program uses. Map ids only grow, and
+ * libbpf makes an object's data maps before its struct_ops map: so what is
+ * pinned as _new is in force exactly if its id is below that of the struct_ops
+ * map that the link holds.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -18,20 +20,26 @@
 #include "pins.h"
 #include "running.h"
 
-/* The kernel's struct bpf_struct_ops_common_value, with which the value of every struct_ops map begins. */
+/*
+ * The kernel's struct bpf_struct_ops_common_value, with which the value of
+ * every struct_ops map begins.
+ */
 struct ops_head {
 	uint32_t refcnt;
 	uint32_t state;
 };
-#define OPS_INUSE 1 /* BPF_STRUCT_OPS_STATE_INUSE: registered without a link */
+#define OPS_INUSE \
+	1 /* BPF_STRUCT_OPS_STATE_INUSE: registered without a link \
+		     */
 
 static const char *const own_pins[] = { PIN_PARAMS, PIN_IDENTITY };
 
 const char *run_state_word(enum run_state state)
 {
 	static const char *const words[] = {
-		[RUN_ABSENT] = "absent",     [RUN_STALE] = "stale",		[RUN_DETACHED] = "detached",
-		[RUN_ENABLED] = "enabled", [RUN_UNREADABLE] = "unreadable",
+		[RUN_ABSENT] = "absent",	 [RUN_STALE] = "stale",
+		[RUN_DETACHED] = "detached",	 [RUN_ENABLED] = "enabled",
+		[RUN_UNREADABLE] = "unreadable",
 	};
 
 	return words[state];
@@ -42,7 +50,9 @@ static uint32_t map_id(int fd)
 	struct bpf_map_info info = { 0 };
 	__u32 size = sizeof(info);
 
-	return fd >= 0 && bpf_map_get_info_by_fd(fd, &info, &size) == 0 ? info.id : 0;
+	return fd >= 0 && bpf_map_get_info_by_fd(fd, &info, &size) == 0
+		       ? info.id
+		       : 0;
 }
 
 /* The state that a pinned link tells. */
@@ -51,7 +61,8 @@ static enum run_state read_link_state(struct running *running)
 	struct bpf_link_info info = { 0 };
 	__u32 size = sizeof(info);
 
-	if (bpf_link_get_info_by_fd(running->hold_fd, &info, &size) || info.type != BPF_LINK_TYPE_STRUCT_OPS)
+	if (bpf_link_get_info_by_fd(running->hold_fd, &info, &size) ||
+	    info.type != BPF_LINK_TYPE_STRUCT_OPS)
 		return RUN_UNREADABLE;
 	running->by_link = true;
 	running->link_id = info.id;
@@ -69,7 +80,8 @@ static enum run_state read_ops_state(struct running *running)
 		char bytes[4096]; /* the value is 256 bytes on Linux 6.18 */
 	} value = { 0 };
 
-	if (bpf_map_get_info_by_fd(running->hold_fd, &info, &size) || info.type != BPF_MAP_TYPE_STRUCT_OPS ||
+	if (bpf_map_get_info_by_fd(running->hold_fd, &info, &size) ||
+	    info.type != BPF_MAP_TYPE_STRUCT_OPS ||
 	    info.value_size > sizeof(value))
 		return RUN_UNREADABLE;
 	running->ops_id = info.id;
@@ -98,17 +110,23 @@ static int read_state(const char *what, struct running *running)
 	}
 	if (errno != ENOENT)
 		goto refused;
-	running->state = pin_exists(pin_path(dir, NULL)) ? RUN_STALE : RUN_ABSENT;
+	running->state = pin_exists(pin_path(dir, NULL)) ? RUN_STALE
+							 : RUN_ABSENT;
 	return EXIT_OK;
 refused:
 	if (errno == EPERM || errno == EACCES)
 		return fail_errno(what, path, errno);
-	running->state = RUN_UNREADABLE; /* a directory, a link to nowhere: not made by us */
+	running->state = RUN_UNREADABLE; /* a directory, a link to nowhere: not
+					    made by us */
 	return EXIT_OK;
 }
 
-/* Open a map of the controller: what is pinned as _new if that is in force (see the top), else the plain name. */
-static int open_current(const struct running *running, const char *name, const struct map_shape *shape)
+/*
+ * Open a map of the controller: what is pinned as _new if that is in force (see
+ * the top), else the plain name.
+ */
+static int open_current(const struct running *running, const char *name,
+			const struct map_shape *shape)
 {
 	const char *dir = running->controller->name;
 	int fd = pin_open_map(pin_path(dir, text("%s" PIN_NEW, name)), shape);
@@ -122,24 +140,31 @@ static int open_current(const struct running *running, const char *name, const s
 
 static void read_identity(struct running *running)
 {
-	const struct map_shape shape = { BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(running->identity), 1 };
+	const struct map_shape shape = { BPF_MAP_TYPE_ARRAY, sizeof(__u32),
+					 sizeof(running->identity), 1 };
 	int fd = open_current(running, PIN_IDENTITY, &shape);
 	uint32_t zero = 0;
 
 	if (fd < 0)
 		return;
-	if (bpf_map_lookup_elem(fd, &zero, &running->identity) || running->identity.abi != CCBPF_ABI)
+	if (bpf_map_lookup_elem(fd, &zero, &running->identity) ||
+	    running->identity.abi != CCBPF_ABI)
 		memset(&running->identity, 0, sizeof(running->identity));
 	running->identity.version[CCBPF_VERSION_LEN - 1] = '\0';
 	close(fd);
 }
 
-int running_open(const char *what, const struct controller *c, struct running *running)
+int running_open(const char *what, const struct controller *c,
+		 struct running *running)
 {
-	struct map_shape shape = { BPF_MAP_TYPE_ARRAY, sizeof(__u32), values_size(c), 1 };
+	struct map_shape shape = { BPF_MAP_TYPE_ARRAY, sizeof(__u32),
+				   values_size(c), 1 };
 	int err;
 
-	*running = (struct running){ .controller = c, .hold_fd = -1, .params_fd = -1, .params_err = -ENOENT };
+	*running = (struct running){ .controller = c,
+				     .hold_fd = -1,
+				     .params_fd = -1,
+				     .params_err = -ENOENT };
 	err = read_state(what, running);
 	if (err || running->state != RUN_ENABLED)
 		return err;
@@ -165,7 +190,8 @@ void running_settle(const struct running *running)
 	if (running->state != RUN_ENABLED)
 		return;
 	for (size_t i = 0; i < sizeof(own_pins) / sizeof(own_pins[0]); i++) {
-		const char *new = pin_path(dir, text("%s" PIN_NEW, own_pins[i]));
+		const char *new =
+			pin_path(dir, text("%s" PIN_NEW, own_pins[i]));
 		int fd = bpf_obj_get(new);
 
 		if (fd < 0)
@@ -183,21 +209,28 @@ bool running_is_rest(const struct running *running)
 	return running->state == RUN_STALE || running->state == RUN_DETACHED;
 }
 
-/* Take the registration back: without its pin first, so that a kill between leaves only what is stale. */
+/*
+ * Take the registration back: without its pin first, so that a kill between
+ * leaves only what is stale.
+ */
 static int unregister(const char *what, struct running *running)
 {
-	const char *path = pin_path(running->controller->name, running->by_link ? PIN_LINK : PIN_OPS);
+	const char *path = pin_path(running->controller->name,
+				    running->by_link ? PIN_LINK : PIN_OPS);
 	uint32_t zero = 0;
 	int err;
 
-	if (running->hold_fd >= 0 && !running->by_link && running->state == RUN_ENABLED)
+	if (running->hold_fd >= 0 && !running->by_link &&
+	    running->state == RUN_ENABLED)
 		if (bpf_map_delete_elem(running->hold_fd, &zero))
-			return fail_errno(what, running->controller->name, errno);
+			return fail_errno(what, running->controller->name,
+					  errno);
 	err = pin_remove(path);
 	if (err)
 		return fail_errno(what, path, err);
 	if (running->hold_fd >= 0 && running->by_link)
-		bpf_link_detach(running->hold_fd); /* 6.10; else closing the last descriptor does it */
+		bpf_link_detach(running->hold_fd); /* 6.10; else closing the
+						      last descriptor does it */
 	return EXIT_OK;
 }
 
@@ -209,7 +242,12 @@ int running_remove(const char *what, struct running *running)
 	running_close(running);
 	if (err)
 		return err;
-	pin_remove(pin_path(dir, running->by_link ? PIN_OPS : PIN_LINK)); /* one that is something else */
+	pin_remove(pin_path(dir, running->by_link ? PIN_OPS : PIN_LINK)); /* one
+									     that
+									     is
+									     something
+									     else
+									   */
 	for (size_t i = 0; i < sizeof(own_pins) / sizeof(own_pins[0]); i++) {
 		pin_remove(pin_path(dir, own_pins[i]));
 		pin_remove(pin_path(dir, text("%s" PIN_NEW, own_pins[i])));
@@ -225,19 +263,29 @@ int running_absent(const char *what, const struct running *running)
 	const char *name = running->controller->name;
 
 	if (running->state == RUN_UNREADABLE)
-		return FAIL(EXIT_FAILED, .what = what, .on = name,
-			    .why = text("the pin %s is not a controller's link", pin_path(name, PIN_LINK)),
-			    .remedy = "`ccbpf clean --all` disables all and removes it");
+		return FAIL(
+			EXIT_FAILED, .what = what, .on = name,
+			.why = text("the pin %s is not a controller's link",
+				    pin_path(name, PIN_LINK)),
+			.remedy =
+				"`ccbpf clean --all` disables all and removes it");
 	if (running->state == RUN_ABSENT)
-		return FAIL(EXIT_NOTHING, .what = what, .on = name, .why = "it is not enabled",
-			    .remedy = text("`ccbpf enable %s` enables it", name));
-	return FAIL(EXIT_NOTHING, .what = what, .on = name,
-		    .why = running->state == RUN_DETACHED ? "it is not enabled: somebody detached its link" :
-							    "it is not enabled: its pins are stale",
-		    .remedy = text("`ccbpf enable %s` enables it, `ccbpf clean` removes what is left", name));
+		return FAIL(EXIT_NOTHING, .what = what, .on = name,
+			    .why = "it is not enabled",
+			    .remedy =
+				    text("`ccbpf enable %s` enables it", name));
+	return FAIL(
+		EXIT_NOTHING, .what = what, .on = name,
+		.why = running->state == RUN_DETACHED
+			       ? "it is not enabled: somebody detached its link"
+			       : "it is not enabled: its pins are stale",
+		.remedy = text(
+			"`ccbpf enable %s` enables it, `ccbpf clean` removes what is left",
+			name));
 }
 
 const char *running_handle(const struct running *running)
 {
-	return running->by_link ? text("link %u", running->link_id) : text("map %u", running->ops_id);
+	return running->by_link ? text("link %u", running->link_id)
+				: text("map %u", running->ops_id);
 }

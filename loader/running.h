@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What runs: the state of one controller as its pins tell it. A link holds the registration where the kernel has
- * struct_ops links; elsewhere the struct_ops map itself does (`ops` in place of `link`).
+ * What runs: the state of one controller as its pins tell it. A link holds the
+ * registration where the kernel has struct_ops links; elsewhere the struct_ops
+ * map itself does (`ops` in place of `link`).
  */
 #ifndef CCBPF_RUNNING_H
 #define CCBPF_RUNNING_H
@@ -12,7 +13,7 @@
 
 enum run_state {
 	RUN_ABSENT, /* no pins */
-	RUN_STALE, /* pins of an interrupted ccbpf, nothing registered by them */
+	RUN_STALE, /* pins of an interrupted ccbpf */
 	RUN_DETACHED, /* its link is there, but somebody detached it */
 	RUN_ENABLED,
 	RUN_UNREADABLE, /* the pin of its link is something else */
@@ -27,14 +28,19 @@ struct running {
 	uint32_t ops_id; /* the struct_ops map */
 	int params_fd; /* -1: not readable or of another layout */
 	int params_err; /* why: as pin_open_map returns it */
-	struct ccbpf_identity identity; /* zeroes where not readable or of another ABI */
+	struct ccbpf_identity identity; /* zeroes where not readable or of
+					   another ABI */
 };
 
 /* The word of a state for `status` and JSON. */
 const char *run_state_word(enum run_state state);
 
-/* Read the pins of `c`. Returns EXIT_OK whatever the state is, or the exit code after saying what is refused. */
-int running_open(const char *what, const struct controller *c, struct running *running);
+/*
+ * Read the pins of `c`. Returns EXIT_OK whatever the state is, or the exit code
+ * after saying what is refused.
+ */
+int running_open(const char *what, const struct controller *c,
+		 struct running *running);
 
 void running_close(struct running *running);
 
@@ -44,10 +50,16 @@ void running_settle(const struct running *running);
 /* Whether the state has pins that the next change should clean up. */
 bool running_is_rest(const struct running *running);
 
-/* Unregister and remove the pins. Returns EXIT_OK, or the exit code after saying what could not be removed. */
+/*
+ * Unregister and remove the pins. Returns EXIT_OK, or the exit code after
+ * saying what could not be removed.
+ */
 int running_remove(const char *what, struct running *running);
 
-/* Say that it is not enabled, in the words of its state. Returns EXIT_NOTHING, or EXIT_FAILED if unreadable. */
+/*
+ * Say that it is not enabled, in the words of its state. Returns EXIT_NOTHING,
+ * or EXIT_FAILED if unreadable.
+ */
 int running_absent(const char *what, const struct running *running);
 
 /* "link 12", or "map 12" without links, in text()'s buffers. */
@@ -58,6 +70,8 @@ const char *running_handle(const struct running *running);
 #define PIN_OPS "ops"
 #define PIN_PARAMS "params"
 #define PIN_IDENTITY "identity"
-#define PIN_NEW "_new" /* behind a name: of a reload under way (bpffs refuses names with a dot) */
+#define PIN_NEW \
+	"_new" /* behind a name: of a reload under way (bpffs refuses names \
+		  with a dot) */
 
 #endif

@@ -12,17 +12,24 @@
 
 #include "ccbpf/event.h"
 
-#define BATCH 4096 /* records in a system call: 1 MB, and more than any bucket of the hash table holds */
+#define BATCH \
+	4096 /* records in a system call: 1 MB, and more than any bucket of \
+		the hash table holds */
 
 static const struct {
 	const char *name;
 	struct map_shape shape;
 } maps[SHARED_MAPS] = {
-	[SHARED_FLOWS] = { "flows", { BPF_MAP_TYPE_HASH, sizeof(__u64), sizeof(struct ccbpf_flow), 0 } },
+	[SHARED_FLOWS] = { "flows",
+			   { BPF_MAP_TYPE_HASH, sizeof(__u64),
+			     sizeof(struct ccbpf_flow), 0 } },
 	[SHARED_EVENTS] = { "events", { BPF_MAP_TYPE_RINGBUF, 0, 0, 0 } },
 	[SHARED_STATS] = { "stats",
-			   { BPF_MAP_TYPE_PERCPU_ARRAY, sizeof(__u32), sizeof(struct ccbpf_stats), CCBPF_KINDS } },
-	[SHARED_LISTENER] = { "listener", { BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(__u64), 1 } },
+			   { BPF_MAP_TYPE_PERCPU_ARRAY, sizeof(__u32),
+			     sizeof(struct ccbpf_stats), CCBPF_KINDS } },
+	[SHARED_LISTENER] = { "listener",
+			      { BPF_MAP_TYPE_ARRAY, sizeof(__u32),
+				sizeof(__u64), 1 } },
 };
 
 const char *shared_name(enum shared map)
@@ -46,12 +53,15 @@ int shared_open(const char *what, enum shared map, int *fd)
 int shared_adopt(const char *what, struct bpf_object *obj)
 {
 	for (int i = 0; i < SHARED_MAPS; i++) {
-		struct bpf_map *map = bpf_object__find_map_by_name(obj, maps[i].name);
+		struct bpf_map *map =
+			bpf_object__find_map_by_name(obj, maps[i].name);
 		int err, fd;
 
 		if (!map)
-			return FAIL(EXIT_FAILED, .what = what, .on = bpf_object__name(obj),
-				    .why = text("the object has no map `%s`", maps[i].name),
+			return FAIL(EXIT_FAILED, .what = what,
+				    .on = bpf_object__name(obj),
+				    .why = text("the object has no map `%s`",
+						maps[i].name),
 				    .remedy = "build ccbpf anew");
 		err = shared_open(what, i, &fd);
 		if (err)
@@ -61,7 +71,8 @@ int shared_adopt(const char *what, struct bpf_object *obj)
 		err = bpf_map__reuse_fd(map, fd);
 		close(fd); /* libbpf made its own copy */
 		if (err)
-			return fail_errno(what, pin_path(maps[i].name, NULL), err);
+			return fail_errno(what, pin_path(maps[i].name, NULL),
+					  err);
 	}
 	return EXIT_OK;
 }
@@ -69,9 +80,12 @@ int shared_adopt(const char *what, struct bpf_object *obj)
 int shared_pin(const char *what, struct bpf_object *obj)
 {
 	for (int i = 0; i < SHARED_MAPS; i++) {
-		struct bpf_map *map = bpf_object__find_map_by_name(obj, maps[i].name);
+		struct bpf_map *map =
+			bpf_object__find_map_by_name(obj, maps[i].name);
 		const char *path = pin_path(maps[i].name, NULL);
-		int err = pin_exists(path) ? EXIT_OK : pin_make(what, bpf_map__fd(map), path);
+		int err = pin_exists(path)
+				  ? EXIT_OK
+				  : pin_make(what, bpf_map__fd(map), path);
 
 		if (err)
 			return err;
@@ -97,7 +111,8 @@ struct collector {
 	size_t n, size;
 };
 
-static void collect(struct collector *to, const __u64 *keys, const struct ccbpf_flow *records, __u32 count)
+static void collect(struct collector *to, const __u64 *keys,
+		    const struct ccbpf_flow *records, __u32 count)
 {
 	if (to->n + count > to->size) {
 		to->size = 2 * to->size + count;
@@ -109,14 +124,17 @@ static void collect(struct collector *to, const __u64 *keys, const struct ccbpf_
 	}
 }
 
-static int read_batches(int fd, struct collector *to, __u64 *keys, struct ccbpf_flow *records)
+static int read_batches(int fd, struct collector *to, __u64 *keys,
+			struct ccbpf_flow *records)
 {
 	__u32 position = 0;
 	bool first = true;
 
 	for (;;) {
 		__u32 count = BATCH;
-		int err = bpf_map_lookup_batch(fd, first ? NULL : &position, &position, keys, records, &count, NULL);
+		int err = bpf_map_lookup_batch(fd, first ? NULL : &position,
+					       &position, keys, records, &count,
+					       NULL);
 
 		if (err && err != -ENOENT)
 			return err;
@@ -127,7 +145,10 @@ static int read_batches(int fd, struct collector *to, __u64 *keys, struct ccbpf_
 	}
 }
 
-/* For kernels without batches. A deletion meanwhile may start the walk anew: bounded by twice the map's size. */
+/*
+ * For kernels without batches. A deletion meanwhile may start the walk anew:
+ * bounded by twice the map's size.
+ */
 static int read_singly(int fd, struct collector *to)
 {
 	struct ccbpf_flow record;
@@ -160,7 +181,8 @@ int flows_read(int fd, struct flow **flows, size_t *n)
 	return err;
 }
 
-struct flow_counts flows_count(const struct flow *flows, size_t n, const struct controller *c, __u64 instance)
+struct flow_counts flows_count(const struct flow *flows, size_t n,
+			       const struct controller *c, __u64 instance)
 {
 	struct flow_counts counts = { 0 };
 
@@ -200,7 +222,8 @@ struct json_object *stats_json(const struct ccbpf_stats *stats)
 {
 	struct json_object *doc = json_object_new_object();
 
-#define X(name, text) json_object_object_add(doc, #name, json_object_new_uint64(stats->name));
+#define X(name, text) \
+	json_object_object_add(doc, #name, json_object_new_uint64(stats->name));
 	CCBPF_STATS(X)
 #undef X
 	return doc;

@@ -19,10 +19,14 @@ static void report(struct json_object *removed, const char *path)
 		json_object_array_add(removed, json_object_new_string(path));
 }
 
-/* Remove what interrupted commands left of the controllers. `*enabled`: how many are. */
-static int sweep_controllers(const char *what, bool unreadable, unsigned int *enabled, struct json_object *removed)
+/*
+ * Remove what interrupted commands left of the controllers. `*enabled`: how
+ * many are.
+ */
+static int sweep_controllers(const char *what, bool unreadable,
+			     unsigned int *enabled, struct json_object *removed)
 {
-	for_each_controller(c) {
+	for_each_controller (c) {
 		struct running running;
 		int err = running_open(what, c, &running);
 
@@ -30,7 +34,8 @@ static int sweep_controllers(const char *what, bool unreadable, unsigned int *en
 			return err;
 		running_settle(&running);
 		*enabled += running.state == RUN_ENABLED;
-		if (running_is_rest(&running) || (unreadable && running.state == RUN_UNREADABLE)) {
+		if (running_is_rest(&running) ||
+		    (unreadable && running.state == RUN_UNREADABLE)) {
 			sysdefault_release(c);
 			report(removed, pin_path(c->name, NULL));
 			err = running_remove(what, &running);
@@ -66,10 +71,12 @@ static bool trace_runs(void)
 	return fd == -EWOULDBLOCK;
 }
 
-int sweep(const char *what, enum sweep_extent extent, struct json_object *removed)
+int sweep(const char *what, enum sweep_extent extent,
+	  struct json_object *removed)
 {
 	unsigned int enabled = 0;
-	int err = sweep_controllers(what, extent == SWEEP_ALL, &enabled, removed);
+	int err =
+		sweep_controllers(what, extent == SWEEP_ALL, &enabled, removed);
 
 	if (err || enabled || extent == SWEEP_RESTS || trace_runs())
 		return err;
@@ -90,8 +97,11 @@ int sweep(const char *what, enum sweep_extent extent, struct json_object *remove
 
 static bool is_own(const char *dir, const char *name)
 {
-	static const char *const inside[] = { PIN_LINK,		PIN_OPS,	       PIN_PARAMS,
-					      PIN_IDENTITY,	PIN_PARAMS PIN_NEW, PIN_IDENTITY PIN_NEW };
+	static const char *const inside[] = {
+		PIN_LINK,	    PIN_OPS,
+		PIN_PARAMS,	    PIN_IDENTITY,
+		PIN_PARAMS PIN_NEW, PIN_IDENTITY PIN_NEW
+	};
 	static const char *const top[] = { PINS_TRACE, "default" };
 
 	for (size_t i = 0; dir && i < sizeof(inside) / sizeof(inside[0]); i++)
@@ -112,9 +122,13 @@ static void collect_foreign(const char *dir, struct json_object *foreign)
 	struct dirent *entry;
 
 	while (open && (entry = readdir(open)))
-		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") && !is_own(dir, entry->d_name))
-			json_object_array_add(foreign, json_object_new_string(dir ? pin_path(dir, entry->d_name) :
-										     pin_path(entry->d_name, NULL)));
+		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") &&
+		    !is_own(dir, entry->d_name))
+			json_object_array_add(
+				foreign,
+				json_object_new_string(
+					dir ? pin_path(dir, entry->d_name)
+					    : pin_path(entry->d_name, NULL)));
 	if (open)
 		closedir(open);
 }
@@ -124,7 +138,7 @@ struct json_object *sweep_foreign(void)
 	struct json_object *foreign = json_object_new_array();
 
 	collect_foreign(NULL, foreign);
-	for_each_controller(c)
+	for_each_controller (c)
 		collect_foreign(c->name, foreign);
 	return foreign;
 }
@@ -134,7 +148,9 @@ void sweep_note_foreign(void)
 	struct json_object *foreign = sweep_foreign();
 
 	for (size_t i = 0; i < json_object_array_length(foreign); i++)
-		note(json_object_get_string(json_object_array_get_idx(foreign, i)), "not made by ccbpf, left alone",
+		note(json_object_get_string(
+			     json_object_array_get_idx(foreign, i)),
+		     "not made by ccbpf, left alone",
 		     "remove it yourself if nobody needs it");
 	json_object_put(foreign);
 }

@@ -26,7 +26,8 @@ struct record {
 	__u64 netns; /* inode of the network namespace */
 };
 
-static const struct map_shape shape = { BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct record), 1 };
+static const struct map_shape shape = { BPF_MAP_TYPE_ARRAY, sizeof(__u32),
+					sizeof(struct record), 1 };
 
 static __u64 own_netns(void)
 {
@@ -74,7 +75,9 @@ const char *sysdefault_previous(void)
 {
 	static struct record record;
 
-	return read_record(&record) == 0 && record.netns == own_netns() ? record.previous : NULL;
+	return read_record(&record) == 0 && record.netns == own_netns()
+		       ? record.previous
+		       : NULL;
 }
 
 /* Returns 0 or -errno. */
@@ -103,10 +106,13 @@ static int remember(const char *what, const char *previous)
 		previous = sysdefault_available("cubic") ? "cubic" : "reno";
 	snprintf(record.previous, sizeof(record.previous), "%s", previous);
 	pin_remove(path);
-	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "ccbpf_default", shape.key_size, shape.value_size, 1, NULL);
+	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "ccbpf_default", shape.key_size,
+			    shape.value_size, 1, NULL);
 	if (fd < 0)
 		return fail_errno(what, path, errno);
-	err = bpf_map_update_elem(fd, &zero, &record, BPF_ANY) ? fail_errno(what, path, errno) : EXIT_OK;
+	err = bpf_map_update_elem(fd, &zero, &record, BPF_ANY)
+		      ? fail_errno(what, path, errno)
+		      : EXIT_OK;
 	if (!err)
 		err = pin_make(what, fd, path);
 	close(fd);
@@ -119,24 +125,32 @@ int sysdefault_set(const char *what, const struct controller *c)
 	int err = read_record(&record);
 
 	if (!err && record.netns != own_netns())
-		note(SYSCTL, "what was the default in another network namespace is forgotten",
-		     text("set it there by `sysctl " SYSCTL "=%s`", record.previous));
+		note(SYSCTL,
+		     "what was the default in another network namespace is forgotten",
+		     text("set it there by `sysctl " SYSCTL "=%s`",
+			  record.previous));
 	if (err || record.netns != own_netns())
 		err = remember(what, sysdefault_now());
 	if (err)
 		return err;
 	err = write_sysctl(c->name);
-	return err ? fail_errno("set", text(SYSCTL "=%s", c->name), err) : EXIT_OK;
+	return err ? fail_errno("set", text(SYSCTL "=%s", c->name), err)
+		   : EXIT_OK;
 }
 
-/* Write the remembered name; where it is not there any more, reno, which every kernel has. Returns what it is now. */
+/*
+ * Write the remembered name; where it is not there any more, reno, which every
+ * kernel has. Returns what it is now.
+ */
 static const char *restore(const char *previous)
 {
 	int err = write_sysctl(previous);
 
 	if (!err)
 		return previous;
-	note(SYSCTL, text("%s cannot be restored: %s", previous, strerror(-err)), "reno is the default now");
+	note(SYSCTL,
+	     text("%s cannot be restored: %s", previous, strerror(-err)),
+	     "reno is the default now");
 	return write_sysctl("reno") ? NULL : "reno";
 }
 
@@ -149,8 +163,11 @@ const char *sysdefault_release(const struct controller *c)
 	if (read_record(&record))
 		return NULL;
 	if (record.netns != own_netns()) {
-		note(SYSCTL, text("%s may still be the default of another network namespace", c->name),
-		     text("set it there by `sysctl " SYSCTL "=%s`", record.previous));
+		note(SYSCTL,
+		     text("%s may still be the default of another network namespace",
+			  c->name),
+		     text("set it there by `sysctl " SYSCTL "=%s`",
+			  record.previous));
 		return NULL;
 	}
 	if (ours)

@@ -29,10 +29,12 @@ static int watch(struct ticker *ticker, int fd, uint32_t tick)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u32 = tick };
 
-	return fd < 0 ? -1 : epoll_ctl(ticker->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+	return fd < 0 ? -1
+		      : epoll_ctl(ticker->epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
-int ticker_open(struct ticker *ticker, const char *what, uint64_t every_ns, uint64_t for_ns, int input_fd)
+int ticker_open(struct ticker *ticker, const char *what, uint64_t every_ns,
+		uint64_t for_ns, int input_fd)
 {
 	sigset_t signals;
 
@@ -45,8 +47,10 @@ int ticker_open(struct ticker *ticker, const char *what, uint64_t every_ns, uint
 	ticker->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	ticker->timer_fd = make_timer(1, every_ns);
 	ticker->end_fd = make_timer(for_ns, 0); /* 0 leaves it off */
-	if (watch(ticker, ticker->signal_fd, TICK_END) || watch(ticker, ticker->timer_fd, TICK_TIMER) ||
-	    watch(ticker, ticker->end_fd, TICK_END) || (input_fd >= 0 && watch(ticker, input_fd, TICK_INPUT))) {
+	if (watch(ticker, ticker->signal_fd, TICK_END) ||
+	    watch(ticker, ticker->timer_fd, TICK_TIMER) ||
+	    watch(ticker, ticker->end_fd, TICK_END) ||
+	    (input_fd >= 0 && watch(ticker, input_fd, TICK_INPUT))) {
 		int err = fail_errno(what, "signals and timers", errno);
 
 		ticker_close(ticker);
@@ -63,7 +67,8 @@ int ticker_wait(struct ticker *ticker)
 
 	for (int i = 0; i < n; i++)
 		ticks |= events[i].data.u32;
-	if ((ticks & TICK_TIMER) && read(ticker->timer_fd, &expirations, sizeof(expirations)) < 0)
+	if ((ticks & TICK_TIMER) &&
+	    read(ticker->timer_fd, &expirations, sizeof(expirations)) < 0)
 		ticks &= ~TICK_TIMER;
 	return ticks;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A loop for live views: timers and the signals that end it (INT, TERM, HUP) come through one epoll set, so that
- * nothing happens in a signal handler.
+ * A loop for live views: timers and the signals that end it (INT, TERM, HUP)
+ * come through one epoll set, so that nothing happens in a signal handler.
  */
 #ifndef CCBPF_TICKER_H
 #define CCBPF_TICKER_H
@@ -12,13 +12,19 @@ struct ticker {
 	int epoll_fd, signal_fd, timer_fd, end_fd;
 };
 
-enum tick { TICK_END = 1, TICK_TIMER = 2, TICK_INPUT = 4 };
+enum tick {
+	TICK_END = 1,
+	TICK_TIMER = 2,
+	TICK_INPUT = 4
+};
 
 /*
- * Tick every `every_ns`, the first time at once, and end after `for_ns` (0: only by a signal). `input_fd` is watched
- * too, unless -1. Returns EXIT_OK, or the exit code after saying why not.
+ * Tick every `every_ns`, the first time at once, and end after `for_ns` (0:
+ * only by a signal). `input_fd` is watched too, unless -1. Returns EXIT_OK, or
+ * the exit code after saying why not.
  */
-int ticker_open(struct ticker *ticker, const char *what, uint64_t every_ns, uint64_t for_ns, int input_fd);
+int ticker_open(struct ticker *ticker, const char *what, uint64_t every_ns,
+		uint64_t for_ns, int input_fd);
 
 /* Wait. Returns a set of enum tick. */
 int ticker_wait(struct ticker *ticker);

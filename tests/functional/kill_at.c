@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Preloaded into a ccbpf: SIGKILL just before the KILL_AT-th system call that changes something outside the process,
- * counted from 1. So "killed at any instruction" becomes "killed between any two changes", each of them, every time.
+ * Preloaded into a ccbpf: SIGKILL just before the KILL_AT-th system call that
+ * changes something outside the process, counted from 1. So "killed at any
+ * instruction" becomes "killed between any two changes", each of them, every
+ * time.
  */
 #include <dlfcn.h>
 #include <linux/bpf.h>
@@ -32,9 +34,10 @@ long syscall(long number, ...)
 	for (int i = 0; i < 6; i++)
 		a[i] = va_arg(args, long);
 	va_end(args);
-	if (number == SYS_bpf && (a[0] == BPF_OBJ_PIN || a[0] == BPF_LINK_CREATE || a[0] == BPF_LINK_UPDATE ||
-				  a[0] == BPF_LINK_DETACH || a[0] == BPF_MAP_UPDATE_ELEM ||
-				  a[0] == BPF_MAP_DELETE_ELEM))
+	if (number == SYS_bpf &&
+	    (a[0] == BPF_OBJ_PIN || a[0] == BPF_LINK_CREATE ||
+	     a[0] == BPF_LINK_UPDATE || a[0] == BPF_LINK_DETACH ||
+	     a[0] == BPF_MAP_UPDATE_ELEM || a[0] == BPF_MAP_DELETE_ELEM))
 		step();
 	return REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }

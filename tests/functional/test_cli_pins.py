@@ -138,6 +138,13 @@ def test_parameters_of_another_layout_take_a_reload(ccbpf: Cli) -> None:
     assert ccbpf.names() == SHARED | OWN
 
 
+@pytest.mark.parametrize("words", [["disable", "tcp_lp"], ["set", "tcp_lp", "delta=100"], ["reload", "tcp_lp"]], ids=" ".join)
+def test_an_empty_directory_does_not_stay(ccbpf: Cli, words: list[str]) -> None:
+    ccbpf.root.mkdir()
+    ccbpf(*words, code=5)
+    assert not ccbpf.root.exists()
+
+
 def test_a_link_pin_that_is_something_else(ccbpf: Cli) -> None:
     (ccbpf.root / "tcp_lp").mkdir(parents=True)
     pin_a_map(ccbpf.root / "tcp_lp/link")
