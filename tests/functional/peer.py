@@ -42,6 +42,8 @@ FIN, SYN, RST, PSH, ACK, ECE, CWR = 1, 2, 4, 8, 16, 64, 128
 DELAYED_ACK_S = 0.04
 PATTERN_BYTES = 65521  # a prime: data that lands elsewhere is never the same
 WINDOW_SHIFT = 7
+TCP_NOTSENT_LOWAT = 25  # include/uapi/linux/tcp.h
+CHUNK = 1 << 14  # of the application
 U32 = 0xFFFFFFFF
 
 _seed = bytes(i * 151 + (i * i >> 7) & 0xFF for i in range(PATTERN_BYTES))
@@ -349,13 +351,14 @@ class Flow:
         return self.end.received
 
     def pump(self, total: int | None = None) -> None:
-        """Sends `total` bytes more, or until stop(), in a thread."""
+        """Sends `total` bytes more, or until stop(), in a thread; little waits in the socket."""
         goal = None if total is None else self.sent + total
+        self.sock.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, 1 << 14)
 
         def send() -> None:
             try:
                 while not self._stop and (goal is None or self.sent < goal):
-                    length = min(1 << 15, goal - self.sent if goal is not None else 1 << 15)
+                    length = min(CHUNK, goal - self.sent if goal is not None else CHUNK)
                     if select.select([], [self.sock], [], 0.05)[1]:
                         self.sent += self.sock.send(pattern(self.sent, length), socket.MSG_DONTWAIT)
             except (OSError, ValueError) as error:

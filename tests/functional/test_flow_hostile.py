@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A peer that lies: no lie stops a flow, or makes it more aggressive than the kernel's reno is against the same lie."""
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.functional.kernel import SIGNAL, Controller, eventually
+from tests.functional.peer import Behaviour, Flow, Peer, Segment
+
+RTT_S = 0.02
+STALL_S = 2.5  # the longest gap of a small window, 2 s, and some RTT
+RENO_MARGIN = 3  # packets: what timing makes of two runs of reno
+SECONDS = 5.0
+
+# What the peer's clock says, of: the honest value, the one when the lie began, the ACK's number since then.
+CLOCKS: dict[str, Callable[[int, int, int], int]] = {
+    "stands still": lambda now, begun, n: begun,
+    "half as fast": lambda now, begun, n: begun + (now - begun) // 2,
+    "a thousand times as fast": lambda now, begun, n: begun + (now - begun) * 1000,
+    "jumps ahead by 6 days": lambda now, begun, n: begun + n * (1 << 29),
+    "random": lambda now, begun, n: random.Random(n).getrandbits(32),
+    "far ahead, once": lambda now, begun, n: begun + (1 << 30),
+}
+REFUSED_CLOCKS: dict[str, Callable[[int, int, int], int]] = {  # by the kernel: such ACKs are old (PAWS)
+    "backwards": lambda now, begun, n: begun - (now - begun) - 1,
+    "an hour behind": lambda now, begun, n: now - 3_600_000,
+}
+ECHOES: dict[str, Callable[[int, int], int]] = {
+    "echo of nothing": lambda echo, n: 0,
+    "echo of the future": lambda echo, n: echo + 10_000,
+    "echo of the past": lambda echo, n: echo - 5_000,
+    "random echo": lambda echo, n: random.Random(n).getrandbits(32),
+}
+# With these the peer steers the kernel's own timeout and undo: what they do to reno differs by a factor of two from one
+# connection to the next, and so the comparison is with twice what reno reaches under the truth.
+STEERED = ["echo of the past", "random echo"]
+
+
+class Liar(Behaviour):
+    """Honest until `lying`."""
+
+    def __init__(self, lie: str, lying: bool = False, **path: float) -> None:
+        super().__init__(rtt_s=RTT_S, **path)  # type: ignore[arg-type]
+        self.clock = {**CLOCKS, **REFUSED_CLOCKS}.get(lie)
+        self.echo = ECHOES.get(lie)
+        self.ecn = True
+        self.echoes_congestion = lie == "congestion on every ACK"
+        self.reneges = lie == "SACK reneging"
+        self.sack = lie != "no SACK"
+        self.timestamps = lie != "no timestamps"
+        self.lying = lying
+        self._begun: tuple[int, float] | None = None
+        self._number = 0
+        self._echoes = 0
+
+    def tsval(self, now_s: float) -> int:
+        honest = super().tsval(now_s)
+        if not self.lying or not self.clock:
+            return honest
+        if not self._begun:
+            self._begun = (honest, now_s)
+        self._number += 1
+        return self.clock(honest, self._begun[0], self._number)
+
+    def tsecr(self, echo: int) -> int:
+        self._echoes += 1
+        return self.echo(echo, self._echoes) if self.lying and self.echo else echo
+
+    def ece(self, latched: bool) -> bool:
+        return latched or self.lying and self.echoes_congestion
+
+
+def progress(flow: Flow) -> tuple[float, int]:
+    """The longest silence of the sender in s, and how many segments left."""
+    times = [segment.at_s for segment in flow.end.segments] + [time.monotonic()]
+    return max(b - a for a, b in zip(times, times[1:])), len(times) - 1
+
+
+def largest(flow: Flow, since_s: float = 0) -> int:
+    return max((s.info.cwnd for s in flow.end.samples if s.at_s >= since_s), default=0)
+
+
+def test_no_lie_pays(controllers: dict[str, Controller], peer: Peer) -> None:
+    """Every lie from the first ACK on, to reno and to ours, over paths of 1.2 Mbit/s with 200 ms of buffer, where the
+    truth would be queueing delay, and losses."""
+    lies = ["the truth", "no timestamps", "no SACK", "SACK reneging", "congestion on every ACK", *CLOCKS, *ECHOES]
+    names = ["reno", *(c.name for c in controllers.values())]
+    flows = {}
+    for lie in lies:
+        for name in names:
+            behaviour = Liar(lie, lying=True, rate_bps=1.2e6, buffer_bytes=30_000)
+            flows[lie, name] = peer.connect(name, behaviour)
+    before = {name: c.stats() for name, c in controllers.items()}
+    begun_s = time.monotonic()
+    for flow in flows.values():
+        flow.pump()
+    time.sleep(SECONDS)
+    middle_s = begun_s + SECONDS / 2
+    found = {}
+    for (lie, name), flow in flows.items():
+        silence, segments = progress(flow)
+        found[lie, name] = (largest(flow), largest(flow, middle_s), segments, silence)
+    for (lie, name), flow in flows.items():
+        what = f"{lie}, {name}: {found[lie, name]}, reno {found[lie, 'reno']}"
+        assert not flow.end.wrong, f"{what}: {flow.end.wrong}"
+        assert min(s.info.cwnd for s in flow.end.samples) >= 1, what
+        if name == "reno":
+            continue
+        most, most_later, segments, silence = found[lie, name]
+        reno_most, reno_later, _, reno_silence = found[lie, "reno"]
+        if lie in STEERED:
+            reno_most = reno_later = 2 * found["the truth", "reno"][0]
+            reno_silence = SECONDS
+        assert most <= reno_most * 1.2 + RENO_MARGIN, what
+        assert most_later <= (reno_later or reno_most) + RENO_MARGIN, what
+        assert silence <= max(STALL_S, reno_silence + 0.5), what
+        assert segments >= 10, what
+    for name, controller in controllers.items():
+        shown = [f for f in controller.flows() if f.cwnd < 1 or f.cwnd > max(m for m, *_ in found.values())]
+        assert not shown, shown
+        assert controller.stats().indications > before[name].indications
+    for (lie, _), flow in flows.items():
+        flow.end.behaviour.lying = lie in CLOCKS  # a clock that went back would be refused, see below
+        flow.stop()
+
+    def behind() -> list[str]:
+        left = {key for key, flow in flows.items() if flow.received < flow.sent}
+        return [f"{name}, {lie}" for lie, name in left if name != "reno" and (lie, "reno") not in left]
+
+    eventually(lambda: not behind(), 15, f"all that was sent arrives where reno's does: {behind()}", 0.1)
+    assert not [flow.end.wrong for flow in flows.values() if flow.end.wrong]
+
+
+@pytest.mark.parametrize("name", ["tcp_lp", "tcp_lp_ecn"])
+def test_lying_clock_is_dropped(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
+    """Learned while it was honest; then the RTT serves again within seconds, and events and counts say so."""
+    controller = controllers[name]
+    flows = {}
+    for lie in [*CLOCKS, *REFUSED_CLOCKS, *ECHOES]:
+        behaviour = Liar(lie, window_bytes=2 * 1448)  # never a queue
+        behaviour.ecn = False
+        flows[lie] = peer.connect(controller.name, behaviour)
+        flows[lie].pump()
+    for lie, flow in flows.items():
+        eventually(lambda: (f := controller.flow(flow.sock)) and f.delay_source == SIGNAL.OWD, 8, f"honest: {lie}")
+    before = controller.stats()
+    for flow in flows.values():
+        flow.end.behaviour.lying = True  # type: ignore[attr-defined]
+    for lie in CLOCKS:
+        eventually(
+            lambda: (f := controller.flow(flows[lie].sock)) and f.delay_source == SIGNAL.RTT and f.lp.peer_tick_ns == 0,
+            8, f"the clock {lie}: {controller.flow(flows[lie].sock)}",
+        )
+    assert controller.stats().fallbacks >= before.fallbacks + len(CLOCKS)
+    at = {lie: flow.received for lie, flow in flows.items()}
+    for lie, flow in flows.items():
+        if lie not in REFUSED_CLOCKS:
+            eventually(lambda: flow.received > at[lie] + 5 * 1448, STALL_S, f"data goes on: {lie}")
+        if lie in REFUSED_CLOCKS:
+            flow.end.behaviour.lying = False  # type: ignore[attr-defined]
+    for lie, flow in flows.items():
+        assert min(s.info.cwnd for s in flow.end.samples) >= 1
+        if lie in REFUSED_CLOCKS:  # honest again: the flow comes back with the kernel's next retransmission
+            eventually(lambda: flow.received > at[lie] + 5 * 1448, 10, f"data goes on: {lie}")
+        assert not flow.end.wrong
+
+
+class Instant(Behaviour):
+    """ACKs at once, each packet, and loses some."""
+
+    ack_every = 1
+
+    def __init__(self) -> None:
+        super().__init__(rtt_s=0, window_bytes=16 * 1448)
+
+    def lost(self, segment: Segment) -> bool:
+        return segment.number % 97 == 96
+
+
+def test_no_round_trip_at_all(controllers: dict[str, Controller], peer: Peer) -> None:
+    """ACKs in the same instant, and losses: no division by an RTT of nothing, no stall."""
+    reached = {}
+    for name in ["reno", *(c.name for c in controllers.values())]:
+        flow = peer.connect(name, Instant())
+        flow.pump(1_000_000)
+        flow.deliver(10)
+        reached[name] = largest(flow)
+        assert min(s.info.cwnd for s in flow.end.samples) >= 1
+        flow.close()
+    assert max(reached.values()) <= reached["reno"] + RENO_MARGIN, reached
