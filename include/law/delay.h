@@ -19,6 +19,9 @@
  *
  * The RTT says how much, the one-way delay takes away what lies in the reverse
  * path, and a clock that runs fast (drift) cannot make a queue out of nothing.
+ * Both clocks are read in whole ticks, so what is taken away leaves q at the
+ * truth less the finer tick at least, and below the truth plus twice the coarser
+ * and once the finer (and the drift since owd_min, up to delay_memory ago).
  *
  * The peer's tick is not known. It is measured over a window of at least 1 s and
  * taken from the table of ticks in use. The window is the time between the

@@ -3,7 +3,7 @@
  * Leave slow start when the delay rises, not when the buffer is full (after
  * RFC 9406, HyStart++, section 4.2).
  *
- *	round	 until all that was sent at its beginning is acknowledged
+ *	round	 until the first ACK for something that was sent after its beginning
  *	leave	 when the smallest RTT of a round (of 8 samples at least) is above
  *		 the one of the round before by clamp(that / 8, 4 ms, 16 ms)
  *

@@ -10,8 +10,10 @@
  *
  *	gap between two pairs = 2 k / w RTT, at least 2 RTT and at most 2 s
  *
- * The bounds keep the reaction time. As the window of TCP grows by a packet per
- * RTT, a pair that found no queue earns one for each RTT of the gap.
+ * in whole RTT, rounded down: the rate is up to 7 % above that by default (w = 3),
+ * 50 % in the worst case (2.9 RTT). The bounds keep the reaction time. As the
+ * window of TCP grows by a packet per RTT, a pair that found no queue earns one
+ * for each RTT of the gap.
  */
 #ifndef CCBPF_LAW_SMALL_WINDOW_H
 #define CCBPF_LAW_SMALL_WINDOW_H
