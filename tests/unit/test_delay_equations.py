@@ -68,6 +68,19 @@ def test_equation_2_is_exact_on_the_smoothed_delay(estimator, delta, smoothing, 
         assert law.threshold == max(int(eq2), lowest)
 
 
+@given(deltas, st.integers(1, 8_000))
+def test_equation_2_asks_for_more_than_the_threshold(estimator, delta, unit):
+    """At a queueing delay of exactly delta (q_max = 1000 units): no indication; one microsecond more: one."""
+    law = estimator(delta=delta, smoothing=1, floor_us=0)
+    law.ack(0, 1)
+    law.ack(1, 1 + 1000 * unit)
+    law.ack(2, 1 + delta * unit)
+    assert law.smoothed == law.threshold == delta * unit
+    assert not law.indicates
+    law.ack(3, 1 + delta * unit + 1)
+    assert law.indicates
+
+
 @given(st.lists(st.integers(1000, 100_000), min_size=2, max_size=40), st.integers(1, 200_000))
 def test_a_lower_base_moves_largest_and_smoothed_alike(estimator, samples, fall):
     base = max(samples) + 100_000

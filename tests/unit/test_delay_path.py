@@ -224,6 +224,41 @@ def test_drift_over_a_day_makes_no_queue(estimator, our_tick_ns, drift):
     assert law.tick_ns == 1_000_000
 
 
+@each_of_ours
+@settings(max_examples=8)
+@given(seeds)
+def test_a_longer_way_is_no_queue_for_longer_than_the_memory(estimator, our_tick_ns, seed):
+    """After 6 s the way there is 30 ms longer. With a memory of 10 s that is forgotten at 17 s, by the one-way delay
+    too: a busy way back does not bring it up again."""
+    rng = random.Random(seed)
+    behind = sawtooth(rng, 100 * MS)
+    path = Path(*clocks(rng, our_tick_ns, 1_000_000, 0.0), forward=lambda ns: 30 * MS if ns > 6 * S else 0,
+                reverse=lambda ns: behind(ns) if ns > 19 * S else 0, packets_per_ack=1)
+    law = estimator(memory_s=10)
+    for ack in path.acks(paced(rng, 22 * S, 10 * MS)):
+        queue = law.feed(ack)
+        if 6.2 * S < ack.at_ns < 10 * S:
+            assert queue > 28_000
+        if ack.at_ns > 18 * S:
+            assert queue <= 3_000
+
+
+@pytest.mark.parametrize("real_ns, learned_ns, wrong_ns, turns", [
+    (real, learned, wrong, turns) for real, learned in TICKS_NS.items() for wrong in TICKS_NS for turns in (1, 2, 3, 4)
+    if 100 < real and 100 < wrong < real and turns * 2**32 / (1 - wrong / real) * wrong / real < 2**31])
+@each_of_ours
+def test_a_silence_that_would_make_another_tick_fit(estimator, our_tick_ns, real_ns, learned_ns, wrong_ns, turns):
+    """Where 32 bits of microseconds went round, what is left of the time makes the peer's ticks look like others."""
+    silence_ns = int(turns * 2**32 / (1 - wrong_ns / real_ns)) * 1000
+    rng = random.Random(turns)
+    path = Path(*clocks(rng, our_tick_ns, real_ns, 0.0), packets_per_ack=1)
+    law = estimator()
+    for ack in path.acks([*range(0, 3 * S, 50 * MS), *range(3 * S + silence_ns, 6 * S + silence_ns, 50 * MS)]):
+        law.check(law.feed(ack), ack.rtt_us)
+        assert law.tick_ns in (0, learned_ns)
+    assert law.tick_ns == learned_ns
+
+
 @each_tick
 @each_of_ours
 @settings(max_examples=25)

@@ -115,6 +115,12 @@ def test_a_second_indication_takes_the_window_to_one_and_restarts_the_timer(mach
     assert machine.ack(1_500, 100, 1_101, 1_200, True, 3) == HALVE, "a new phase begins with a half"
 
 
+def test_a_phase_of_hours_is_as_long_as_asked(machine):
+    assert machine.ack(0, 2**32 - 1, 0, 500, True, 16) == HALVE
+    assert machine.ack(16 * (2**32 - 1) - 1, 100, 600, 900, False, 16) == HOLD
+    assert machine.ack(16 * (2**32 - 1), 100, 600, 900, False, 16) == GROW
+
+
 def test_a_loss_mutes_one_rtt(machine):
     machine.loss(1_000)
     assert machine.ack(0, 100, 999, 1_500, True, 3) == HOLD
