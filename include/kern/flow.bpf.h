@@ -163,9 +163,29 @@ struct flow_event {
 	u32 b;
 };
 
-static __noinline int flow_event(struct sock *sk, const struct flow_event *e)
+/* Whose event it is. A socket that closes has given back its port, and after a
+ * reset its addresses too; its record still knows them. */
+static __always_inline void flow_event_ends(struct sock *sk,
+					    struct ccbpf_event *out)
 {
 	struct sock_common *c = &sk->__sk_common;
+	struct ccbpf_flow *f = c->skc_num ? NULL : flow_of(sk);
+
+	out->family = c->skc_family;
+	if (f) {
+		out->local_port = f->local_port;
+		out->remote_port = f->remote_port;
+		__builtin_memcpy(out->local_addr, f->local_addr, 16);
+		__builtin_memcpy(out->remote_addr, f->remote_addr, 16);
+		return;
+	}
+	out->local_port = c->skc_num;
+	out->remote_port = __builtin_bswap16(c->skc_dport);
+	flow_addresses(sk, out->local_addr, out->remote_addr);
+}
+
+static __noinline int flow_event(struct sock *sk, const struct flow_event *e)
+{
 	struct tcp_sock *tp = tcp_of(sk);
 	struct ccbpf_event *out;
 
@@ -182,10 +202,7 @@ static __noinline int flow_event(struct sock *sk, const struct flow_event *e)
 	out->instance = identity.instance;
 	out->kind = identity.kind;
 	out->type = e->type;
-	out->family = c->skc_family;
-	out->local_port = c->skc_num;
-	out->remote_port = __builtin_bswap16(c->skc_dport);
-	flow_addresses(sk, out->local_addr, out->remote_addr);
+	flow_event_ends(sk, out);
 	out->cwnd = tp->snd_cwnd;
 	out->ssthresh = tp->snd_ssthresh;
 	out->rtt_us = e->rtt_us;
