@@ -24,14 +24,6 @@ def sigterm_is_ctrl_c() -> Iterator[None]:
     signal.signal(signal.SIGTERM, before)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def lab_possible() -> None:
-    try:
-        native.require()
-    except native.LabError as error:
-        pytest.fail(str(error))
-
-
 @pytest.fixture(scope="session")
 def measured(pytestconfig: pytest.Config) -> list[str]:
     """Lines put here are printed at the end of the session, whether the tests passed or not."""

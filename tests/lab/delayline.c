@@ -10,12 +10,12 @@
  * It stands in for netem, which not every kernel has. LEFT_NETNS and RIGHT_NETNS are paths (/run/netns/x). The two
  * devices are made at the start and vanish with the process. What one of them is given to send is received by the
  * other DELAY_US microseconds later, each way, in order, unchanged. There is no rate and no queue here: the bottleneck
- * is a qdisc on one of the devices, where `tc -s` shows it. The devices announce no offload, so the kernel
- * hands over single IP packets of at most the MTU.
+ * is a qdisc on one of the devices, where `tc -s` shows it. The devices announce no offload, so the kernel hands over
+ * single IP packets of at most the MTU.
  *
- * Time. A packet's due time is the time of its read + DELAY_US. Packets of one direction have due times in order, so the
- * direction is a ring and its head is the next deadline; one ppoll() waits for both deadlines and both devices. The
- * process asks for SCHED_FIFO and goes on without it. A packet sent more than LATE_NS after its due time counts as late.
+ * Time. A packet is due DELAY_US after it was read. The packets of one direction are due in order, so the direction is
+ * a ring and its head is the next deadline; one ppoll() waits for both deadlines and both devices. The process asks
+ * for SCHED_FIFO and goes on without it. A packet sent more than LATE_NS after it was due counts as late.
  *
  * Bounds. PACKETS slots per direction (4096: 100 Mbit/s of 1500-byte packets for 490 ms), allocated and touched at
  * the start. A packet that finds no slot is dropped and counted.
@@ -46,13 +46,16 @@
 
 #define NS_PER_US 1000ULL
 #define NS_PER_S 1000000000ULL
-#define LATE_NS (1000 * NS_PER_US) /* later than this is counted: the lab promises RTTs within 1 ms */
+#define LATE_NS \
+	(1000 * \
+	 NS_PER_US) /* later than this is counted: the lab promises RTTs within 1 ms */
 #define SLOT_BYTES 2048 /* an MTU of 1500 and the length and time beside it */
 #define PACKETS_DEFAULT 4096
 #define PACKETS_MAX 65536
 #define DELAY_US_MAX 10000000ULL
 #define BATCH 64 /* packets read before the other direction has its turn */
-#define FIFO_PRIORITY 10 /* above every normal process, below the kernel's own threads */
+#define FIFO_PRIORITY \
+	10 /* above every normal process, below the kernel's own threads */
 
 struct packet {
 	uint64_t due_ns; /* CLOCK_MONOTONIC */
@@ -83,7 +86,8 @@ struct line {
 	bool fifo;
 };
 
-static __attribute__((noreturn, format(printf, 1, 2))) void fail(const char *format, ...)
+static __attribute__((noreturn, format(printf, 1, 2))) void
+fail(const char *format, ...)
 {
 	va_list args;
 
@@ -106,23 +110,28 @@ static uint64_t now_ns(void)
 /* A tun device belongs to the namespace in which its file was opened. */
 static int open_tun(const char *netns, const char *device)
 {
-	struct ifreq request = { .ifr_flags = IFF_TUN | IFF_NO_PI | IFF_TUN_EXCL };
+	struct ifreq request = { .ifr_flags = IFF_TUN | IFF_NO_PI |
+					      IFF_TUN_EXCL };
 	int ns, tun;
 
 	if (strlen(device) >= sizeof(request.ifr_name))
-		fail("device name %s: longer than %zu characters", device, sizeof(request.ifr_name) - 1);
+		fail("device name %s: longer than %zu characters", device,
+		     sizeof(request.ifr_name) - 1);
 	strcpy(request.ifr_name, device);
 	ns = open(netns, O_RDONLY | O_CLOEXEC);
 	if (ns < 0)
 		fail("network namespace %s: %s", netns, strerror(errno));
 	if (setns(ns, CLONE_NEWNET))
-		fail("enter network namespace %s: %s (this needs CAP_SYS_ADMIN)", netns, strerror(errno));
+		fail("enter network namespace %s: %s (this needs CAP_SYS_ADMIN)",
+		     netns, strerror(errno));
 	close(ns);
 	tun = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
 	if (tun < 0)
-		fail("/dev/net/tun: %s (this needs a kernel with CONFIG_TUN; `modprobe tun`)", strerror(errno));
+		fail("/dev/net/tun: %s (this needs a kernel with CONFIG_TUN; `modprobe tun`)",
+		     strerror(errno));
 	if (ioctl(tun, TUNSETIFF, &request))
-		fail("make tun device %s in %s: %s", device, netns, strerror(errno));
+		fail("make tun device %s in %s: %s", device, netns,
+		     strerror(errno));
 	return tun;
 }
 
@@ -132,11 +141,13 @@ static struct packet *make_ring(uint64_t packets)
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
 	if (ring == MAP_FAILED)
-		fail("%llu packets of memory: %s", (unsigned long long)packets, strerror(errno));
+		fail("%llu packets of memory: %s", (unsigned long long)packets,
+		     strerror(errno));
 	return ring;
 }
 
-static struct packet *slot(const struct line *line, const struct direction *way, uint64_t position)
+static struct packet *slot(const struct line *line, const struct direction *way,
+			   uint64_t position)
 {
 	return &way->ring[position % line->packets];
 }
@@ -149,13 +160,15 @@ static void take_in(struct line *line, struct direction *way)
 	for (int i = 0; i < BATCH; i++) {
 		bool full = way->tail - way->head == line->packets;
 		struct packet *packet = slot(line, way, way->tail);
-		ssize_t bytes = full ? read(way->in, surplus, sizeof(surplus)) :
-				       read(way->in, packet->data, sizeof(packet->data));
+		ssize_t bytes = full ? read(way->in, surplus, sizeof(surplus))
+				     : read(way->in, packet->data,
+					    sizeof(packet->data));
 
 		if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		if (bytes < 0)
-			fail("read from the %s side: %s", way->name, strerror(errno));
+			fail("read from the %s side: %s", way->name,
+			     strerror(errno));
 		if (full) {
 			way->dropped++;
 			continue;
@@ -194,7 +207,8 @@ static bool next_wait(const struct line *line, struct timespec *wait)
 	for (int i = 0; i < 2; i++) {
 		const struct direction *way = &line->direction[i];
 
-		if (way->head != way->tail && slot(line, way, way->head)->due_ns < due)
+		if (way->head != way->tail &&
+		    slot(line, way, way->head)->due_ns < due)
 			due = slot(line, way, way->head)->due_ns;
 	}
 	if (due == UINT64_MAX)
@@ -222,13 +236,16 @@ static void run(struct line *line, int signals)
 		for (int i = 0; i < 2; i++)
 			give_out(line, &line->direction[i]);
 		pending = next_wait(line, &wait);
-		if (ppoll(fds, sizeof(fds) / sizeof(fds[0]), pending ? &wait : NULL, NULL) < 0 && errno != EINTR)
+		if (ppoll(fds, sizeof(fds) / sizeof(fds[0]),
+			  pending ? &wait : NULL, NULL) < 0 &&
+		    errno != EINTR)
 			fail("ppoll: %s", strerror(errno));
 		if (fds[2].revents || fds[3].revents)
 			return;
 		for (int i = 0; i < 2; i++) {
 			if (fds[i].revents & (POLLERR | POLLHUP))
-				fail("the tun device of the %s side is gone", line->direction[i].name);
+				fail("the tun device of the %s side is gone",
+				     line->direction[i].name);
 			if (fds[i].revents & POLLIN)
 				take_in(line, &line->direction[i]);
 		}
@@ -239,14 +256,16 @@ static void print_direction(const struct direction *way)
 {
 	printf("\"from_%s\": {\"packets\": %llu, \"bytes\": %llu, \"dropped\": %llu, \"refused\": %llu, "
 	       "\"late\": %llu, \"latest_us\": %llu}",
-	       way->name, (unsigned long long)way->head, (unsigned long long)way->bytes,
-	       (unsigned long long)way->dropped, (unsigned long long)way->refused, (unsigned long long)way->late,
+	       way->name, (unsigned long long)way->head,
+	       (unsigned long long)way->bytes, (unsigned long long)way->dropped,
+	       (unsigned long long)way->refused, (unsigned long long)way->late,
 	       (unsigned long long)(way->latest_ns / NS_PER_US));
 }
 
 static void print_statistics(const struct line *line)
 {
-	printf("{\"delay_us\": %llu, \"fifo\": %s, ", (unsigned long long)(line->delay_ns / NS_PER_US),
+	printf("{\"delay_us\": %llu, \"fifo\": %s, ",
+	       (unsigned long long)(line->delay_ns / NS_PER_US),
 	       line->fifo ? "true" : "false");
 	print_direction(&line->direction[0]);
 	printf(", ");
@@ -255,16 +274,20 @@ static void print_statistics(const struct line *line)
 	fflush(stdout);
 }
 
-static uint64_t parse(const char *text, const char *what, uint64_t min, uint64_t max)
+static uint64_t parse(const char *text, const char *what, uint64_t min,
+		      uint64_t max)
 {
 	unsigned long long value;
 	char *end;
 
 	errno = 0;
 	value = strtoull(text, &end, 10);
-	if (errno || end == text || *end || *text == '-' || value < min || value > max) {
-		fprintf(stderr, "delayline: %s: \"%s\" is not a number from %llu to %llu\n", what, text,
-			(unsigned long long)min, (unsigned long long)max);
+	if (errno || end == text || *end || *text == '-' || value < min ||
+	    value > max) {
+		fprintf(stderr,
+			"delayline: %s: \"%s\" is not a number from %llu to %llu\n",
+			what, text, (unsigned long long)min,
+			(unsigned long long)max);
 		exit(2);
 	}
 	return value;
@@ -293,7 +316,8 @@ int main(int argc, char **argv)
 	int signals, left, right;
 
 	if (argc < 6 || argc > 7) {
-		fprintf(stderr, "usage: delayline LEFT_NETNS LEFT_DEV RIGHT_NETNS RIGHT_DEV DELAY_US [PACKETS]\n");
+		fprintf(stderr,
+			"usage: delayline LEFT_NETNS LEFT_DEV RIGHT_NETNS RIGHT_DEV DELAY_US [PACKETS]\n");
 		return 2;
 	}
 	line.delay_ns = parse(argv[5], "DELAY_US", 0, DELAY_US_MAX) * NS_PER_US;
@@ -302,9 +326,14 @@ int main(int argc, char **argv)
 	signals = end_signals();
 	left = open_tun(argv[1], argv[2]);
 	right = open_tun(argv[3], argv[4]);
-	line.direction[0] = (struct direction){ "left", left, right, .ring = make_ring(line.packets) };
-	line.direction[1] = (struct direction){ "right", right, left, .ring = make_ring(line.packets) };
-	prctl(PR_SET_TIMERSLACK, 1UL); /* ns; matters where SCHED_FIFO is refused */
+	line.direction[0] =
+		(struct direction){ "left", left, right,
+				    .ring = make_ring(line.packets) };
+	line.direction[1] =
+		(struct direction){ "right", right, left,
+				    .ring = make_ring(line.packets) };
+	prctl(PR_SET_TIMERSLACK,
+	      1UL); /* ns; matters where SCHED_FIFO is refused */
 	line.fifo = !sched_setscheduler(0, SCHED_FIFO, &priority);
 
 	printf("{\"ready\": true}\n");

@@ -20,7 +20,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import FrameType
 
@@ -233,39 +233,66 @@ def beside(background: str, times: Times) -> Experiment:
     return Experiment(f"beside {background}", LINK, flows)
 
 
-def summary(result: Result, times: Times, solo_mbit: float | None) -> dict[str, object]:
-    """The figures of one run: means while both run, without the first seconds."""
+@dataclass(frozen=True)
+class Figures:
+    """One run: means while both flows are there, without the first seconds."""
+
+    foreground_mbit: float
+    foreground_kept: float  # part of what it has alone
+    ping_p50_ms: float
+    ping_p95_ms: float
+    pings_lost: int
+    background: str | None = None  # its controller
+    background_mbit: float | None = None
+    background_back_s: float | None = None  # after the foreground's end, until it had 80 % of the link; None: never
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the demo found."""
+
+    default: str  # the kernel's controller
+    runs: dict[str, Figures]  # by name: alone, beside the default, beside tcp_lp
+    late_part: float  # of the packets, in the noisiest run
+    plot: Path
+
+    def as_json(self) -> str:
+        link = {"rate_mbit": LINK.rate_mbit, "rtt_ms": LINK.rtt_ms, "buffer_bytes": LINK.buffer_bytes}
+        return json.dumps({"link": link, "foreground": FOREGROUND, **asdict(self), "plot": str(self.plot)})
+
+
+def figures(result: Result, times: Times, solo_mbit: float | None = None) -> Figures:
+    """Of a run beside a background, if solo_mbit says what the foreground has alone."""
     foreground = result.flows["foreground"]
     from_s, to_s = foreground.flow.start_s + times.settle_s, foreground.flow.end_s
     rtts = result.rtts_ms(from_s, to_s)
     goodput = foreground.goodput_mbit(from_s, to_s)
-    figures: dict[str, object] = {
-        "foreground_mbit": round(goodput, 2),
-        "foreground_kept": round(goodput / solo_mbit, 3) if solo_mbit else 1.0,
-        "ping_p50_ms": round(quantile(rtts, 0.50), 1),
-        "ping_p95_ms": round(quantile(rtts, 0.95), 1),
-        "pings_lost": result.pings_lost,
-    }
-    if solo_mbit and (background := result.flows.get("background")):
-        figures["background"] = background.controller
-        figures["background_mbit"] = round(background.goodput_mbit(from_s, to_s), 2)
-        back = background.reaches(0.8 * solo_mbit, to_s, 1.0)
-        figures["background_back_s"] = None if back is None else round(back, 1)
-    return figures
+    found = Figures(
+        foreground_mbit=round(goodput, 2),
+        foreground_kept=round(goodput / solo_mbit, 3) if solo_mbit else 1.0,
+        ping_p50_ms=round(quantile(rtts, 0.50), 1),
+        ping_p95_ms=round(quantile(rtts, 0.95), 1),
+        pings_lost=result.pings_lost,
+    )
+    if not solo_mbit:
+        return found
+    background = result.flows["background"]
+    back = background.reaches(0.8 * solo_mbit, to_s, 1.0)
+    return replace(
+        found,
+        background=background.controller,
+        background_mbit=round(background.goodput_mbit(from_s, to_s), 2),
+        background_back_s=None if back is None else round(back, 1),
+    )
 
 
-def report(results: list[Result], times: Times, plot: Path) -> dict[str, object]:
-    solo = summary(results[0], times, None)
-    solo_mbit = float(str(solo["foreground_mbit"]))
-    runs = [solo, *(summary(result, times, solo_mbit) for result in results[1:])]
-    return {
-        "link": {"rate_mbit": LINK.rate_mbit, "rtt_ms": LINK.rtt_ms, "buffer_bytes": LINK.buffer_bytes},
-        "foreground": FOREGROUND,
-        "default": results[1].flows["background"].controller,
-        "runs": {result.experiment.name: run for result, run in zip(results, runs, strict=True)},
-        "late_part": round(max(result.late_part for result in results), 4),
-        "plot": str(plot),
-    }
+def outcome_of(results: list[Result], times: Times, plot: Path) -> Outcome:
+    solo = figures(results[0], times)
+    runs = {results[0].experiment.name: solo}
+    for result in results[1:]:
+        runs[result.experiment.name] = figures(result, times, solo.foreground_mbit)
+    late = round(max(result.late_part for result in results), 4)
+    return Outcome(results[1].flows["background"].controller, runs, late, plot)
 
 
 # --- what the terminal shows -----------------------------------------------------------------------------------------
@@ -278,17 +305,17 @@ def headline() -> str:
     )
 
 
-def table(runs: dict[str, dict[str, object]], default: str) -> list[str]:
+def table(outcome: Outcome) -> list[str]:
     lines = [
         f"{'':26}{'foreground':>12}{'kept':>7}{'background':>12}{'ping p50':>10}{'p95':>8}",
         f"{'':26}{'Mbit/s':>12}{'':>7}{'Mbit/s':>12}{'ms':>10}{'ms':>8}",
     ]
-    for name, run in runs.items():
-        label = f"{name} (the default)" if name == f"beside {default}" else name
-        background = f"{run['background_mbit']:.1f}" if "background_mbit" in run else "-"
+    for name, run in outcome.runs.items():
+        label = f"{name} (the default)" if run.background == outcome.default else name
+        background = "-" if run.background_mbit is None else f"{run.background_mbit:.1f}"
         lines.append(
-            f"{label:26}{run['foreground_mbit']:12.1f}{run['foreground_kept']:7.0%}{background:>12}"
-            f"{run['ping_p50_ms']:10.0f}{run['ping_p95_ms']:8.0f}"
+            f"{label:26}{run.foreground_mbit:12.1f}{run.foreground_kept:7.0%}{background:>12}"
+            f"{run.ping_p50_ms:10.0f}{run.ping_p95_ms:8.0f}"
         )
     return lines
 
@@ -303,17 +330,20 @@ def sparks(result: Result, blocks: str) -> list[str]:
     return lines
 
 
-def conclusion(runs: dict[str, dict[str, object]], default: str) -> list[str]:
-    ours, theirs = runs[f"beside {CONTROLLER}"], runs[f"beside {default}"]
+def conclusion(outcome: Outcome) -> list[str]:
+    ours, theirs = outcome.runs[f"beside {CONTROLLER}"], outcome.runs[f"beside {outcome.default}"]
     lines = [
-        f"Beside {CONTROLLER} the foreground kept {ours['foreground_kept']:.0%} of what it has alone; "
-        f"beside {default} {theirs['foreground_kept']:.0%}."
+        f"Beside {CONTROLLER} the foreground kept {ours.foreground_kept:.0%} of what it has alone; "
+        f"beside {outcome.default} {theirs.foreground_kept:.0%}."
     ]
-    back = ours["background_back_s"]
-    if back is None:
+    if ours.background_back_s is None:
         lines.append(f"When the foreground ended, {CONTROLLER} did not take 80 % of the link back in the time shown.")
     else:
-        lines.append(f"When the foreground ended, {CONTROLLER} had 80 % of the link again after {back:.1f} s.")
+        after = f"{ours.background_back_s:.1f} s"
+        lines.append(f"When the foreground ended, {CONTROLLER} had 80 % of the link again after {after}.")
+    if outcome.late_part > NOISY:
+        late = f"{outcome.late_part:.1%} of the packets came over 1 ms late"
+        lines.append(f"This machine was busy: {late}; the figures are rough.")
     return lines
 
 
@@ -322,36 +352,28 @@ def blocks_for_terminal() -> str:
     return chart.BLOCKS if encoding.startswith("utf") else chart.ASCII_BLOCKS
 
 
-def show(outcome: dict[str, object], results: list[Result]) -> None:
-    runs, default = outcome["runs"], str(outcome["default"])
-    assert isinstance(runs, dict)
-    lines = ["", *table(runs, default), ""]
+def show(outcome: Outcome, results: list[Result]) -> None:
+    lines = ["", *table(outcome), ""]
     for result in results[1:]:
         lines += [*sparks(result, blocks_for_terminal()), ""]
-    lines += conclusion(runs, default)
-    if float(str(outcome["late_part"])) > NOISY:
-        lines.append("This machine was busy: more than 1 % of the packets came over 1 ms late. Take the figures as rough.")
-    lines += [f"Plot: {os.path.relpath(str(outcome['plot']))}"]
+    lines += [*conclusion(outcome), f"Plot: {os.path.relpath(outcome.plot)}"]
     print("\n".join(lines), flush=True)
 
 
-def draw(outcome: dict[str, object], results: list[Result], path: Path) -> None:
-    runs, default = outcome["runs"], outcome["default"]
-    assert isinstance(runs, dict)
+def draw(outcome: Outcome, results: list[Result]) -> None:
     columns = []
     for result in results[1:]:
-        kept = runs[result.experiment.name]["foreground_kept"]
-        who = result.flows["background"].controller
-        note = ", the kernel's default" if who == default else ""
-        columns.append((f"beside {who}{note}: the foreground keeps {kept:.0%}", result))
+        run = outcome.runs[result.experiment.name]
+        note = ", the kernel's default" if run.background == outcome.default else ""
+        columns.append((f"beside {run.background}{note}: the foreground keeps {run.foreground_kept:.0%}", result))
     title = f"A {FOREGROUND} foreground joins a background transfer, and leaves"
-    chart.draw(path, title, headline(), columns, runs["alone"]["foreground_mbit"])
+    chart.draw(outcome.plot, title, headline(), columns, outcome.runs["alone"].foreground_mbit)
 
 
 # --- main ------------------------------------------------------------------------------------------------------------
 
 
-def demo(times: Times, signals: Signals, plot: Path) -> tuple[dict[str, object], list[Result]]:
+def demo(times: Times, signals: Signals, plot: Path) -> tuple[Outcome, list[Result]]:
     say = Progress(times.total_s, signals)
     try:
         require_kernel()
@@ -369,8 +391,8 @@ def demo(times: Times, signals: Signals, plot: Path) -> tuple[dict[str, object],
                 say.phase = experiment.name
                 results.append(native.run(experiment, say.watch))
         signals.check()
-        outcome = report(results, times, plot)
-        draw(outcome, results, plot)
+        outcome = outcome_of(results, times, plot)
+        draw(outcome, results)
         return outcome, results
     finally:
         say.clear()
@@ -378,8 +400,8 @@ def demo(times: Times, signals: Signals, plot: Path) -> tuple[dict[str, object],
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("-j", "--json", action="store_true", help="the result as JSON on stdout, and nothing else there")
-    parser.add_argument("--quick", action="store_true", help="a fifth of the time: it shows that it works, not how well")
+    parser.add_argument("-j", "--json", action="store_true", help="only the result on stdout, as JSON")
+    parser.add_argument("--quick", action="store_true", help="a fifth of the time: shows that it works, not how well")
     parser.add_argument("--plot", type=Path, default=PLOT, help="where the picture goes (%(default)s)")
     return parser.parse_args()
 
@@ -390,7 +412,7 @@ def main() -> int:
         try:
             outcome, results = demo(Times.scaled(0.2 if options.quick else 1.0), signals, options.plot)
             if options.json:
-                print(json.dumps(outcome), flush=True)
+                print(outcome.as_json(), flush=True)
             else:
                 show(outcome, results)
         except Stop as stop:

@@ -459,7 +459,8 @@ class Run:
         try:
             report = json.loads(text)
         except ValueError as error:
-            raise LabError(f"iperf3 of flow {flow.name} ended without a report: {text[-300:] or 'no output'}") from error
+            said = text[-300:] or "no output"
+            raise LabError(f"iperf3 of flow {flow.name} ended without a report: {said}") from error
         if "error" in report:
             raise LabError(f"iperf3 of flow {flow.name} ({flow.controller}): {report['error']}")
         transfer.result.controller = report["end"].get("sender_tcp_congestion", "")

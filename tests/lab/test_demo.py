@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`make demo`: what it prints and draws, that it leaves nothing behind however it ends, and what it says when it cannot."""
+"""`make demo`: what it prints and draws; that it leaves nothing, however it ends; what it says when it cannot run."""
 
 from __future__ import annotations
 

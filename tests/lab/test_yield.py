@@ -11,7 +11,7 @@ from __future__ import annotations
 import pytest
 
 from . import native
-from .experiment import Experiment, Flow, FlowResult, Link, Result
+from .experiment import Experiment, Flow, Link, Result
 
 LINK = Link(rate_mbit=20, rtt_ms=40, buffer_bdp=1)
 FOREGROUNDS = ("cubic", "reno")
@@ -57,8 +57,8 @@ def foreground_gone_s(result: Result) -> float:
 
 
 def back_after_s(result: Result, solo_mbit: float) -> float | None:
-    background: FlowResult = result.flows["background"]
-    return background.reaches(BACKGROUND_BACK * solo_mbit, foreground_gone_s(result), BACK_WINDOW_S)
+    level = BACKGROUND_BACK * solo_mbit
+    return result.flows["background"].reaches(level, foreground_gone_s(result), BACK_WINDOW_S)
 
 
 def later_mbit(result: Result) -> float:
@@ -82,8 +82,11 @@ def solo(runs: dict[Key, Result], foreground: str) -> float:
 
 
 def table(runs: dict[Key, Result]) -> list[str]:
-    head = f"{'foreground':11}{'background':11}{'run':>4}{'foreground':>12}{'kept':>8}{'background':>12}{'80 % back':>11}{'later':>8}"
-    lines = [head, f"{'':26}{'Mbit/s':>12}{'':8}{'Mbit/s':>12}{'after, s':>11}{'Mbit/s':>8}"]
+    names = f"{'foreground':11}{'background':11}{'run':>4}"
+    lines = [
+        f"{names}{'foreground':>12}{'kept':>8}{'background':>12}{'80 % back':>11}{'later':>8}",
+        f"{'':26}{'Mbit/s':>12}{'':8}{'Mbit/s':>12}{'after, s':>11}{'Mbit/s':>8}",
+    ]
     for (foreground, background, run), result in sorted(runs.items()):
         alone = solo(runs, foreground)
         goodput = together(result, "foreground")
