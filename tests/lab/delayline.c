@@ -4,25 +4,32 @@
  *
  *   delayline LEFT_NETNS LEFT_DEV RIGHT_NETNS RIGHT_DEV DELAY_US [PACKETS]
  *
- *   LEFT_NETNS ── LEFT_DEV (tun) ──▶ ring, DELAY_US ──▶ (tun) RIGHT_DEV ── RIGHT_NETNS
- *                               ◀── DELAY_US, ring ◀──
+ *   LEFT_NETNS ─ LEFT_DEV (tun) ──▶ ring, DELAY_US ──▶ (tun) RIGHT_DEV ─ RIGHT_NETNS
+ *                             ◀── DELAY_US, ring ◀──
  *
- * It stands in for netem, which not every kernel has. LEFT_NETNS and RIGHT_NETNS are paths (/run/netns/x). The two
- * devices are made at the start and vanish with the process. What one of them is given to send is received by the
- * other DELAY_US microseconds later, each way, in order, unchanged. There is no rate and no queue here: the bottleneck
- * is a qdisc on one of the devices, where `tc -s` shows it. The devices announce no offload, so the kernel hands over
- * single IP packets of at most the MTU.
+ * It stands in for netem, which not every kernel has. LEFT_NETNS and
+ * RIGHT_NETNS are paths (/run/netns/x). The two devices are made at the start
+ * and vanish with the process. What one of them is given to send is received by
+ * the other DELAY_US microseconds later, each way, in order, unchanged. There is
+ * no rate and no queue here: the bottleneck is a qdisc on one of the devices,
+ * where `tc -s` shows it. The devices announce no offload, so the kernel hands
+ * over single IP packets of at most the MTU.
  *
- * Time. A packet is due DELAY_US after it was read. The packets of one direction are due in order, so the direction is
- * a ring and its head is the next deadline; one ppoll() waits for both deadlines and both devices. The process asks
- * for SCHED_FIFO and goes on without it. A packet sent more than LATE_NS after it was due counts as late.
+ * Time. A packet is due DELAY_US after it was read. The packets of one direction
+ * are due in order, so the direction is a ring and its head is the next
+ * deadline; one ppoll() waits for both deadlines and both devices. The process
+ * asks for SCHED_FIFO and goes on without it. A packet sent more than LATE_NS
+ * after it was due counts as late.
  *
- * Bounds. PACKETS slots per direction (4096: 100 Mbit/s of 1500-byte packets for 490 ms), allocated and touched at
- * the start. A packet that finds no slot is dropped and counted.
+ * Bounds. PACKETS slots per direction (4096: 100 Mbit/s of 1500-byte packets for
+ * 490 ms), allocated and touched at the start. A packet that finds no slot is
+ * dropped and counted.
  *
- * Life. One line on stdout when both devices exist; the caller then gives them addresses. The end comes with SIGTERM,
- * SIGINT, or when stdin is closed: a caller that keeps the other end of a pipe takes the wire with it, however it dies.
- * At the end one more line, the statistics. Both are JSON objects. Exit codes: 0, 1 failure, 2 usage.
+ * Life. One line on stdout when both devices exist; the caller then gives them
+ * addresses. The end comes with SIGTERM, SIGINT, or when stdin is closed: a
+ * caller that keeps the other end of a pipe takes the wire with it, however it
+ * dies. At the end one more line, the statistics. Both are JSON objects.
+ * Exit codes: 0, 1 failure, 2 usage.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,16 +53,15 @@
 
 #define NS_PER_US 1000ULL
 #define NS_PER_S 1000000000ULL
-#define LATE_NS \
-	(1000 * \
-	 NS_PER_US) /* later than this is counted: the lab promises RTTs within 1 ms */
+/* Later than this is counted: the lab promises RTTs within 1 ms. */
+#define LATE_NS (1000 * NS_PER_US)
 #define SLOT_BYTES 2048 /* an MTU of 1500 and the length and time beside it */
 #define PACKETS_DEFAULT 4096
 #define PACKETS_MAX 65536
 #define DELAY_US_MAX 10000000ULL
 #define BATCH 64 /* packets read before the other direction has its turn */
-#define FIFO_PRIORITY \
-	10 /* above every normal process, below the kernel's own threads */
+/* Above every normal process, below the kernel's own threads. */
+#define FIFO_PRIORITY 10
 
 struct packet {
 	uint64_t due_ns; /* CLOCK_MONOTONIC */
