@@ -60,8 +60,7 @@ static void check_process(struct rows *rows)
 	uname(&name);
 	add(rows, "kernel", true, OK,
 	    text("%s %s, %s", name.sysname, name.release, name.machine), "");
-	add(rows, "libbpf",
-	    libbpf_major_version() > 1 || libbpf_minor_version() >= 4, MISSING,
+	add(rows, "libbpf", kernel_has_libbpf(), MISSING,
 	    libbpf_version_string(),
 	    "install libbpf 1.4 or newer (Debian 12: bookworm-backports)");
 	add(rows, "capabilities", !missing, MISSING,
@@ -188,20 +187,13 @@ static void print_json(const struct rows *rows, bool ok)
 		const struct row *row = &rows->row[i];
 		struct json_object *entry = json_object_new_object();
 
-		json_object_object_add(entry, "name",
-				       json_object_new_string(row->name));
-		json_object_object_add(
-			entry, "verdict",
-			json_object_new_string(verdict_word(row)));
-		json_object_object_add(entry, "found",
-				       json_object_new_string(row->found));
-		json_object_object_add(
-			entry, "remedy",
-			*row->remedy ? json_object_new_string(row->remedy)
-				     : NULL);
+		add_text(entry, "name", row->name);
+		add_text(entry, "verdict", verdict_word(row));
+		add_text(entry, "found", row->found);
+		add_text(entry, "remedy", *row->remedy ? row->remedy : NULL);
 		json_object_array_add(list, entry);
 	}
-	json_object_object_add(doc, "ok", json_object_new_boolean(ok));
+	add_bool(doc, "ok", ok);
 	json_object_object_add(doc, "rows", list);
 	output_json(doc);
 }

@@ -46,12 +46,9 @@ static int disable_one(struct running *running, struct json_object *list)
 	const char *restored = sysdefault_release(c);
 	int err = running_remove(WHAT, running);
 
-	json_object_object_add(entry, "name", json_object_new_string(c->name));
-	json_object_object_add(entry, "draining",
-			       json_object_new_uint64(draining));
-	json_object_object_add(entry, "restored_default",
-			       restored ? json_object_new_string(restored)
-					: NULL);
+	add_text(entry, "name", c->name);
+	add_number(entry, "draining", draining);
+	add_text(entry, "restored_default", restored);
 	json_object_array_add(list, entry);
 	if (err || output.json)
 		return err;

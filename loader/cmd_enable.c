@@ -135,39 +135,20 @@ static void report(struct enabling *enabling, unsigned int n,
 			   *list = json_object_new_array();
 
 	for (unsigned int i = 0; i < n; i++) {
-		struct json_object *entry = json_object_new_object();
+		const struct controller *c = enabling[i].controller;
 		struct running running;
 
-		if (running_open(WHAT, enabling[i].controller, &running) ==
-		    EXIT_OK) {
-			json_object_object_add(
-				entry, "name",
-				json_object_new_string(
-					running.controller->name));
-			json_object_object_add(
-				entry, "link_id",
-				json_object_new_int64(running.link_id));
-			json_object_object_add(
-				entry, "map_id",
-				json_object_new_int64(running.ops_id));
-			json_object_object_add(
-				entry, "instance",
-				json_object_new_uint64(
-					running.identity.instance));
-			if (!output.json)
-				printf("%s enabled (%s)%s\n",
-				       running.controller->name,
-				       running_handle(&running),
-				       running.controller == make_default
-					       ? ", and the default"
-					       : "");
-			running_close(&running);
-		}
-		json_object_array_add(list, entry);
+		if (running_open(WHAT, c, &running))
+			continue;
+		json_object_array_add(list, running_json(&running));
+		if (!output.json)
+			printf("%s enabled (%s)%s\n", c->name,
+			       running_handle(&running),
+			       c == make_default ? ", and the default" : "");
+		running_close(&running);
 	}
 	json_object_object_add(doc, "enabled", list);
-	json_object_object_add(doc, "default",
-			       json_object_new_string(sysdefault_now()));
+	add_text(doc, "default", sysdefault_now());
 	if (output.json)
 		output_json(doc);
 	else

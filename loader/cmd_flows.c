@@ -90,8 +90,7 @@ static void show(const struct flow *flows, size_t n)
 		return;
 	}
 	doc = json_object_new_object();
-	json_object_object_add(doc, "time_ns",
-			       json_object_new_uint64(monotonic_ns()));
+	add_number(doc, "time_ns", monotonic_ns());
 	json_object_object_add(doc, "flows", json_object_new_array());
 	list = output_json_open(doc);
 	for (size_t i = 0; i < n; i++)

@@ -12,12 +12,9 @@ static struct json_object *describe(const struct command *command)
 	struct json_object *doc = json_object_new_object(),
 			   *options = json_object_new_array();
 
-	json_object_object_add(doc, "name",
-			       json_object_new_string(command->name));
-	json_object_object_add(doc, "arguments",
-			       json_object_new_string(command->args));
-	json_object_object_add(doc, "text",
-			       json_object_new_string(command->text));
+	add_text(doc, "name", command->name);
+	add_text(doc, "arguments", command->args);
+	add_text(doc, "text", command->text);
 	for (const struct argp_option *o = command->options; o && o->name; o++)
 		json_object_array_add(
 			options, json_object_new_string(text("--%s", o->name)));

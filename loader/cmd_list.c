@@ -47,20 +47,13 @@ static struct json_object *describe_params(const struct controller *c)
 		const struct param *p = &c->params[i];
 		struct json_object *param = json_object_new_object();
 
-		json_object_object_add(param, "name",
-				       json_object_new_string(p->name));
-		json_object_object_add(param, "unit",
-				       json_object_new_string(p->unit));
-		json_object_object_add(param, "min",
-				       json_object_new_int64(p->min));
-		json_object_object_add(param, "max",
-				       json_object_new_int64(p->max));
-		json_object_object_add(param, "default",
-				       json_object_new_int64(p->def));
-		json_object_object_add(param, "source",
-				       json_object_new_string(p->source));
-		json_object_object_add(param, "text",
-				       json_object_new_string(p->text));
+		add_text(param, "name", p->name);
+		add_text(param, "unit", p->unit);
+		add_number(param, "min", p->min);
+		add_number(param, "max", p->max);
+		add_number(param, "default", p->def);
+		add_text(param, "source", p->source);
+		add_text(param, "text", p->text);
 		json_object_array_add(params, param);
 	}
 	return params;
@@ -71,17 +64,14 @@ static struct json_object *describe(const struct controller *c,
 {
 	struct json_object *doc = json_object_new_object();
 
-	json_object_object_add(doc, "name", json_object_new_string(c->name));
-	json_object_object_add(doc, "kind", json_object_new_int(c->kind));
+	add_text(doc, "name", c->name);
+	add_number(doc, "kind", c->kind);
 	json_object_object_add(
 		doc, "enabled",
 		enabled == UNKNOWN ? NULL : json_object_new_boolean(enabled));
-	json_object_object_add(doc, "title", json_object_new_string(c->title));
-	json_object_object_add(doc, "access",
-			       json_object_new_string(c->open ? "open"
-							      : "restricted"));
-	json_object_object_add(doc, "source",
-			       json_object_new_string(c->source));
+	add_text(doc, "title", c->title);
+	add_text(doc, "access", c->open ? "open" : "restricted");
+	add_text(doc, "source", c->source);
 	json_object_object_add(doc, "params", describe_params(c));
 	return doc;
 }

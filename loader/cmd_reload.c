@@ -121,26 +121,6 @@ static int check_reloadable(const struct controller *c)
 	return err;
 }
 
-static void report(const struct running *running, struct json_object *list)
-{
-	struct json_object *entry = json_object_new_object();
-
-	json_object_object_add(
-		entry, "name",
-		json_object_new_string(running->controller->name));
-	json_object_object_add(entry, "link_id",
-			       json_object_new_int64(running->link_id));
-	json_object_object_add(entry, "map_id",
-			       json_object_new_int64(running->ops_id));
-	json_object_object_add(
-		entry, "instance",
-		json_object_new_uint64(running->identity.instance));
-	json_object_array_add(list, entry);
-	if (!output.json)
-		printf("%s reloaded (%s)\n", running->controller->name,
-		       running_handle(running));
-}
-
 static int reload_one(const struct controller *c,
 		      const struct settings *settings, struct json_object *list)
 {
@@ -152,7 +132,9 @@ static int reload_one(const struct controller *c,
 	running_close(&running);
 	if (err || (err = running_open(WHAT, c, &running)))
 		return err;
-	report(&running, list);
+	json_object_array_add(list, running_json(&running));
+	if (!output.json)
+		printf("%s reloaded (%s)\n", c->name, running_handle(&running));
 	running_close(&running);
 	return EXIT_OK;
 }

@@ -52,7 +52,7 @@ static int set_one(const struct running *running,
 	if (err)
 		return fail_errno(WHAT, pin_path(c->name, PIN_PARAMS), err);
 	entry = json_object_new_object();
-	json_object_object_add(entry, "name", json_object_new_string(c->name));
+	add_text(entry, "name", c->name);
 	json_object_object_add(entry, "params", values_json(c, &values, false));
 	json_object_array_add(list, entry);
 	for (unsigned int i = 0; !output.json && i < c->n_params; i++)

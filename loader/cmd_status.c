@@ -105,37 +105,44 @@ static bool outdated(const struct report *report)
 	       strcmp(report->running.identity.version, CCBPF_VERSION) != 0;
 }
 
+/* An id or instance; 0, which is none, becomes null. */
+static void add_id(struct json_object *doc, const char *key, __u64 id)
+{
+	json_object_object_add(doc, key,
+			       id ? json_object_new_uint64(id) : NULL);
+}
+
 static struct json_object *describe(const struct report *report)
 {
 	const struct running *running = &report->running;
 	const struct controller *c = running->controller;
 	const struct ccbpf_identity *id = &running->identity;
 	struct json_object *doc = json_object_new_object();
-	bool enabled = running->state == RUN_ENABLED;
-	double age = id->instance ? (monotonic_ns() - id->instance) / 1e9 : 0;
+	struct json_object *age = NULL, *params = NULL, *changed = NULL;
 
-#define ADD(key, value) json_object_object_add(doc, key, value)
-	ADD("name", json_object_new_string(c->name));
-	ADD("state", json_object_new_string(state_word(report)));
-	ADD("default", json_object_new_boolean(report->is_default));
-	ADD("link_id", enabled && running->by_link
-			       ? json_object_new_int64(running->link_id)
-			       : NULL);
-	ADD("map_id", enabled ? json_object_new_int64(running->ops_id) : NULL);
-	ADD("instance",
-	    id->instance ? json_object_new_uint64(id->instance) : NULL);
-	ADD("age_s", id->instance ? json_object_new_double(age) : NULL);
-	ADD("version", enabled ? json_object_new_string(id->version) : NULL);
-	ADD("outdated", json_object_new_boolean(outdated(report)));
-	ADD("flows", json_object_new_uint64(report->counts.now));
-	ADD("draining", json_object_new_uint64(report->counts.draining));
-	ADD("params", report->have_values
-			      ? values_json(c, &report->values, false)
-			      : NULL);
-	ADD("changed",
-	    report->have_values ? values_json(c, &report->values, true) : NULL);
-	ADD("stats", report->have_stats ? stats_json(&report->stats) : NULL);
-#undef ADD
+	if (id->instance)
+		age = json_object_new_double((monotonic_ns() - id->instance) /
+					     1e9);
+	if (report->have_values) {
+		params = values_json(c, &report->values, false);
+		changed = values_json(c, &report->values, true);
+	}
+	add_text(doc, "name", c->name);
+	add_text(doc, "state", state_word(report));
+	add_bool(doc, "default", report->is_default);
+	add_id(doc, "link_id", running->link_id);
+	add_id(doc, "map_id", running->ops_id);
+	add_id(doc, "instance", id->instance);
+	json_object_object_add(doc, "age_s", age);
+	add_text(doc, "version", id->instance ? id->version : NULL);
+	add_bool(doc, "outdated", outdated(report));
+	add_number(doc, "flows", report->counts.now);
+	add_number(doc, "draining", report->counts.draining);
+	json_object_object_add(doc, "params", params);
+	json_object_object_add(doc, "changed", changed);
+	json_object_object_add(doc, "stats",
+			       report->have_stats ? stats_json(&report->stats)
+						  : NULL);
 	return doc;
 }
 
@@ -265,13 +272,9 @@ static void show(const struct report *reports, unsigned int n)
 	}
 	doc = json_object_new_object();
 	list = json_object_new_array();
-	json_object_object_add(doc, "pin_root",
-			       json_object_new_string(pins_root()));
-	json_object_object_add(doc, "default",
-			       json_object_new_string(sysdefault_now()));
-	json_object_object_add(doc, "default_before",
-			       previous ? json_object_new_string(previous)
-					: NULL);
+	add_text(doc, "pin_root", pins_root());
+	add_text(doc, "default", sysdefault_now());
+	add_text(doc, "default_before", previous);
 	for (unsigned int i = 0; i < n; i++)
 		json_object_array_add(list, describe(&reports[i]));
 	json_object_object_add(doc, "controllers", list);

@@ -21,11 +21,9 @@ static int version(const struct request *request)
 		return EXIT_OK;
 	}
 	doc = json_object_new_object();
-	json_object_object_add(doc, "version",
-			       json_object_new_string(CCBPF_VERSION));
-	json_object_object_add(doc, "abi", json_object_new_int(CCBPF_ABI));
-	json_object_object_add(doc, "libbpf",
-			       json_object_new_string(libbpf_version_string()));
+	add_text(doc, "version", CCBPF_VERSION);
+	add_number(doc, "abi", CCBPF_ABI);
+	add_text(doc, "libbpf", libbpf_version_string());
 	output_json(doc);
 	return EXIT_OK;
 }

@@ -54,8 +54,7 @@ static void say_json(const char *kind, const struct fault *fault)
 	json_object_object_add(body, "why", json_text(fault->why));
 	json_object_object_add(body, "remedy", json_text(fault->remedy));
 	if (fault->what)
-		json_object_object_add(body, "exit",
-				       json_object_new_int(fault->exit));
+		add_number(body, "exit", fault->exit);
 	json_object_object_add(doc, kind, body);
 	output_json_to(stderr, doc);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What this kernel offers and this process may do: see kernel.h. */
+#include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -77,6 +78,13 @@ bool kernel_has_links(void)
 	return has_struct("bpf_struct_ops_link");
 }
 
+bool kernel_has_libbpf(void)
+{
+	unsigned int major = libbpf_major_version();
+
+	return major > 1 || (major == 1 && libbpf_minor_version() >= 4);
+}
+
 bool kernel_has_jit(void)
 {
 	char line[16];
@@ -117,6 +125,12 @@ int kernel_require(const char *what)
 
 	if (err)
 		return err;
+	if (!kernel_has_libbpf())
+		return FAIL(EXIT_KERNEL, .what = what,
+			    .why = text("libbpf %s is too old",
+					libbpf_version_string()),
+			    .remedy = "install libbpf 1.4 or newer "
+				      "(Debian 12: bookworm-backports)");
 	if (!kernel_btf())
 		return FAIL(
 			EXIT_KERNEL, .what = what,

@@ -30,6 +30,9 @@ bool kernel_has_struct_ops(void);
  */
 bool kernel_has_links(void);
 
+/* Whether the libbpf that runs is new enough: struct_ops links need 1.4. */
+bool kernel_has_libbpf(void);
+
 /* Whether the JIT compiler is on: struct_ops needs it. */
 bool kernel_has_jit(void);
 

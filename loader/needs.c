@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What the programs need of the kernel: see needs.h. */
 #include <bpf/btf.h>
-#include <bpf/libbpf.h>
 #include <errno.h>
+#include <libelf.h>
 #include <string.h>
 
 #include "errors.h"
@@ -90,17 +90,42 @@ static void compare_functions(const struct btf *own,
 	}
 }
 
+/*
+ * The object's BTF as the compiler wrote it, from its section .BTF: what libbpf
+ * has opened is of no use here, it renames the functions in .ksyms.
+ */
+static struct btf *own_btf(const struct controller *c)
+{
+	struct btf *btf = NULL;
+	Elf_Scn *section = NULL;
+	size_t names;
+	Elf *elf;
+
+	elf_version(EV_CURRENT);
+	elf = elf_memory((char *)c->object, c->object_end - c->object);
+	if (!elf || elf_getshdrstrndx(elf, &names))
+		goto out;
+	while (!btf && (section = elf_nextscn(elf, section))) {
+		Elf64_Shdr *header = elf64_getshdr(section);
+		Elf_Data *data = elf_rawdata(section, NULL);
+		const char *name =
+			header ? elf_strptr(elf, names, header->sh_name) : NULL;
+
+		if (name && data && strcmp(name, BTF_ELF_SEC) == 0)
+			btf = btf__new(data->d_buf, data->d_size);
+	}
+out:
+	elf_end(elf);
+	return btf;
+}
+
 int needs_missing(const struct controller *c, char *members, char *functions,
 		  unsigned int size)
 {
-	struct bpf_object *obj = bpf_object__open_mem(
-		c->object, c->object_end - c->object, NULL);
-	const struct btf *own = obj ? bpf_object__btf(obj) : NULL;
+	struct btf *own = kernel_btf() ? own_btf(c) : NULL;
 
-	if (!own || !kernel_btf()) {
-		bpf_object__close(obj);
+	if (!own)
 		return -ENODATA;
-	}
 	for (__u32 id = 1; id < btf__type_cnt(own); id++) {
 		const struct btf_type *type = btf__type_by_id(own, id);
 
@@ -109,6 +134,6 @@ int needs_missing(const struct controller *c, char *members, char *functions,
 		else if (btf_is_datasec(type))
 			compare_functions(own, type, functions, size);
 	}
-	bpf_object__close(obj);
+	btf__free(own);
 	return 0;
 }

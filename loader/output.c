@@ -45,6 +45,22 @@ const char *output_style(FILE *to, enum style style)
 	return codes[style];
 }
 
+void add_text(struct json_object *doc, const char *key, const char *value)
+{
+	json_object_object_add(doc, key,
+			       value ? json_object_new_string(value) : NULL);
+}
+
+void add_number(struct json_object *doc, const char *key, uint64_t value)
+{
+	json_object_object_add(doc, key, json_object_new_uint64(value));
+}
+
+void add_bool(struct json_object *doc, const char *key, bool value)
+{
+	json_object_object_add(doc, key, json_object_new_boolean(value));
+}
+
 /* The text of a document, which lives as long as the document. */
 static const char *json_text(struct json_object *doc)
 {

@@ -34,6 +34,11 @@ enum style {
  */
 const char *output_style(FILE *to, enum style style);
 
+/* Members of a JSON object. A string that is NULL becomes null. */
+void add_text(struct json_object *doc, const char *key, const char *value);
+void add_number(struct json_object *doc, const char *key, uint64_t value);
+void add_bool(struct json_object *doc, const char *key, bool value);
+
 /* Write a document and a newline, and free it. */
 void output_json_to(FILE *to, struct json_object *doc);
 void output_json(struct json_object *doc);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "errors.h"
+#include "output.h"
 #include "params.h"
 
 static const char *key_list(const struct controller *c)
@@ -129,9 +130,7 @@ struct json_object *values_json(const struct controller *c,
 
 	for (unsigned int i = 0; i < c->n_params; i++)
 		if (!changed || values->v[i] != c->params[i].def)
-			json_object_object_add(
-				doc, c->params[i].name,
-				json_object_new_int64(values->v[i]));
+			add_number(doc, c->params[i].name, values->v[i]);
 	return doc;
 }
 

@@ -20,6 +20,7 @@
 #include "pins.h"
 
 #define BPFFS "/sys/fs/bpf"
+#define LONGEST_ROOT 256 /* paths of pins must fit text()'s buffers */
 #define LOCK_WAIT_NS \
 	(10 * 1000000000ULL) /* longer than any command holds it \
 					   */
@@ -86,6 +87,26 @@ static int not_bpffs(const char *what)
 			      ", or mount bpffs there: `mount -t bpf bpf …`");
 }
 
+/* What bpffs or this command would trip over later, said first. */
+static int check_root(const char *what)
+{
+	const char *root = pins_root();
+	const char *why = NULL;
+
+	if (*root != '/')
+		why = "CCBPF_PIN_ROOT is not an absolute path";
+	else if (strlen(root) > LONGEST_ROOT)
+		why = text("CCBPF_PIN_ROOT has more than %d characters",
+			   LONGEST_ROOT);
+	else if (strncmp(root, BPFFS "/", sizeof(BPFFS)) == 0 &&
+		 strchr(root, '.'))
+		why = "CCBPF_PIN_ROOT has a dot, which bpffs refuses in names";
+	if (!why)
+		return EXIT_OK;
+	return FAIL(EXIT_USAGE, .what = what, .on = root, .why = why,
+		    .remedy = "choose a directory like " PINS_DEFAULT_ROOT);
+}
+
 /*
  * Make the root and what leads to it, but only below a bpffs: no directory is
  * left on another file system.
@@ -96,10 +117,6 @@ static int make_root(const char *what)
 	char *slash;
 
 	snprintf(path, sizeof(path), "%s", pins_root());
-	if (*path != '/')
-		return FAIL(EXIT_USAGE, .what = what, .on = path,
-			    .why = "CCBPF_PIN_ROOT is not an absolute path",
-			    .remedy = "let it begin with /");
 	for (slash = path; (slash = strchr(slash + 1, '/')) || true;) {
 		if (slash)
 			*slash = '\0';
@@ -219,9 +236,9 @@ static int lock_root(const char *what, int mode)
 
 int pins_lock_change(const char *what)
 {
-	int err = EXIT_OK;
+	int err = check_root(what);
 
-	if (strncmp(pins_root(), BPFFS "/", sizeof(BPFFS)) == 0)
+	if (!err && strncmp(pins_root(), BPFFS "/", sizeof(BPFFS)) == 0)
 		err = mount_bpffs(what);
 	while (!err) {
 		err = make_root(what);
@@ -236,7 +253,7 @@ int pins_lock_change(const char *what)
 
 int pins_lock_read(const char *what, bool *exists)
 {
-	int err = lock_root(what, LOCK_SH);
+	int err = check_root(what) ?: lock_root(what, LOCK_SH);
 
 	*exists = err != -ENOENT;
 	if (err == -ENOENT)

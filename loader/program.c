@@ -13,6 +13,11 @@
 #include "program.h"
 #include "shared.h"
 
+#if LIBBPF_MAJOR_VERSION < 1 || \
+	(LIBBPF_MAJOR_VERSION == 1 && LIBBPF_MINOR_VERSION < 4)
+#error "ccbpf needs libbpf 1.4 or newer (Debian 12: from bookworm-backports)"
+#endif
+
 #define TAKEN_WAIT_NS \
 	1000000000ULL /* a ccbpf that was killed gives its name back within \
 			 this time */

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "errors.h"
-#include "kernel.h"
+#include "output.h"
 #include "pins.h"
 #include "running.h"
 
@@ -288,4 +288,15 @@ const char *running_handle(const struct running *running)
 {
 	return running->by_link ? text("link %u", running->link_id)
 				: text("map %u", running->ops_id);
+}
+
+struct json_object *running_json(const struct running *running)
+{
+	struct json_object *doc = json_object_new_object();
+
+	add_text(doc, "name", running->controller->name);
+	add_number(doc, "link_id", running->link_id);
+	add_number(doc, "map_id", running->ops_id);
+	add_number(doc, "instance", running->identity.instance);
+	return doc;
 }

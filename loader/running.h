@@ -7,6 +7,8 @@
 #ifndef CCBPF_RUNNING_H
 #define CCBPF_RUNNING_H
 
+#include <json-c/json.h>
+
 #include "ccbpf/identity.h"
 #include "controllers.h"
 #include "params.h"
@@ -64,6 +66,9 @@ int running_absent(const char *what, const struct running *running);
 
 /* "link 12", or "map 12" without links, in text()'s buffers. */
 const char *running_handle(const struct running *running);
+
+/* {"name", "link_id", "map_id", "instance"} of what is enabled. */
+struct json_object *running_json(const struct running *running);
 
 /* Pin names inside the controller's directory. */
 #define PIN_LINK "link"

@@ -222,8 +222,7 @@ struct json_object *stats_json(const struct ccbpf_stats *stats)
 {
 	struct json_object *doc = json_object_new_object();
 
-#define X(name, text) \
-	json_object_object_add(doc, #name, json_object_new_uint64(stats->name));
+#define X(name, text) add_number(doc, #name, stats->name);
 	CCBPF_STATS(X)
 #undef X
 	return doc;

@@ -123,16 +123,19 @@ int sysdefault_set(const char *what, const struct controller *c)
 {
 	struct record record;
 	int err = read_record(&record);
+	bool known = !err && record.netns == own_netns();
 
-	if (!err && record.netns != own_netns())
+	if (!err && !known)
 		note(SYSCTL,
 		     "what was the default in another network namespace is forgotten",
 		     text("set it there by `sysctl " SYSCTL "=%s`",
 			  record.previous));
-	if (err || record.netns != own_netns())
+	/* While the default is one of ours, what it was before them counts. */
+	if (!known || !controller_find(sysdefault_now())) {
 		err = remember(what, sysdefault_now());
-	if (err)
-		return err;
+		if (err)
+			return err;
+	}
 	err = write_sysctl(c->name);
 	return err ? fail_errno("set", text(SYSCTL "=%s", c->name), err)
 		   : EXIT_OK;

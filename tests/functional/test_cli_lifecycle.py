@@ -246,6 +246,15 @@ def test_one_default_after_the_other_restores_the_first(ccbpf: Cli, sysctl: Path
     assert sysctl.read_text().strip() == "reno"
 
 
+def test_a_default_chosen_between_two_of_ours_is_restored(ccbpf: Cli, sysctl: Path) -> None:
+    sysctl.write_text("reno")
+    ccbpf("enable", "tcp_lp", "--default")
+    sysctl.write_text("cubic")
+    ccbpf("enable", "tcp_lp_ecn", "--default")
+    ccbpf("disable", "--all")
+    assert sysctl.read_text().strip() == "cubic"
+
+
 def test_clean_all_restores_the_default(ccbpf: Cli, sysctl: Path) -> None:
     sysctl.write_text("reno")
     ccbpf("enable", "tcp_lp", "--default")

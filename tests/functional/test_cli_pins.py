@@ -197,7 +197,89 @@ def test_a_root_that_is_not_on_bpffs(tmp_path: Path, registry_lock: Path) -> Non
     assert "does not lie on a BPF file system" in result.err
     assert list(tmp_path.iterdir()) == []
     assert "BPF file system" in Cli(tmp_path)("status", code=1).err
-    assert "absolute" in Cli(Path("relative/root"))("enable", "tcp_lp", code=2).err
+    for root, says in (("relative/root", "absolute"), ("/sys/fs/bpf/a.b", "dot"), ("/sys/fs/bpf/" + "x" * 300, "256")):
+        for words in (["enable", "tcp_lp"], ["status"]):
+            assert says in Cli(Path(root))(*words, code=2).err
+
+
+def lacking(script: str, words: str) -> subprocess.CompletedProcess[str]:
+    """A command where a script has hidden something that the kernel has."""
+    return in_mount_namespace(f"{script}; exec $CCBPF {words}")
+
+
+def hide(what: str, content: Path) -> str:
+    return f"mount --bind {content} {what}"
+
+
+def test_a_kernel_without_btf(bpffs: Path) -> None:
+    script = "mount -t tmpfs none /sys/kernel/btf; mount -t tmpfs none /boot"
+    done = lacking(script, "enable tcp_lp")
+    assert done.returncode == 3, done
+    assert "no BTF" in done.stderr and "CONFIG_DEBUG_INFO_BTF" in done.stderr
+    done = lacking(script, "-j check")
+    assert done.returncode == 3, done
+    rows = {row["name"]: row for row in json.loads(done.stdout)["rows"]}
+    assert rows["BTF"]["verdict"] == rows["struct_ops"]["verdict"] == "missing"
+
+
+def btf_of(path: Path) -> bytes:
+    """The section .BTF of an ELF file of 64 bits."""
+    data = path.read_bytes()
+    (table,), (size, count, names) = struct.unpack_from("=Q", data, 40), struct.unpack_from("=HHH", data, 58)
+    headers = [struct.unpack_from("=IIQQQQ", data, table + i * size) for i in range(count)]
+    for name, _, _, _, offset, length in headers:
+        if data[headers[names][4] + name :].startswith(b".BTF\0"):
+            return data[offset : offset + length]
+    raise AssertionError(f"{path} has no BTF")
+
+
+def test_a_kernel_without_struct_ops_for_tcp(bpffs: Path, tmp_path: Path) -> None:
+    """Its BTF is that of our own object: it has the members, and nothing that a kernel has besides."""
+    blob = tmp_path / "btf"
+    blob.write_bytes(btf_of(kernel.ROOT / "build/bpf/tcp_lp.bpf.o"))
+    script = hide("/sys/kernel/btf/vmlinux", blob)
+    done = lacking(script, "enable tcp_lp")
+    assert done.returncode == 3, done
+    assert "struct_ops" in done.stderr and "6.6" in done.stderr
+    done = lacking(script, "-j check")
+    assert done.returncode == 3, done
+    rows = {row["name"]: row["verdict"] for row in json.loads(done.stdout)["rows"]}
+    assert (rows["BTF"], rows["struct_ops"], rows["struct_ops links"]) == ("ok", "missing", "note")
+    assert (rows["kernel members"], rows["kernel functions"]) == ("ok", "ok")
+
+
+def test_a_kernel_whose_structures_lack_members(bpffs: Path, tmp_path: Path) -> None:
+    """The same, where a member of tcp_sock and a function have other names."""
+    blob = tmp_path / "btf"
+    data = btf_of(kernel.ROOT / "build/bpf/tcp_lp.bpf.o")
+    for name in (b"\0mss_cache\0", b"\0tcp_slow_start\0"):
+        assert data.count(name) == 1
+        data = data.replace(name, name.upper())
+    blob.write_bytes(data)
+    done = lacking(hide("/sys/kernel/btf/vmlinux", blob), "-j check")
+    assert done.returncode == 3, done
+    rows = {row["name"]: row["found"] for row in json.loads(done.stdout)["rows"]}
+    assert rows["kernel members"] == "tcp_sock.mss_cache"
+    assert rows["kernel functions"] == "tcp_slow_start"
+
+
+def test_a_kernel_whose_jit_is_off(bpffs: Path, tmp_path: Path) -> None:
+    off = tmp_path / "jit"
+    off.write_text("0\n")
+    script = hide("/proc/sys/net/core/bpf_jit_enable", off)
+    done = lacking(script, "enable tcp_lp")
+    assert done.returncode == 3, done
+    assert "sysctl net.core.bpf_jit_enable=1" in done.stderr
+    assert lacking(script, "check").returncode == 3
+
+
+def test_an_old_libbpf(ccbpf: Cli, tmp_path: Path) -> None:
+    (tmp_path / "old.c").write_text("unsigned libbpf_minor_version(void) { return 1; }")
+    kernel.run("gcc", "-shared", "-fPIC", "-o", tmp_path / "old.so", tmp_path / "old.c")
+    old = Cli(ccbpf.root, {"LD_PRELOAD": str(tmp_path / "old.so")})
+    result = old("enable", "tcp_lp", code=3)
+    assert "too old" in result.err and "libbpf 1.4" in result.err
+    old("check", code=3)
 
 
 def in_mount_namespace(script: str) -> subprocess.CompletedProcess[str]:
