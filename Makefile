@@ -39,7 +39,7 @@ TOOLS       := $(patsubst tests/lab/%.c,$(BUILD)/tests/%,$(wildcard tests/lab/*.
 LAWS        := $(BUILD)/tests/liblaws.so
 YARDSTICK   := $(BUILD)/tests/empty.bpf.o
 
-.PHONY: help deps all demo test bench chroot install uninstall format clean
+.PHONY: help deps all demo test bench lab-guest chroot install uninstall format clean
 
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,10 @@ test: deps ## all tests
 bench: deps ## nanoseconds per ACK, goodput, latencies of the command: ratios measured in one run
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)$(PYTHON) -m tests.bench
+
+lab-guest: ## the virtual lab's guests: fetch and unpack kernels and tools; once, then offline
+	$(Q)packaging/deps.sh $(VENV) lab
+	$(Q)$(PYTHON) -m tests.lab.guest
 
 chroot: ## demo and test in a clean Debian made with debootstrap: SUITE=bookworm or trixie
 	$(Q)packaging/chroot.sh $(or $(SUITE),trixie)

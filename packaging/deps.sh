@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Install what ccbpf needs to build, run and test itself. Asks nothing; run again, it does nothing.
 #
-#   packaging/deps.sh [VENV]      VENV: where the tests' Python packages go (default .cache/venv)
+#   packaging/deps.sh [VENV [lab]]  VENV: where the tests' Python packages go (default .cache/venv)
+#                                   lab: also what the virtual-time lab needs (QEMU, about 200 MB)
 #
 # Debian 12's libbpf 1.1 knows no struct_ops links, so there bookworm-backports is enabled; the address of
 # the archive is the one this machine's apt already uses. Debian 13 and Ubuntu 24.04 have what is needed.
@@ -10,6 +11,7 @@ set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
 venv=${1:-$top/.cache/venv}
+with=${2:-}
 requirements=$top/tests/requirements.txt
 export DEBIAN_FRONTEND=noninteractive
 
@@ -31,6 +33,10 @@ packages="make gcc libc6-dev pkg-config libbpf-dev libelf-dev libjson-c-dev libc
 case $ID in
 ubuntu) packages="$packages linux-tools-common linux-tools-generic" ;;
 *)      packages="$packages bpftool" ;;
+esac
+
+case $with in
+lab) packages="$packages qemu-system-x86 zstd lz4 binutils debian-archive-keyring" ;;
 esac
 
 # The newest clang of this distribution, 16 at the least (-mcpu=v4 wants 18; v3 is what we build for).

@@ -46,6 +46,7 @@ __all__ = ["LabError", "Outcome", "run"]
 QEMU = "qemu-system-x86_64"
 MEMORY_MB = 256  # 128 suffices for 10 Mbit/s, 512 for 1 Gbit/s
 DONE = 2 * 42 + 1  # what QEMU exits with after the guest wrote 42 to isa-debug-exit
+KILLED = 128 + signal.SIGKILL  # the script, at its limit of virtual time
 EPOCH = "2020-01-01T00:00:00"
 FIFO_PRIORITY = 1
 POLL_S = 0.2  # the console's lines, the time-out
@@ -131,10 +132,11 @@ def _take(locks: Mapping[int, io.TextIOBase]) -> int:
 # --- the machine -----------------------------------------------------------------------------------------------------
 
 
-def experiment_files(script: str, files: Mapping[str, bytes | str | Path]) -> Tree:
-    """The third part of the initramfs: /lab/run, and the files under /lab."""
+def experiment_files(script: str, files: Mapping[str, bytes | str | Path], limit_s: float = 0) -> Tree:
+    """The third part of the initramfs: /lab/run, its limit, and the files under /lab."""
     tree = Tree()
     tree.file("lab/run", script.encode())
+    tree.file("lab/limit", f"{limit_s:g}\n".encode())
     for name, content in files.items():
         mode = 0o755 if isinstance(content, Path) and os.access(content, os.X_OK) else 0o644
         data = content.read_bytes() if isinstance(content, Path) else content
@@ -179,19 +181,20 @@ def run(
     seed: int = 1,
     memory_mb: int = MEMORY_MB,
     timeout_s: float = 600.0,
+    limit_s: float = 600.0,
     product: bool = True,
     watch: Callable[[str], None] | None = None,
 ) -> Outcome:
     """Runs a shell script in a guest: its working directory comes back in `directory`, which is emptied before.
 
     `files` lie in /lab; with `product`, our ccbpf and programs are there. `watch` gets the console's lines while they
-    come (a script says them by `echo … >/dev/console`). At most timeout_s of wall time.
+    come (a script says them by `echo … >/dev/console`). At most timeout_s of wall time and limit_s of virtual time.
     """
     guest = image.build(kernel)
     mode = choose_mode()
     with tempfile.TemporaryDirectory(prefix="ccbpf-virtual.") as name:
         scratch = Path(name)
-        write_initramfs(scratch / "initramfs", guest, experiment_files(script, files or {}), product)
+        write_initramfs(scratch / "initramfs", guest, experiment_files(script, files or {}, limit_s), product)
         arguments = [*machine(guest, scratch / "initramfs", memory_mb), *clock(mode, seed), *channels(scratch)]
         with core(mode) as prefix:
             start = time.monotonic()
@@ -204,6 +207,8 @@ def run(
         _unpack(scratch / "out.tar", directory)
     begin_s, end_s = map(float, (directory / "uptime").read_text().split())
     exit_code = int((directory / "exit").read_text())
+    if exit_code == KILLED and end_s - begin_s >= limit_s - 1:
+        raise LabError(f"the script did not end within {limit_s:g} virtual s; what it wrote until then: {directory}")
     return Outcome(directory, exit_code, round(end_s - begin_s, 2), wall_s, guest, mode)
 
 

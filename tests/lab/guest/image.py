@@ -29,6 +29,7 @@ REPOSITORY = HERE.parents[2]
 BUILD = REPOSITORY / "build"
 
 PROGRAMS = """dash ip tc ss nstat bridge iperf3 ethtool tcpdump bpftool ping busybox""".split()
+DLOPENED = ["libgcc_s.so.1"]  # by pthread_cancel, without which iperf3 never ends
 APPLETS = """[ awk basename cat chmod chrt cmp cp cttyhack cut date dd df diff dirname dmesg du echo env expr false find
     free grep gunzip gzip head hexdump hostname id kill killall less ln logger ls lsmod md5sum mkdir mkfifo mknod
     modprobe mount mv nice nohup od paste pidof printf ps pwd readlink rm rmdir rmmod sed seq setsid sha256sum sleep
@@ -182,7 +183,7 @@ def add_tools(tree: Tree, root: Path) -> None:
     """The programs and all libraries that they need, from an unpacked suite."""
     binaries = ("usr/bin", "usr/sbin", "bin", "sbin")
     libraries = ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib64", "lib64")
-    waiting: list[str] = []
+    waiting = list(DLOPENED)
     for name in PROGRAMS:
         path = find(root, name, binaries)
         if not path:

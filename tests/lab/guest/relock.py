@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from .archive import deb_name
-from .image import PROGRAMS, needed, unpack
+from .image import DLOPENED, PROGRAMS, needed, unpack
 from .lock import CACHE, LOCK, TOOLS, Pin, Resolver, exclusively
 
 KERNELS = {"6.1": "bookworm", "6.12": "trixie", "7.x": "sid"}
@@ -54,7 +54,7 @@ def _tools(resolver: Resolver) -> list[Pin]:
             for path in root.rglob("*"):
                 if path.is_file() and path.parent.name in ("bin", "sbin", "x86_64-linux-gnu", "lib64"):
                     owners[path.name], files[path.name] = package, path
-        used, waiting = set(ROOTS), list(PROGRAMS)
+        used, waiting = set(ROOTS), [*PROGRAMS, *DLOPENED]
         seen: set[str] = set()
         while waiting:
             item = waiting.pop()
