@@ -20,6 +20,7 @@
 #include "commands.h"
 #include "errors.h"
 #include "output.h"
+#include "pins.h"
 #include "program.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -182,7 +183,9 @@ static void print_commands(FILE *to)
 			commands[i]->args, commands[i]->text);
 	fprintf(to,
 		"\nExit codes: 0 done, 1 failed, 2 usage, 3 the kernel lacks something, 4 permission,\n"
-		"5 nothing to do (it is so already).\n");
+		"5 nothing to do (it is so already).\n"
+		"Environment: CCBPF_PIN_ROOT, where the pins lie (" PINS_DEFAULT_ROOT
+		"); NO_COLOR.\n");
 }
 
 void command_help(const struct command *command)

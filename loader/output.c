@@ -139,6 +139,7 @@ struct table {
 	unsigned int n;
 	struct cell *cells;
 	size_t used, size;
+	int gap; /* columns between two columns */
 };
 
 struct table *table_new(const struct column *columns, unsigned int n)
@@ -199,12 +200,12 @@ static size_t limit(void)
 }
 
 /*
- * Widths of the columns: as wide as their widest cell, the widest elastic ones
- * shortened until the table fits.
+ * Widths of the columns: as wide as their widest cell. Until the table fits,
+ * the gaps get narrower and then the widest elastic columns.
  */
-static void fit(const struct table *table, size_t *widths)
+static void fit(struct table *table, size_t *widths)
 {
-	size_t total = 2 * (table->n - 1), most = limit();
+	size_t total = 0, most = limit();
 
 	for (size_t i = 0; i < table->used; i++) {
 		size_t width = display_width(table->cells[i].string);
@@ -214,6 +215,8 @@ static void fit(const struct table *table, size_t *widths)
 	}
 	for (unsigned int i = 0; i < table->n; i++)
 		total += widths[i];
+	table->gap = total + 2 * (table->n - 1) > most ? 1 : 2;
+	total += table->gap * (table->n - 1);
 	for (; total > most; total--) {
 		unsigned int widest = table->n;
 
@@ -277,7 +280,7 @@ static void print_cell(const struct table *table, size_t i,
 	if (last)
 		putchar('\n');
 	else
-		printf("%*s", (right ? 0 : padding) + 2, "");
+		printf("%*s", (right ? 0 : padding) + table->gap, "");
 }
 
 void table_print(struct table *table)
@@ -320,10 +323,10 @@ const char *human_age(uint64_t ns)
 	unsigned long long s = ns / 1000000000ULL;
 
 	if (s < 120)
-		return text("%llu s", s);
+		return text("%llus", s);
 	if (s < 7200)
-		return text("%llu min", s / 60);
+		return text("%llumin", s / 60);
 	if (s < 172800)
-		return text("%llu h", s / 3600);
-	return text("%llu d", s / 86400);
+		return text("%lluh", s / 3600);
+	return text("%llud", s / 86400);
 }

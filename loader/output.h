@@ -90,7 +90,7 @@ void *must_grow(void *old, size_t bytes);
 
 /*
  * Quantities for a person, in text()'s buffers: us as ms (0.4, 40.2, 1205),
- * bit/s (18.4 M), ns as an age (3 min).
+ * bit/s (18.4M), ns as an age (3min).
  */
 const char *human_ms(uint64_t us);
 const char *human_bps(uint64_t bps);

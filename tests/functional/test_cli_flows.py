@@ -98,8 +98,16 @@ def test_the_table_fits_with_the_longest_addresses(enabled: Cli, flows_map: kern
     assert max(map(len, lines)) <= WIDTH
     assert len({len(line) for line in lines[:3]}) == 1
     assert "10.0.0.1:5001" in lines[1]  # tcp_lp before tcp_lp_ecn
-    assert re.search(r"\[2001:\S*…\S*65535  \[2001:\S*…\S*65534 ", lines[2])
+    assert re.search(r"\[2001:db8\S*…\S*:65535 +\[2001:db8\S*…\S*:65534 ", lines[2])
     assert lines[3] == "2 flows"
+
+
+def test_a_usual_table_shows_addresses_whole(enabled: Cli, flows_map: kernel.Map) -> None:
+    flows_map.update(struct.pack("=Q", 1), record(
+        kind=2, controller=b"tcp_lp_ecn", local_addr=ipaddress.ip_address("192.168.100.101"), local_port=50001,
+        remote_addr=ipaddress.ip_address("192.168.100.102"), remote_port=50002, cwnd=110, rtt_us=120_300,
+        delay_smoothed_us=80_100, delay_threshold_us=12_300, rate_bps=99_900_000, phase=0))
+    assert "192.168.100.101:50001 192.168.100.102:50002 slow-start" in re.sub(" +", " ", enabled("flows").out)
 
 
 def test_flows_of_one_controller(enabled: Cli, flows_map: kernel.Map) -> None:
