@@ -305,7 +305,10 @@ def struct_ops() -> dict[int, SimpleNamespace]:
         done = run("bpftool", "-j", "struct_ops", "dump", "id", row["id"], check=False)
         if done.returncode:  # gone meanwhile
             continue
-        ops = json.loads(done.stdout)[1]["bpf_struct_ops_tcp_congestion_ops"]["data"]
+        value = json.loads(done.stdout)[1]["bpf_struct_ops_tcp_congestion_ops"]
+        if value["common"]["state"] == "BPF_STRUCT_OPS_STATE_TOBEFREE":  # unregistered
+            continue
+        ops = value["data"]
         programs = {int(n) for value in ops.values() for n in re.findall(r"/prog_id:(\d+)$", str(value))}
         found[row["id"]] = SimpleNamespace(name=ops["name"], programs=programs)
     return found
