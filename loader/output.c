@@ -304,8 +304,9 @@ const char *human_ms(uint64_t us)
 
 const char *human_bps(uint64_t bps)
 {
-	static const char *const prefixes[] = { "",   " k", " M", " G",
-						" T", " P", " E" };
+	static const char *const prefixes[] = {
+		"", "k", "M", "G", "T", "P", "E"
+	};
 	unsigned int i = 0;
 	double value = bps;
 
