@@ -5,6 +5,7 @@
  * lacks something required, 4 if only permission is missing.
  */
 #include <bpf/libbpf.h>
+#include <fcntl.h>
 #include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +55,7 @@ static struct row *add(struct rows *rows, const char *name, bool ok,
 
 static void check_process(struct rows *rows)
 {
-	const char *missing = kernel_missing_caps();
+	const char *missing = kernel_missing_caps(false);
 	struct utsname name;
 
 	uname(&name);
@@ -107,25 +108,33 @@ static void check_needs(struct rows *rows)
 static void check_bpffs(struct rows *rows)
 {
 	bool standard = strncmp(pins_root(), "/sys/fs/bpf/", 12) == 0;
-	bool mountable = standard && access("/sys/fs/bpf", F_OK) == 0;
 	char path[512];
 	struct statfs fs;
 	char *slash;
 
-	/* The nearest directory above the root that exists. */
+	/* The nearest directory above the root that can be seen. */
 	snprintf(path, sizeof(path), "%s", pins_root());
-	while (access(path, F_OK) && (slash = strrchr(path, '/')) &&
-	       slash > path)
+	while (faccessat(AT_FDCWD, path, F_OK, AT_EACCESS) &&
+	       (slash = strrchr(path, '/')) && slash > path)
 		*slash = '\0';
-	if (statfs(path, &fs) == 0 && (unsigned long)fs.f_type == BPF_FS_MAGIC)
-		add(rows, "bpffs", true, OK, text("%s", pins_root()), "");
-	else if (mountable)
-		add(rows, "bpffs", false, NOTE, "not mounted on /sys/fs/bpf",
-		    "`ccbpf enable` mounts it");
+	if (statfs(path, &fs) || (unsigned long)fs.f_type != BPF_FS_MAGIC) {
+		if (standard && access("/sys/fs/bpf", F_OK) == 0)
+			add(rows, "bpffs", false, NOTE,
+			    "not mounted on /sys/fs/bpf",
+			    "`ccbpf enable` mounts it");
+		else
+			add(rows, "bpffs", false, MISSING,
+			    text("%s does not lie on one", pins_root()),
+			    "`mount -t bpf bpf /sys/fs/bpf`, and let "
+			    "CCBPF_PIN_ROOT lie below");
+		return;
+	}
+	if (faccessat(AT_FDCWD, path, R_OK | W_OK | X_OK, AT_EACCESS) == 0)
+		add(rows, "bpffs", true, OK, pins_root(), "");
 	else
 		add(rows, "bpffs", false, MISSING,
-		    text("%s does not lie on one", pins_root()),
-		    "`mount -t bpf bpf /sys/fs/bpf`, and let CCBPF_PIN_ROOT lie below");
+		    text("no access to %s", path), "run as root")
+			->permission = true;
 }
 
 /*

@@ -18,7 +18,7 @@
 #include "shared.h"
 #include "ticker.h"
 
-#define WHAT "flows"
+#define WHAT "show"
 
 static int by_start(const void *a, const void *b)
 {
@@ -132,7 +132,7 @@ static int once(const struct controller **named, unsigned int n_named,
 
 	if (!err && !found && must_be_there)
 		err = FAIL(
-			EXIT_NOTHING, .what = "show", .on = WHAT,
+			EXIT_NOTHING, .what = WHAT, .on = "flows",
 			.why = "no controller is enabled",
 			.remedy =
 				"`ccbpf enable NAME` enables one, `ccbpf list` shows which there are");
@@ -180,7 +180,7 @@ static int flows(const struct request *request)
 	int err = request_controllers(request, 0, named, &n, NULL);
 
 	if (!err)
-		err = kernel_require_reading("show " WHAT);
+		err = kernel_require_reading(WHAT);
 	if (!err)
 		err = once(named, n, true);
 	if (!err && request->watch_ns)

@@ -3,12 +3,18 @@
  * ccbpf list: the controllers that this ccbpf carries, and whether each is
  * enabled. Needs no privilege: without it the state is not known ("?", null).
  */
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "commands.h"
 #include "errors.h"
 #include "kernel.h"
 #include "output.h"
 #include "pins.h"
 #include "running.h"
+
+#define WHAT "list"
 
 enum known {
 	UNKNOWN = -1,
@@ -22,16 +28,20 @@ enum known {
  */
 static void read_states(enum known *states)
 {
-	bool exists = false,
-	     readable = !kernel_missing_caps() &&
-			pins_lock_read("list", &exists) == EXIT_OK;
+	bool exists = false, readable = !kernel_missing_caps(false);
+
+	/* Asked first, because the lock would complain. */
+	if (faccessat(AT_FDCWD, pins_root(), R_OK | X_OK, AT_EACCESS))
+		readable = readable && errno == ENOENT;
+	if (readable)
+		readable = pins_lock_read(WHAT, &exists) == EXIT_OK;
 
 	for (unsigned int i = 0; i < n_controllers; i++) {
 		struct running running;
 
 		states[i] = readable ? NO : UNKNOWN;
 		if (!readable || !exists ||
-		    running_open("list", &controllers[i], &running))
+		    running_open(WHAT, &controllers[i], &running))
 			continue;
 		states[i] = running.state == RUN_ENABLED;
 		running_close(&running);

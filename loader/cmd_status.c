@@ -21,7 +21,7 @@
 #include "sweep.h"
 #include "sysdefault.h"
 
-#define WHAT "status"
+#define WHAT "show"
 
 /* Everything about one controller. */
 struct report {

@@ -87,7 +87,7 @@ void note(const char *on, const char *why, const char *remedy)
 
 static int fail_permission(const char *what, const char *on, int err)
 {
-	const char *missing = kernel_missing_caps();
+	const char *missing = kernel_missing_caps(err == EACCES);
 
 	if (missing)
 		return FAIL(EXIT_PERMISSION, .what = what, .on = on,

@@ -18,13 +18,15 @@ static const cap_value_t needed[] = {
 	CAP_NET_ADMIN, /* programs of networking, the default controller */
 };
 
-/* The names of those of `caps` that are not effective, or NULL. */
-static const char *missing_of(const cap_value_t *caps, unsigned int n)
+/* And where somebody who is not root works with root's pins. */
+static const cap_value_t needed_for_files[] = { CAP_DAC_OVERRIDE };
+
+/* Put the names of those of `caps` that are not effective behind `names`. */
+static void append_missing(char *names, unsigned int size,
+			   const cap_value_t *caps, unsigned int n)
 {
 	cap_t own = cap_get_proc();
-	static char names[128];
 
-	*names = '\0';
 	for (unsigned int i = 0; i < n; i++) {
 		cap_flag_value_t value = CAP_CLEAR;
 		char *name;
@@ -34,17 +36,24 @@ static const char *missing_of(const cap_value_t *caps, unsigned int n)
 		if (value == CAP_SET)
 			continue;
 		name = cap_to_name(caps[i]);
-		append(names, sizeof(names), ", ", "%s",
-		       name ?: "a capability");
+		append(names, size, ", ", "%s", name ?: "a capability");
 		cap_free(name);
 	}
 	cap_free(own);
-	return *names ? names : NULL;
 }
 
-const char *kernel_missing_caps(void)
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+const char *kernel_missing_caps(bool files)
 {
-	return missing_of(needed, sizeof(needed) / sizeof(needed[0]));
+	static char names[128];
+
+	*names = '\0';
+	append_missing(names, sizeof(names), needed, COUNT(needed));
+	if (files)
+		append_missing(names, sizeof(names), needed_for_files,
+			       COUNT(needed_for_files));
+	return *names ? names : NULL;
 }
 
 const struct btf *kernel_btf(void)
@@ -100,9 +109,10 @@ bool kernel_has_jit(void)
 
 static int require_caps(const char *what, unsigned int n)
 {
-	const char *missing = missing_of(needed, n);
+	char missing[128] = "";
 
-	if (!missing)
+	append_missing(missing, sizeof(missing), needed, n);
+	if (!*missing)
 		return EXIT_OK;
 	return FAIL(EXIT_PERMISSION, .what = what,
 		    .why = text("this process lacks %s", missing),
@@ -116,7 +126,7 @@ int kernel_require_reading(const char *what)
 
 int kernel_require_changing(const char *what)
 {
-	return require_caps(what, sizeof(needed) / sizeof(needed[0]));
+	return require_caps(what, COUNT(needed));
 }
 
 int kernel_require(const char *what)

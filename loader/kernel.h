@@ -12,9 +12,10 @@
 
 /*
  * The capabilities that this process lacks of those that ccbpf needs, "cap_bpf,
- * cap_net_admin", or NULL for none.
+ * cap_net_admin", or NULL for none. `files`: also of those that reach files of
+ * root's, such as pins.
  */
-const char *kernel_missing_caps(void);
+const char *kernel_missing_caps(bool files);
 
 /* The kernel's BTF, loaded once, or NULL where there is none. Not to be freed.
  */

@@ -279,7 +279,7 @@ bool pin_exists(const char *path)
 {
 	struct stat st;
 
-	return lstat(path, &st) == 0;
+	return lstat(path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
 int pin_make(const char *what, int fd, const char *path)

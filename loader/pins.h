@@ -47,7 +47,7 @@ int pins_lock_read(const char *what, bool *exists);
 /* Let the lock go. After a change a root that is empty is removed. */
 void pins_unlock(void);
 
-/* Whether the path is there. */
+/* Whether the path is there; also where that cannot be told. */
 bool pin_exists(const char *path);
 
 /*

@@ -293,6 +293,18 @@ def test_only_what_is_missing_is_named(ccbpf: Cli) -> None:
     assert not ccbpf.root.exists()
 
 
+def test_capabilities_without_access_to_the_pins(ccbpf: Cli) -> None:
+    caps = "+bpf,+perfmon,+net_admin"
+    prefix = ("setpriv", "--reuid=65534", "--clear-groups", f"--inh-caps={caps}", f"--ambient-caps={caps}")
+    ccbpf("enable", "tcp_lp")
+    for words in (["enable", "tcp_lp_ecn"], ["status"], ["disable", "tcp_lp"]):
+        assert "lacks cap_dac_override" in ccbpf(*words, code=4, prefix=prefix).err
+    rows = {row["name"]: row["verdict"] for row in ccbpf("-j", "check", code=4, prefix=prefix).json["rows"]}
+    assert (rows["capabilities"], rows["bpffs"]) == ("ok", "missing")
+    listed = ccbpf("-j", "list", prefix=prefix)
+    assert (listed.json[0]["enabled"], listed.err) == (None, "")
+
+
 def test_a_name_that_bpftool_registered_is_said(ccbpf: Cli) -> None:
     with kernel.registered_by_bpftool(kernel.ROOT / "build/bpf/tcp_lp.bpf.o"):
         result = ccbpf("enable", "tcp_lp", code=1)
