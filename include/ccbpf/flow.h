@@ -4,8 +4,9 @@
  *
  *   bpftool map dump pinned /sys/fs/bpf/ccbpf/flows
  *
- * Key: __u64, opaque, unique among live flows. The record is at most max(1 RTT, 10 ms) old while ACKs arrive; it is
- * written without a lock, so a reader may see two neighbouring states in one record. All times are CLOCK_MONOTONIC.
+ * Key: __u64, opaque, unique among live flows. The record is at most max(1 RTT, 10 ms) old while ACKs arrive, and from
+ * the beginning of the repair while the kernel repairs a loss; it is written without a lock, so a reader may see two
+ * neighbouring states in one record. All times are CLOCK_MONOTONIC.
  */
 #ifndef CCBPF_FLOW_H
 #define CCBPF_FLOW_H

@@ -397,6 +397,81 @@ static __always_inline void lp_act(struct sock *sk, struct lp *lp,
 		lp_small_keep(tp);
 }
 
+/* --- publish ------------------------------------------------------------ */
+
+static __always_inline enum ccbpf_phase lp_phase(struct sock *sk, struct lp *lp)
+{
+	if (sock_ca_state(sk) >= TCP_CA_CWR)
+		return CCBPF_PHASE_RECOVERY;
+	if (lp->window)
+		return CCBPF_PHASE_SMALL;
+	if (lp->avoiding && lp->inference.active)
+		return CCBPF_PHASE_INFERENCE;
+	return sock_in_slow_start(tcp_of(sk)) ? CCBPF_PHASE_SLOW_START :
+						CCBPF_PHASE_AVOIDANCE;
+}
+
+static __always_inline void lp_fill_delay(struct lp *lp, struct ccbpf_flow *f)
+{
+	s32 rtt_min = aged_min(&lp->delay.rtt);
+	struct delay_params p;
+
+	lp_delay_params(&p);
+	f->delay_source = lp->signal;
+	f->rtt_us = lp->rtt_us;
+	f->rtt_min_us = rtt_min == AGED_NO_MIN ? 0 : rtt_min;
+	f->delay_us = lp->queue_us;
+	f->delay_smoothed_us = delay_smoothed(&lp->delay);
+	f->delay_threshold_us = delay_threshold(&lp->delay, &p);
+	f->delay_max_us = delay_queue_max(&lp->delay);
+	f->delay_base_us = lp->delay.tick_ns ? aged_min(&lp->delay.owd) : 0;
+}
+
+static __noinline int lp_fill(struct sock *sk)
+{
+	struct ccbpf_flow *f = flow_of(sk);
+	struct tcp_sock *tp = tcp_of(sk);
+	struct lp *lp = lp_of(sk);
+	u64 now_us = tp->tcp_mstamp, until_us = 0;
+
+	if (!f)
+		return 0;
+	if (lp->avoiding && lp->inference.active)
+		until_us = lp->inference.until_us;
+	flow_fill(tp, f);
+	lp_fill_delay(lp, f);
+	f->phase = lp_phase(sk, lp);
+	f->lp.window = lp_window(tp, lp);
+	f->lp.pair_gap_us = lp->window ? lp_gap_us(tp, lp) : 0;
+	f->lp.inference_left_us = until_us > now_us ? until_us - now_us : 0;
+	f->lp.peer_tick_ns = lp->delay.tick_ns;
+	return 0;
+}
+
+static __always_inline void lp_publish(struct sock *sk, struct lp *lp)
+{
+	u32 now_kius = tcp_of(sk)->tcp_mstamp >> KIUS_SHIFT;
+
+	if (law_likely(now_kius - lp->published_kius < FLOW_PUBLISH_KIUS))
+		return;
+	lp->published_kius = now_kius;
+	lp_fill(sk);
+}
+
+/* The kernel asks cong_avoid() again when its repair is over, or never, while every
+ * ACK carries ECE: the record is written at its beginning, once per RTT. */
+static __noinline int lp_publish_repair(struct sock *sk, u32 ssthresh)
+{
+	struct ccbpf_flow *f = flow_of(sk);
+
+	lp_fill(sk);
+	if (f) {
+		f->phase = CCBPF_PHASE_RECOVERY;
+		f->ssthresh = ssthresh;
+	}
+	return 0;
+}
+
 /* --- loss and undo ----------------------------------------------------- */
 
 static __always_inline void lp_tell_reduction(struct sock *sk, struct lp *lp,
@@ -430,6 +505,7 @@ static __always_inline u32 lp_loss(struct sock *sk, struct lp *lp, bool loss)
 	lp->loss_cwnd = tp->snd_cwnd;
 	if (lp->window)
 		lp->window = law_max(lp->window / 2, 1);
+	lp_publish_repair(sk, to);
 	return to;
 }
 
@@ -505,67 +581,6 @@ static __always_inline void lp_transmit_start(struct sock *sk, struct lp *lp)
 	rate = small_rate(tp->mss_cache, lp_gap_us(tp, lp));
 	if (rate < sk->sk_pacing_rate)
 		sk->sk_pacing_rate = rate;
-}
-
-/* --- publish ------------------------------------------------------------ */
-
-static __always_inline enum ccbpf_phase lp_phase(struct sock *sk, struct lp *lp)
-{
-	if (sock_ca_state(sk) >= TCP_CA_CWR)
-		return CCBPF_PHASE_RECOVERY;
-	if (lp->window)
-		return CCBPF_PHASE_SMALL;
-	if (lp->avoiding && lp->inference.active)
-		return CCBPF_PHASE_INFERENCE;
-	return sock_in_slow_start(tcp_of(sk)) ? CCBPF_PHASE_SLOW_START :
-						CCBPF_PHASE_AVOIDANCE;
-}
-
-static __always_inline void lp_fill_delay(struct lp *lp, struct ccbpf_flow *f)
-{
-	s32 rtt_min = aged_min(&lp->delay.rtt);
-	struct delay_params p;
-
-	lp_delay_params(&p);
-	f->delay_source = lp->signal;
-	f->rtt_us = lp->rtt_us;
-	f->rtt_min_us = rtt_min == AGED_NO_MIN ? 0 : rtt_min;
-	f->delay_us = lp->queue_us;
-	f->delay_smoothed_us = delay_smoothed(&lp->delay);
-	f->delay_threshold_us = delay_threshold(&lp->delay, &p);
-	f->delay_max_us = delay_queue_max(&lp->delay);
-	f->delay_base_us = lp->delay.tick_ns ? aged_min(&lp->delay.owd) : 0;
-}
-
-static __noinline int lp_fill(struct sock *sk)
-{
-	struct ccbpf_flow *f = flow_of(sk);
-	struct tcp_sock *tp = tcp_of(sk);
-	struct lp *lp = lp_of(sk);
-	u64 now_us = tp->tcp_mstamp, until_us = 0;
-
-	if (!f)
-		return 0;
-	if (lp->avoiding && lp->inference.active)
-		until_us = lp->inference.until_us;
-	flow_fill(tp, f);
-	lp_fill_delay(lp, f);
-	f->phase = lp_phase(sk, lp);
-	f->lp.window = lp_window(tp, lp);
-	f->lp.pair_gap_us = lp->window ? lp_gap_us(tp, lp) : 0;
-	f->lp.inference_left_us = until_us > now_us ? until_us - now_us : 0;
-	f->lp.peer_tick_ns = lp->delay.tick_ns;
-	return 0;
-}
-
-static __always_inline void lp_publish(struct sock *sk, struct lp *lp)
-{
-	u32 now_kius = tcp_of(sk)->tcp_mstamp >> KIUS_SHIFT;
-
-	if (law_likely(now_kius - lp->published_kius < FLOW_PUBLISH_KIUS))
-		return;
-	lp->published_kius = now_kius;
-	lp_fill(sk);
 }
 
 #endif
