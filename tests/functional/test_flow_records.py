@@ -11,7 +11,7 @@ import pytest
 
 from tests.functional import kernel
 from tests.functional.kernel import Controller, Namespace, Sink, abort, choose, eventually, ffi, tcp_info
-from tests.functional.peer import MTU, RECEIVER, SENDER, Behaviour, Peer
+from tests.functional.peer import MTU, RECEIVER, SENDER, Behaviour, Peer, Segment
 
 ADDRESSES = {4: ("10.77.0.1", "10.77.0.2"), 6: ("fd77::1", "fd77::2")}
 LATE_S = 0.005  # the machine's own lateness
@@ -120,6 +120,55 @@ def test_record_is_fresh(rtt_s: float, window_packets: int, tcp_lp: Controller, 
     ages.sort()
     assert len(ages) > 100
     assert ages[len(ages) * 9 // 10] <= max(rtt_s, 0.01) + LATE_S
+    flow.close()
+
+
+class AlwaysMarked(Behaviour):
+    """Under ECE on every ACK the kernel never asks for growth again."""
+
+    ecn = True
+
+    def marked(self, segment: Segment) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("name", ["tcp_lp", "tcp_lp_ecn"])
+def test_record_is_fresh_under_marks(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
+    rtt_s = 0.02
+    flow = peer.connect(controllers[name].name, AlwaysMarked(rtt_s=rtt_s))
+    flow.pump()
+    eventually(lambda: len(flow.end.samples) > 20, 5, "data flows")
+    ages, end = [], time.monotonic() + 1
+    while time.monotonic() < end:
+        record = controllers[name].flow(flow.sock)
+        assert record and record.marks > 0
+        acknowledged_s = flow.end.samples[-1].at_s
+        ages.append(acknowledged_s - record.updated_ns / 1e9)  # a small window's ACKs come one by one
+        time.sleep(0.003)
+    ages.sort()
+    assert ages[len(ages) * 9 // 10] <= 1.5 * rtt_s + LATE_S
+    assert record.cwnd <= 2
+    flow.close()
+
+
+def test_record_in_a_repair(tcp_lp: Controller, peer: Peer) -> None:
+    """Its beginning shows: the phase, and ssthresh as it is now."""
+
+    class Holes(Behaviour):
+        sack = False  # one hole repaired in each RTT
+
+        def lost(self, segment: Segment) -> bool:
+            return 100 <= segment.number < 140 and segment.number % 2 == 0 and not segment.again
+
+    flow = peer.connect(tcp_lp.name, Holes(rtt_s=0.03))
+    flow.pump()
+    record = eventually(
+        lambda: (f := tcp_lp.flow(flow.sock)) and f.phase == kernel.PHASE.RECOVERY and f, 5, "the repair", 0.002
+    )
+    info = tcp_info(flow.sock)
+    assert info.ca_state == 3
+    assert (record.ssthresh, record.losses) == (info.ssthresh, 1)
+    eventually(lambda: (f := tcp_lp.flow(flow.sock)) and f.phase != kernel.PHASE.RECOVERY, 5, "its end")
     flow.close()
 
 
