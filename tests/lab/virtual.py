@@ -132,11 +132,12 @@ def _take(locks: Mapping[int, io.TextIOBase]) -> int:
 # --- the machine -----------------------------------------------------------------------------------------------------
 
 
-def experiment_files(script: str, files: Mapping[str, bytes | str | Path], limit_s: float = 0) -> Tree:
-    """The third part of the initramfs: /lab/run, its limit, and the files under /lab."""
+def experiment_files(script: str, files: Mapping[str, bytes | str | Path], seed: int = 1, limit_s: float = 0) -> Tree:
+    """The third part of the initramfs: /lab/run, its limit, the seed, and the files under /lab."""
     tree = Tree()
     tree.file("lab/run", script.encode())
     tree.file("lab/limit", f"{limit_s:g}\n".encode())
+    tree.file("lab/seed", f"ccbpf {seed}\n".encode())
     for name, content in files.items():
         mode = 0o755 if isinstance(content, Path) and os.access(content, os.X_OK) else 0o644
         data = content.read_bytes() if isinstance(content, Path) else content
@@ -194,7 +195,7 @@ def run(
     mode = choose_mode()
     with tempfile.TemporaryDirectory(prefix="ccbpf-virtual.") as name:
         scratch = Path(name)
-        write_initramfs(scratch / "initramfs", guest, experiment_files(script, files or {}, limit_s), product)
+        write_initramfs(scratch / "initramfs", guest, experiment_files(script, files or {}, seed, limit_s), product)
         arguments = [*machine(guest, scratch / "initramfs", memory_mb), *clock(mode, seed), *channels(scratch)]
         with core(mode) as prefix:
             start = time.monotonic()

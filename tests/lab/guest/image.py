@@ -223,11 +223,12 @@ def add_system(tree: Tree) -> None:
     tree.program("init", HERE / "init")
 
 
-def add_port(tree: Tree, scratch: Path) -> None:
-    """The one program of ours in there, static."""
-    output = scratch / "port"
-    command(["gcc", "-std=gnu11", "-Os", "-s", "-static", "-o", output, HERE / "port.c"])
-    tree.program("usr/bin/port", output)
+def add_own(tree: Tree, scratch: Path) -> None:
+    """Our own programs in there, static."""
+    for source in sorted(HERE.glob("*.c")):
+        output = scratch / source.stem
+        command(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Os", "-s", "-static", "-o", output, source])
+        tree.program(f"usr/bin/{source.stem}", output)
 
 
 # --- a guest ---------------------------------------------------------------------------------------------------------
@@ -236,8 +237,8 @@ def add_port(tree: Tree, scratch: Path) -> None:
 def key_of(kernel: str) -> str:
     """Changes with anything that a guest is made from."""
     digest = hashlib.sha256(repr(pins_of(kernel)).encode())
-    for name in ("image.py", "cpio.py", "init", "port.c"):
-        digest.update((HERE / name).read_bytes())
+    for path in (HERE / "image.py", HERE / "cpio.py", HERE / "init", *sorted(HERE.glob("*.c"))):
+        digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 
 
@@ -266,7 +267,7 @@ def _make(kernel: str, directory: Path) -> None:
         release = add_modules(tree, scratch / "kernel")
         add_tools(tree, scratch / "tools")
         add_system(tree)
-        add_port(tree, scratch)
+        add_own(tree, scratch)
         vmlinux = vmlinux_of(find_vmlinuz(scratch / "kernel").read_bytes())
     directory.mkdir(parents=True)
     (directory / "vmlinux").write_bytes(vmlinux)

@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""An experiment of the language (experiment.py) in the virtual-time lab: data → guest script → Result.
+
+    sender ──veth── router ──veth── delay ──veth── receiver
+    10.0.1.2        htb, queue      netem of half  10.0.3.2
+                    10.0.2.1 ──▶    the RTT each way
+
+All of it is one kernel with one clock, so every time in a Result is on that clock, 0 when the first flow may start.
+The bottleneck is the router's htb towards the receiver, with the queue that the link asks for below it; the way back
+has none unless a flow runs in reverse. Rates are of Ethernet frames (1514 bytes for 1448 of data).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import virtual
+from .experiment import Experiment, Flow, FlowResult, Link, Result, Sample
+from .guest.errors import LabError
+from .native import ECHO, INTERVAL
+
+FIRST_PORT = 5201  # the server of flow 0
+FIRST_CLIENT_PORT = 40001  # fixed: a port chosen by the kernel would be another one in each run
+SAMPLE_S = 0.1
+SETTLE_S = 1.0  # between the topology's making and time 0
+GRACE_S = 15.0  # after its end a starved flow may take this long to say so
+DELAY_PACKETS = 100_000  # the delay line never drops
+RECEIVER = "10.0.3.2"
+EVENTS = "events.jsonl"
+OURS = virtual.image.BUILD / "bpf"
+
+
+@dataclass(frozen=True)
+class VirtualLink(Link):
+    """What only this lab offers of a bottleneck."""
+
+    queue: str = "pfifo"  # pfifo, bfifo, priority, or a qdisc with its options ("codel limit 100")
+    buffer_packets: int | None = None  # of a pfifo; None: as many full packets as buffer_bytes
+    loss_percent: float = 0.0  # random, behind the bottleneck
+
+    @property
+    def packets(self) -> int:
+        return self.buffer_packets or max(2, self.buffer_bytes // 1500)
+
+
+@dataclass(frozen=True)
+class VirtualFlow(Flow):
+    """What only this lab offers of a flow."""
+
+    background: bool = False  # under queue="priority": served with what the others leave
+    reverse: bool = False  # from the receiver to the sender
+
+
+@dataclass
+class VirtualResult(Result):
+    """What only this lab measures."""
+
+    marks: int = 0  # packets that the bottleneck's queue marked CE
+    packets: list[tuple[float, int]] = field(default_factory=list)  # (s, packets in the bottleneck's queue)
+    events: list[dict[str, object]] = field(default_factory=list)  # of `ccbpf trace -j`; at_s is on our clock
+    sockets: list[tuple[float, str]] = field(default_factory=list)  # (s, `ss -ti` of the senders)
+    outcome: virtual.Outcome | None = None
+
+
+# --- the script ------------------------------------------------------------------------------------------------------
+
+TOPOLOGY = """\
+set -e
+for ns in sender router delay receiver; do
+    ip netns add $ns
+    ip netns exec $ns sysctl -qw net.ipv4.ip_forward=1 net.ipv4.tcp_no_metrics_save=1 \\
+        net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1
+    ip -n $ns link set lo up
+done
+join() { # namespace, device, address, namespace, device, address
+    ip link add $2 netns $1 type veth peer name $5 netns $4
+    for end in "$1 $2 $3" "$4 $5 $6"; do
+        set -- $end
+        ip netns exec $1 ethtool -K $2 tso off gso off gro off >/dev/null
+        ip -n $1 addr add $3/24 dev $2
+        ip -n $1 link set $2 up
+    done
+}
+join sender out 10.0.1.2 router in 10.0.1.1
+join router out 10.0.2.1 delay in 10.0.2.2
+join delay out 10.0.3.1 receiver in 10.0.3.2
+ip -n sender route add default via 10.0.1.1
+ip -n router route add default via 10.0.2.2
+ip -n delay route add 10.0.1.0/24 via 10.0.2.1
+ip -n receiver route add default via 10.0.3.1
+"""
+
+
+def queue_commands(experiment: Experiment) -> list[str]:
+    """The bottleneck towards the receiver, and netem both ways."""
+    link = experiment.link
+    queue = link.queue if isinstance(link, VirtualLink) else "bfifo"
+    loss = f" loss {link.loss_percent:g}%" if isinstance(link, VirtualLink) and link.loss_percent else ""
+    packets = link.packets if isinstance(link, VirtualLink) else 0
+    delay = f"netem delay {link.rtt_ms * 500:.0f}us limit {DELAY_PACKETS}"
+    tc = "tc -n router qdisc add dev out"
+    lines = [
+        f"{tc} root handle 1: htb default 1",
+        f"tc -n router class add dev out parent 1: classid 1:1 htb rate {link.rate_mbit * 1000:.0f}kbit quantum 1514",
+        f"tc -n delay qdisc add dev out root {delay}{loss}",
+        f"tc -n delay qdisc add dev in root {delay}",
+    ]
+    if queue == "pfifo":
+        lines.append(f"{tc} parent 1:1 handle 10: pfifo limit {packets}")
+    elif queue == "bfifo":
+        lines.append(f"{tc} parent 1:1 handle 10: bfifo limit {link.buffer_bytes}")
+    elif queue == "priority":
+        lines += priority_commands(experiment, tc, packets)
+    else:
+        lines.append(f"{tc} parent 1:1 handle 10: {queue}")
+    return lines
+
+
+def priority_commands(experiment: Experiment, tc: str, packets: int) -> list[str]:
+    """Strict priority: band 1 for all, band 2 for the background flows; each may fill the buffer."""
+    lines = [f"{tc} parent 1:1 handle 10: prio bands 2 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"]
+    lines += [f"{tc} parent 10:{band} pfifo limit {packets}" for band in (1, 2)]
+    for number, flow in enumerate(experiment.flows):
+        if isinstance(flow, VirtualFlow) and flow.background:
+            match = f"match ip dport {FIRST_PORT + number} 0xffff"
+            lines.append(f"tc -n router filter add dev out parent 10: protocol ip prio 1 u32 {match} flowid 10:2")
+    return lines
+
+
+def flow_commands(experiment: Experiment, number: int) -> tuple[str, str]:
+    """The server and the client of one flow."""
+    flow = experiment.flows[number]
+    port, own = FIRST_PORT + number, FIRST_CLIENT_PORT + number
+    reverse = " -R" if isinstance(flow, VirtualFlow) and flow.reverse else ""
+    server = (
+        f"ip netns exec receiver iperf3 -s -1 -p {port} -i {SAMPLE_S} -f k --forceflush 2>&1 |"
+        f" stamped >server-{number}.txt &"
+    )
+    bound = flow.seconds + GRACE_S
+    options = f"-c {RECEIVER} -p {port} --cport {own} -C {flow.controller} -t {flow.seconds:g} -i {SAMPLE_S}{reverse} -J"
+    client = (
+        f"( sleep {flow.start_s:g}; code=0; ip netns exec sender timeout {bound:g} iperf3 {options} >client-{number}.json"
+        f" 2>client-{number}.err || code=$?; echo $code >client-{number}.exit ) & clients=\"$clients $!\""
+    )
+    return server, client
+
+
+def controllers_to_enable(experiment: Experiment) -> list[str]:
+    """Those of the flows' controllers that are ours."""
+    return sorted({flow.controller for flow in experiment.flows if (OURS / f"{flow.controller}.bpf.o").exists()})
+
+
+def script(experiment: Experiment) -> str:
+    """What the guest runs. It leaves one file per thing measured in its working directory."""
+    flows = [flow_commands(experiment, number) for number in range(len(experiment.flows))]
+    ours = controllers_to_enable(experiment)
+    interval = f"{experiment.ping_every_s:g}"
+    lines = [TOPOLOGY, *queue_commands(experiment)]
+    lines += ["stamped() { while read -r line; do read -r now idle </proc/uptime; echo \"$now $line\"; done; }"]
+    if ours:
+        lines += [f"ccbpf enable {' '.join(ours)} >enable.txt", f"ccbpf trace -j >{EVENTS} 2>trace.err & helpers=$!"]
+    lines += [server for server, _ in flows]
+    lines += [
+        f"sleep {SETTLE_S:g}",
+        "read -r start idle </proc/uptime; echo $start >start",
+        f"ip netns exec sender ping -n -D -i {interval} {RECEIVER} >ping.txt & helpers=\"$helpers $!\"",
+        *[client for _, client in flows],
+        SAMPLERS,
+        f"sleep {experiment.end_s:g}",
+        "for client in $clients; do wait $client; done",
+        "read -r now idle </proc/uptime; echo $now >end",
+        "touch /tmp/over",
+        "tc -n router -s qdisc show dev out >qdisc.txt",
+        "tc -n delay -s qdisc show >delay.txt",
+        "ip netns exec sender nstat -asz >nstat.txt",
+    ]
+    if ours:
+        lines += ["ccbpf status >status.txt", "ccbpf -j flows >flows.json"]
+    lines += ["kill $helpers", "wait"]
+    return "\n".join(lines) + "\n"
+
+
+# tc and ss read their requests from one process for the whole run: a fork each 0.1 s would cost the guest's CPU.
+SAMPLERS = f"""\
+( while ! [ -e /tmp/over ]; do
+    read -r now idle </proc/uptime; echo $now >>backlog.at
+    echo qdisc show dev out; sleep {SAMPLE_S}
+done ) | tc -n router -s -force -batch - >backlog.txt &
+( count=0; while ! [ -e /tmp/over ]; do
+    read -r now idle </proc/uptime; echo "at $now"; ip netns exec sender ss -tinHO state established
+    count=$((count + 1)); [ $((count % 5)) = 0 ] && echo "at $now" >/dev/console; sleep 1
+done ) >ss.txt &"""
+
+
+# --- the result ------------------------------------------------------------------------------------------------------
+
+
+def parse(experiment: Experiment, outcome: virtual.Outcome) -> VirtualResult:
+    if outcome.exit_code:
+        raise LabError(
+            f"{experiment.name}: the guest's script ended with {outcome.exit_code}: "
+            f"{' / '.join(outcome.text('stderr').strip().splitlines()[-3:]) or 'no message'} (all of it: {outcome.directory})"
+        )
+    start_s = float(outcome.text("start"))
+    result = VirtualResult(experiment, outcome=outcome)
+    for number, flow in enumerate(experiment.flows):
+        result.flows[flow.name] = parse_flow(outcome.directory, number, flow, start_s)
+    parse_pings(outcome.text("ping.txt"), experiment.ping_every_s, result)
+    parse_queue(outcome.directory, start_s, result)
+    parse_sockets(outcome.text("ss.txt"), start_s, result)
+    if (outcome.directory / EVENTS).exists():
+        result.events = [json.loads(line) for line in outcome.text(EVENTS).splitlines()]
+        for event in result.events:
+            event["at_s"] = round(float(str(event["time_ns"])) / 1e9 - start_s, 6)
+    return result
+
+
+def parse_flow(directory: Path, number: int, flow: Flow, start_s: float) -> FlowResult:
+    """Intervals as the receiver saw them, on the guest's clock; the rest as the sender reports it."""
+    result = FlowResult(flow)
+    code = (directory / f"client-{number}.exit").read_text().strip()
+    try:
+        report = json.loads((directory / f"client-{number}.json").read_text())
+    except ValueError:
+        report = {"error": (directory / f"client-{number}.err").read_text().strip() or "no report"}
+    if code != "0" or "error" in report:
+        raise LabError(f"flow {flow.name} ({flow.controller}): iperf3 ended with {code}: {report.get('error', '')}")
+    end = report["end"]
+    result.controller = end.get("sender_tcp_congestion", "")
+    result.retransmits = int(end["sum_sent"].get("retransmits", 0))
+    intervals, anchor_s = [], float("inf")
+    if isinstance(flow, VirtualFlow) and flow.reverse:
+        spans = [entry["sum"] for entry in report["intervals"]]
+        intervals = [(span["start"], span["end"], span["bytes"] * 8 / 1e6) for span in spans]
+        anchor_s = flow.start_s
+    else:
+        for line in (directory / f"server-{number}.txt").read_text().splitlines():
+            at, _, text = line.partition(" ")
+            if match := INTERVAL.match(text):
+                begin, until, kbit = (float(word) for word in match.groups())
+                anchor_s = min(anchor_s, float(at) - start_s - until)
+                intervals.append((begin, until, kbit / 1e3 * (until - begin)))
+    result.samples = [Sample(anchor_s + a, anchor_s + b, megabits) for a, b, megabits in intervals if b > a]
+    return result
+
+
+def parse_pings(text: str, every_s: float, result: Result) -> None:
+    """An echo's time is when its answer came; ping's first one was sent at 0."""
+    last = 0
+    for line in text.splitlines():
+        if match := ECHO.search(line):
+            last = int(match[1])
+            rtt_ms = float(match[2])
+            result.pings.append(((last - 1) * every_s + rtt_ms / 1e3, rtt_ms))
+    result.pings_lost = last - len(result.pings)
+
+
+QDISC = re.compile(r"^qdisc (\S+) 10: ", re.MULTILINE)
+COUNTS = re.compile(r"dropped (\d+), overlimits \d+ requeues \d+\)\s+backlog (\d+)(K|M)?b (\d+)p")
+
+
+def parse_queue(directory: Path, start_s: float, result: VirtualResult) -> None:
+    """The bottleneck's own queue (handle 10:) in each sample and at the end."""
+    times = [float(word) - start_s for word in (directory / "backlog.at").read_text().split()]
+    samples = re.split(r"(?m)^(?=qdisc htb 1: )", (directory / "backlog.txt").read_text())[1:]
+    for at, sample in zip(times, samples, strict=False):
+        size, packets, _ = queue_counts(sample)
+        result.backlog.append((at, size))
+        result.packets.append((at, packets))
+    final = (directory / "qdisc.txt").read_text()
+    result.queue_drops = queue_counts(final)[2]
+    result.marks = sum(int(number) for number in re.findall(r"\b(?:marked|ecn_mark) (\d+)", final))
+
+
+def queue_counts(text: str) -> tuple[int, int, int]:
+    """Backlog in bytes and in packets, packets dropped so far."""
+    begin = QDISC.search(text)
+    match = COUNTS.search(text, begin.end()) if begin else None
+    if not match:
+        raise LabError(f"tc -s showed no queue 10: at the bottleneck: {text[:120]!r}")
+    scale = {None: 1, "K": 1000, "M": 1000_000}[match[3]]
+    return int(match[2]) * scale, int(match[4]), int(match[1])
+
+
+def parse_sockets(text: str, start_s: float, result: VirtualResult) -> None:
+    for block in re.split(r"(?m)^at ", text)[1:]:
+        at, _, rest = block.partition("\n")
+        result.sockets.append((float(at) - start_s, rest))
+
+
+# --- one run ---------------------------------------------------------------------------------------------------------
+
+
+def run(
+    experiment: Experiment,
+    directory: Path,
+    kernel: str = "6.12",
+    *,
+    seed: int = 1,
+    memory_mb: int = virtual.MEMORY_MB,
+    timeout_s: float = 0.0,
+    watch: Callable[[str], None] | None = None,
+) -> VirtualResult:
+    """Runs it in a guest. timeout_s of wall time, by default ten times the virtual time and a minute."""
+    limit_s = experiment.end_s + GRACE_S + SETTLE_S + 30
+    outcome = virtual.run(
+        kernel,
+        script(experiment),
+        directory,
+        seed=seed,
+        memory_mb=memory_mb,
+        timeout_s=timeout_s or 60 + 10 * limit_s,
+        limit_s=limit_s,
+        product=bool(controllers_to_enable(experiment)),
+        watch=watch,
+    )
+    return parse(experiment, outcome)
