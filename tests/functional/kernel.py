@@ -314,14 +314,27 @@ def struct_ops() -> dict[int, SimpleNamespace]:
     return found
 
 
+def name_in_object(path: Path) -> str:
+    """The name that an object registers: the only text in its ELF section .struct_ops."""
+    elf = path.read_bytes()
+    (table,) = struct.unpack_from("=Q", elf, 40)
+    size, count, names = struct.unpack_from("=HHH", elf, 58)
+    sections = [struct.unpack_from("=IIQQQQ", elf, table + i * size) for i in range(count)]
+    texts = sections[names][4]
+    for name, _, _, _, offset, length in sections:
+        if elf[texts + name :].startswith(b".struct_ops\0"):
+            return re.findall(rb"[a-z][a-z_]{2,}", elf[offset : offset + length])[0].decode()
+    raise AssertionError(f"{path}: no section .struct_ops")
+
+
 @contextmanager
 def registered_by_bpftool(path: Path) -> Iterator[Controller]:
     """An object registered without ccbpf; it has maps of its own."""
-    title = path.name.partition(".")[0]
-    before, text = available(), path.read_bytes()
+    title, name, before = path.name.partition(".")[0], name_in_object(path), set(struct_ops())
     run("bpftool", "struct_ops", "register", path)
-    ((ops_id, ops),) = [(i, o) for i, o in struct_ops().items() if o.name not in before and o.name.encode() + b"\0" in text]
+    new = {i: ops for i, ops in struct_ops().items() if i not in before and ops.name == name}
     try:
+        ((ops_id, ops),) = new.items()
         shown = [json.loads(run("bpftool", "-j", "prog", "show", "id", i).stdout) for i in ops.programs]
         opened = [Map.by_id(i) for i in sorted({i for program in shown for i in program["map_ids"]})]
         maps = {m.name: m for m in opened}
@@ -332,7 +345,8 @@ def registered_by_bpftool(path: Path) -> Iterator[Controller]:
             for m in opened:
                 m.close()
     finally:
-        run("bpftool", "struct_ops", "unregister", "id", ops_id)
+        for ops_id in new:
+            run("bpftool", "struct_ops", "unregister", "id", ops_id)
 
 
 def pinned(root: str | Path, title: str) -> Controller:

@@ -6,6 +6,7 @@ import json
 import socket
 import struct
 import time
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -22,17 +23,31 @@ def packed(address: str) -> bytes:
     return socket.inet_pton(family, address).ljust(16, b"\0")
 
 
-def connected(a: Namespace, sink: Sink, controller: Controller) -> socket.socket:
-    sock = a.socket(socket.AF_INET6 if ":" in sink.address[0] else socket.AF_INET)
-    choose(sock, controller.name)
-    sock.settimeout(5)
-    sock.connect(sink.address)
-    return sock
+Connect = Callable[[Namespace, Sink, Controller], socket.socket]
+
+
+@pytest.fixture
+def connected() -> Iterator[Connect]:
+    """Makes connections, and ends those that a failed test left."""
+    made = []
+
+    def connect(a: Namespace, sink: Sink, controller: Controller) -> socket.socket:
+        sock = a.socket(socket.AF_INET6 if ":" in sink.address[0] else socket.AF_INET)
+        made.append(sock)
+        choose(sock, controller.name)
+        sock.settimeout(5)
+        sock.connect(sink.address)
+        return sock
+
+    yield connect
+    for sock in made:
+        if sock.fileno() >= 0:
+            abort(sock)
 
 
 @pytest.mark.parametrize("family", [4, 6])
 def test_record_of_a_socket(
-    family: int, tcp_lp: Controller, netns_pair: tuple[Namespace, Namespace]
+    family: int, tcp_lp: Controller, netns_pair: tuple[Namespace, Namespace], connected: Connect
 ) -> None:
     (a, b), (local, remote) = netns_pair, ADDRESSES[family]
     with Sink(b, remote) as sink:
@@ -173,7 +188,9 @@ def test_record_in_a_repair(tcp_lp: Controller, peer: Peer) -> None:
 
 
 @pytest.mark.parametrize("how", ["close", "reset", "reset by the peer", "other controller"])
-def test_record_ends_with_the_flow(how: str, tcp_lp: Controller, netns_pair: tuple[Namespace, Namespace]) -> None:
+def test_record_ends_with_the_flow(
+    how: str, tcp_lp: Controller, netns_pair: tuple[Namespace, Namespace], connected: Connect
+) -> None:
     a, b = netns_pair
     with Sink(b, "10.77.0.2") as sink:
         before = tcp_lp.stats()

@@ -64,8 +64,9 @@ def test_pairs_under_a_standing_queue(name: str, controllers: dict[str, Controll
     assert [len(pair) for pair in pairs] == [2] * len(pairs)
     gaps = [b[0].at_s - a[0].at_s for a, b in zip(pairs, pairs[1:])]
     gap_s = record.lp.pair_gap_us / 1e6
-    assert 15 * (RTT_S + EXTRA_S / 2) < gap_s < 17 * (RTT_S + EXTRA_S + 0.01)
-    assert gaps == [pytest.approx(gap_s, rel=0.2)] * len(gaps)
+    assert 16 * (RTT_S + EXTRA_S / 2) < gap_s < 16 * (RTT_S + EXTRA_S + 0.02)
+    assert gaps[-1] == pytest.approx(gap_s, rel=0.25)
+    assert min(gaps) > 16 * RTT_S  # the smoothed round trip follows the delay
     after = controller.stats()
     assert after.cuts_to_one - before.cuts_to_one == record.cuts_to_one
     assert after.indications - before.indications == record.indications
