@@ -85,6 +85,13 @@ void BPF_PROG(tcp_lp_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 		lp_transmit_start(sk, lp_of(sk));
 }
 
+/* 3. of compat.bpf.h */
+SEC("?struct_ops")
+void BPF_PROG(tcp_lp_tx_start, struct sock *sk)
+{
+	lp_transmit_start(sk, lp_of(sk));
+}
+
 SEC("struct_ops")
 void BPF_PROG(tcp_lp_init, struct sock *sk)
 {

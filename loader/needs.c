@@ -11,10 +11,11 @@
 
 /*
  * Members that the programs ask for before they read them
- * (bpf_core_field_exists).
+ * (bpf_core_field_exists), or that program_open() puts in.
  */
 static const char *const optional[] = {
 	"tcp_sock.tcp_usec_ts", /* 6.7: timestamps in microseconds */
+	"tcp_congestion_ops.cwnd_event_tx_start", /* 7.1 */
 };
 
 static bool is_optional(const char *member)
@@ -136,4 +137,13 @@ int needs_missing(const struct controller *c, char *members, char *functions,
 	}
 	btf__free(own);
 	return 0;
+}
+
+bool needs_kernel_has(const char *structure, const char *member)
+{
+	const struct btf *btf = kernel_btf();
+	int id = btf ? btf__find_by_name_kind(btf, structure, BTF_KIND_STRUCT) :
+		       -ENOENT;
+
+	return id >= 0 && has_member(btf, id, member);
 }

@@ -18,4 +18,7 @@
 int needs_missing(const struct controller *c, char *members, char *functions,
 		  unsigned int size);
 
+/* Whether this kernel's structure has the member. */
+bool needs_kernel_has(const char *structure, const char *member);
+
 #endif

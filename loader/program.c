@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* A controller's BPF object on its way into the kernel: see program.h. */
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 
 #include "errors.h"
 #include "kernel.h"
+#include "needs.h"
 #include "output.h"
 #include "program.h"
 #include "shared.h"
@@ -22,6 +24,8 @@
 	1000000000ULL /* a ccbpf that was killed gives its name back within \
 			 this time */
 #define TAKEN_POLL_NS 20000000L
+
+#define OPS_STRUCT "tcp_congestion_ops"
 
 static int log_line(enum libbpf_print_level level, const char *format,
 		    va_list args)
@@ -85,6 +89,48 @@ static void write_identity(struct program *program)
 		 CCBPF_VERSION);
 }
 
+/*
+ * Members of the ops table that some kernels lack. They are empty in the object,
+ * so that it loads everywhere by whatever tool, and their programs are not
+ * loaded by themselves (SEC("?struct_ops")); where the kernel knows the member,
+ * the two are put in.
+ */
+static const struct {
+	const char *member, *program; /* the program's name after "<name>_" */
+} optional_ops[] = {
+	{ "cwnd_event_tx_start", "tx_start" }, /* 7.1; before: cwnd_event() */
+};
+
+static const struct btf_member *find_op(const struct btf *btf, const char *name)
+{
+	int id = btf__find_by_name_kind(btf, OPS_STRUCT, BTF_KIND_STRUCT);
+	const struct btf_type *type = id < 0 ? NULL : btf__type_by_id(btf, id);
+
+	for (int i = 0; type && i < btf_vlen(type); i++)
+		if (!strcmp(btf__name_by_offset(
+				    btf, btf_members(type)[i].name_off),
+			    name))
+			return &btf_members(type)[i];
+	return NULL;
+}
+
+static void put_in_op(struct program *program, const char *op,
+		      const char *suffix)
+{
+	const struct btf_member *member =
+		find_op(bpf_object__btf(program->obj), op);
+	char *table = initial(program->ops), name[64];
+	struct bpf_program *prog;
+
+	snprintf(name, sizeof(name), "%s_%s", program->controller->name,
+		 suffix);
+	prog = bpf_object__find_program_by_name(program->obj, name);
+	if (!member || !prog || !needs_kernel_has(OPS_STRUCT, op))
+		return;
+	bpf_program__set_autoload(prog, true);
+	memcpy(table + member->offset / 8, &prog, sizeof(prog));
+}
+
 int program_open(const char *what, struct program *program,
 		 const struct controller *c, const struct values *values,
 		 int params_fd)
@@ -102,6 +148,10 @@ int program_open(const char *what, struct program *program,
 	if (err)
 		return err;
 	write_identity(program);
+	for (size_t i = 0; i < sizeof(optional_ops) / sizeof(*optional_ops);
+	     i++)
+		put_in_op(program, optional_ops[i].member,
+			  optional_ops[i].program);
 	if (params_fd >= 0)
 		err = bpf_map__reuse_fd(program->params, params_fd);
 	else

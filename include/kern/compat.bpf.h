@@ -5,6 +5,10 @@
  *
  *  1. tcp_sock.tcp_usec_ts (6.7): microsecond timestamps. Absent: milliseconds.
  *  2. struct_ops links (6.4): the loader's business (loader/running.c).
+ *  3. cwnd_event()'s CA_EVENT_TX_START (7.1): a member of its own there,
+ *     cwnd_event_tx_start(). A controller has a program <name>_tx_start for it
+ *     and leaves the member empty, or no earlier kernel would take the object;
+ *     the loader puts it in where the kernel knows it (loader/program.c).
  */
 #ifndef CCBPF_KERN_COMPAT_BPF_H
 #define CCBPF_KERN_COMPAT_BPF_H

@@ -36,6 +36,8 @@ struct lp {
 	u8 paced : 1; /* we switched the kernel's pacing on */
 	u8 undone : 1; /* the kernel may raise ssthresh over an early cut */
 	u8 echoed : 1; /* the last ACK carried ECE */
+	u8 open : 1; /* init() was there: the kernel asks ssthresh() before,
+		      * when it has to send its SYN again */
 	u8 signal; /* enum ccbpf_signal */
 };
 
@@ -499,6 +501,8 @@ static __always_inline u32 lp_loss(struct sock *sk, struct lp *lp, bool loss)
 	struct tcp_sock *tp = tcp_of(sk);
 	u32 to = sock_reno_ssthresh(tp);
 
+	if (!lp->open)
+		return to;
 	lp_tell_reduction(sk, lp, loss, to);
 	lp_avoid(lp);
 	inference_mute(&lp->inference, tp->snd_nxt);
@@ -545,6 +549,7 @@ static __always_inline void lp_open(struct sock *sk, const char *name)
 	lp->paced = 0;
 	lp->undone = 0;
 	lp->echoed = 0;
+	lp->open = 1;
 	lp->signal = CCBPF_SIGNAL_RTT;
 	if (tp->snd_ssthresh < TCP_INFINITE_SSTHRESH)
 		lp_avoid(lp); /* taken over from another controller */
