@@ -39,7 +39,7 @@ TOOLS       := $(patsubst tests/lab/%.c,$(BUILD)/tests/%,$(wildcard tests/lab/*.
 LAWS        := $(BUILD)/tests/liblaws.so
 YARDSTICK   := $(BUILD)/tests/empty.bpf.o
 
-.PHONY: help deps all demo test bench lab-guest chroot install uninstall format clean
+.PHONY: help deps all demo test bench kernels lab-guest chroot install uninstall format clean
 
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,13 +53,17 @@ demo: deps ## a background transfer beside a foreground one, without and with tc
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)$(PYTHON) -m tests.lab.demo
 
-test: deps ## all tests
+test: lab-guest ## all tests
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)$(PYTHON) -m pytest tests $(PYTEST_ARGS)
 
 bench: deps ## nanoseconds per ACK, goodput, latencies of the command: ratios measured in one run
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)$(PYTHON) -m tests.bench
+
+kernels: lab-guest ## load every program on each guest kernel, pass traffic; a table, and what the verifier pays
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(PYTHON) -m tests.kernels $(KERNEL)
 
 lab-guest: ## the virtual lab's guests: fetch and unpack kernels and tools; once, then offline
 	$(Q)packaging/deps.sh $(VENV) lab

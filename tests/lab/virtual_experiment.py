@@ -27,6 +27,8 @@ FIRST_PORT = 5201  # the server of flow 0
 FIRST_CLIENT_PORT = 40001  # fixed: a port chosen by the kernel would be another one in each run
 SAMPLE_S = 0.1
 SETTLE_S = 1.0  # between the topology's making and time 0
+BLOCK, FAST_BLOCK = 8192, 131072  # bytes; iperf3 counts whole blocks: 0.1 s of 10 Mbit/s is less than one of the latter
+FAST_MBIT = 100.0
 GRACE_S = 15.0  # after its end a starved flow may take this long to say so
 DELAY_PACKETS = 100_000  # the delay line never drops
 RECEIVER = "10.0.3.2"
@@ -135,13 +137,14 @@ def flow_commands(experiment: Experiment, number: int) -> tuple[str, str]:
     """The server and the client of one flow."""
     flow = experiment.flows[number]
     port, own = FIRST_PORT + number, FIRST_CLIENT_PORT + number
-    reverse = " -R" if isinstance(flow, VirtualFlow) and flow.reverse else ""
+    block = BLOCK if experiment.link.rate_mbit < FAST_MBIT else FAST_BLOCK
+    reverse = f"-R -i {SAMPLE_S}" if isinstance(flow, VirtualFlow) and flow.reverse else "-i 0"
     server = (
         f"ip netns exec receiver iperf3 -s -1 -p {port} -i {SAMPLE_S} -f k --forceflush 2>&1 |"
         f" stamped >server-{number}.txt &"
     )
     bound = flow.seconds + GRACE_S
-    options = f"-c {RECEIVER} -p {port} --cport {own} -C {flow.controller} -t {flow.seconds:g} -i {SAMPLE_S}{reverse} -J"
+    options = f"-c {RECEIVER} -p {port} --cport {own} -C {flow.controller} -l {block} -t {flow.seconds:g} {reverse} -J"
     client = (
         f"( sleep {flow.start_s:g}; code=0; ip netns exec sender timeout {bound:g} iperf3 {options} >client-{number}.json"
         f" 2>client-{number}.err || code=$?; echo $code >client-{number}.exit ) & clients=\"$clients $!\""
@@ -158,9 +161,11 @@ def script(experiment: Experiment) -> str:
     """What the guest runs. It leaves one file per thing measured in its working directory."""
     flows = [flow_commands(experiment, number) for number in range(len(experiment.flows))]
     ours = controllers_to_enable(experiment)
+    theirs = sorted({flow.controller for flow in experiment.flows} - set(ours))
     interval = f"{experiment.ping_every_s:g}"
     lines = [TOPOLOGY, *queue_commands(experiment)]
     lines += ["stamped() { while read -r line; do read -r now idle </proc/uptime; echo \"$now $line\"; done; }"]
+    lines += [f"modprobe -q tcp_{name} || true" for name in theirs]  # else the first flow waits for it
     if ours:
         lines += [f"ccbpf enable {' '.join(ours)} >enable.txt", f"ccbpf trace -j >{EVENTS} 2>trace.err & helpers=$!"]
     lines += [server for server, _ in flows]
