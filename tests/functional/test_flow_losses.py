@@ -57,9 +57,10 @@ class Late(Known):
     def __init__(self, *late: int) -> None:
         super().__init__()
         self.late = set(late)
+        self.late_s = 0.7 * RTT_S
 
     def held_s(self, segment: Segment) -> float:
-        return 0.7 * self.rtt_s if segment.number in self.late else 0
+        return self.late_s if segment.number in self.late else 0
 
 
 @pytest.fixture(autouse=True)
@@ -154,7 +155,8 @@ def test_needless_loss_is_given_back(
     eventually(lambda: controller.stats().undos > before.undos, 5, "the undo")
     time.sleep(2 * RTT_S)
     since = dropwhile(lambda info: info.ca_state < RECOVERY, infos(flow))
-    assert any((info.ca_state, info.ssthresh) == (OPEN, INFINITE) and info.cwnd >= intact.cwnd for info in since)
+    given_back = next(info for info in since if (info.ca_state, info.ssthresh) == (OPEN, INFINITE))
+    assert given_back.cwnd >= intact.cwnd
     steady(flow, controller, 1)
     record = controller.flow(flow.sock)
     assert record and (record.losses, record.undos) == (1, 1)
@@ -163,21 +165,26 @@ def test_needless_loss_is_given_back(
     flow.deliver(5)
 
 
-def test_early_cut_is_not_given_back(tcp_lp: Controller, peer: Peer) -> None:
+def indicate(flow: Flow, behaviour: Known, controller: Controller) -> None:
+    """The ACKs are late until the flow has reacted once, and its reaction's round trip is over."""
+    behaviour.extra_ack_s = 0.025
+    eventually(lambda: (f := controller.flow(flow.sock)) and f.indications, 5, "an indication", every_s=0.001)
+    behaviour.extra_ack_s = 0
+    time.sleep(2 * RTT_S + 0.025)
+
+
+class LosesOneThenLate(Late, LosesOne):
+    pass
+
+
+def test_loss_after_an_early_cut(tcp_lp: Controller, peer: Peer) -> None:
     """An indication takes half of the window, then a needless loss half of that. Only this half comes back."""
-
-    class LosesOneThenLate(Late, LosesOne):
-        pass
-
     behaviour = LosesOneThenLate()
     flow = peer.connect(tcp_lp.name, behaviour)
     with tcp_lp.set(delta=500, inference_rtts=16):  # no growth for a third of a second after the cut
         flow.pump()
         steady(flow, tcp_lp, 1)
-        behaviour.extra_ack_s = 0.025
-        eventually(lambda: (f := tcp_lp.flow(flow.sock)) and f.indications, 5, "an indication", every_s=0.001)
-        behaviour.extra_ack_s = 0
-        time.sleep(2 * RTT_S + 0.025)  # the reaction's own round trip
+        indicate(flow, behaviour, tcp_lp)
         cut = infos(flow)[-1]
         behaviour.late = {len(flow.end.segments) + 20}
         eventually(lambda: (f := tcp_lp.flow(flow.sock)) and f.undos, 5, "the undo")
@@ -189,3 +196,47 @@ def test_early_cut_is_not_given_back(tcp_lp: Controller, peer: Peer) -> None:
     assert after.ssthresh <= after.cwnd  # or slow start would take back what the indication took
     flow.stop()
     flow.deliver(5)
+
+
+def test_early_cut_after_a_loss(tcp_lp: Controller, peer: Peer) -> None:
+    """The loss turns out to be needless when an indication has followed it: nothing comes back, and no slow start."""
+    behaviour = LosesOneThenLate()
+    behaviour.late_s = 0.3
+    flow = peer.connect(tcp_lp.name, behaviour)
+    with tcp_lp.set(delta=500, inference_rtts=16):
+        flow.pump()
+        steady(flow, tcp_lp, 1)
+        behaviour.late = {len(flow.end.segments) + 20}
+        eventually(lambda: (f := tcp_lp.flow(flow.sock)) and f.losses == 2, 5, "the needless loss", every_s=0.001)
+        intact = max(info.cwnd for info in infos(flow)[-10:])
+        time.sleep(2 * RTT_S)
+        indicate(flow, behaviour, tcp_lp)
+        cut = infos(flow)[-1]
+        assert cut.cwnd < intact
+        eventually(lambda: (f := tcp_lp.flow(flow.sock)) and f.undos, 5, "the undo", every_s=0.001)
+        time.sleep(RTT_S)
+        after = infos(flow)[-1]
+    record = tcp_lp.flow(flow.sock)
+    assert record and (record.losses, record.indications, record.undos) == (2, 1, 1)
+    assert after.cwnd <= cut.cwnd + 2
+    assert after.ssthresh <= after.cwnd
+    flow.stop()
+    flow.deliver(5)
+
+
+def test_one_reaction_in_a_round_trip(tcp_lp: Controller, peer: Peer) -> None:
+    """However long the delay stands and however many ACKs say so: an RTT at the least from one reaction to the next."""
+    behaviour = LosesOne()
+    flow = peer.connect(tcp_lp.name, behaviour)
+    flow.pump()
+    steady(flow, tcp_lp, 1)
+    tcp_lp.ring.read()
+    tcp_lp.listen(30)
+    behaviour.extra_ack_s = 0.025
+    time.sleep(0.5)
+    tcp_lp.listen(0)
+    flow.close()
+    reactions = [e for e in tcp_lp.ring.read() if e.word in ("indication", "cut-to-one")]
+    assert [e.word for e in reactions[:2]] == ["indication", "cut-to-one"]
+    times = [e.time_ns / 1e9 for e in reactions]
+    assert min(b - a for a, b in zip(times, times[1:])) > RTT_S
