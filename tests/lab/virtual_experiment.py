@@ -31,7 +31,8 @@ BLOCK, FAST_BLOCK = 8192, 131072  # bytes; iperf3 counts whole blocks: 0.1 s of 
 FAST_MBIT = 100.0
 GRACE_S = 15.0  # after its end a starved flow may take this long to say so
 DELAY_PACKETS = 100_000  # the delay line never drops
-RECEIVER = "10.0.3.2"
+RECEIVER, ECN_RECEIVER = "10.0.3.2", "10.0.3.3"  # the same machine; the route to the latter asks for ECN
+BANDS = 16  # of a prio: as many different round trips as one experiment may have
 EVENTS = "events.jsonl"
 OURS = virtual.image.BUILD / "bpf"
 
@@ -40,9 +41,15 @@ OURS = virtual.image.BUILD / "bpf"
 class VirtualLink(Link):
     """What only this lab offers of a bottleneck."""
 
-    queue: str = "pfifo"  # pfifo, bfifo, priority, or a qdisc with its options ("codel limit 100")
+    queue: str = "pfifo"  # pfifo, bfifo, priority, marking, or a qdisc with its options ("codel limit 100")
     buffer_packets: int | None = None  # of a pfifo; None: as many full packets as buffer_bytes
+    mark_at: float = 0.15  # of a marking queue: the part of the buffer above which what speaks ECN is marked
     loss_percent: float = 0.0  # random, behind the bottleneck
+    jitter_ms: float = 0.0  # each way; packets overtake each other
+    reorder_percent: float = 0.0  # of these packets on the way there is no delay at all
+    duplicate_percent: float = 0.0
+    both_ways: bool = False  # the same bottleneck on the way back
+    rtt_changes: tuple[tuple[float, float], ...] = ()  # (s, the round trip in ms from then on)
 
     @property
     def packets(self) -> int:
@@ -55,6 +62,17 @@ class VirtualFlow(Flow):
 
     background: bool = False  # under queue="priority": served with what the others leave
     reverse: bool = False  # from the receiver to the sender
+    ecn: bool = False  # asks for ECN, whatever the sysctl
+    rtt_ms: float | None = None  # its own round trip without a queue; None: the link's
+
+
+@dataclass(frozen=True)
+class VirtualExperiment(Experiment):
+    """What only this lab offers of an experiment."""
+
+    parameters: tuple[tuple[str, str], ...] = ()  # of our controllers: ccbpf enable --set KEY=VALUE
+    sysctls: tuple[tuple[str, str], ...] = ()  # at the senders and receivers
+    sockets_every_s: float = 1.0  # `ss -ti`; each costs the guest some milliseconds
 
 
 @dataclass
@@ -94,42 +112,113 @@ ip -n sender route add default via 10.0.1.1
 ip -n router route add default via 10.0.2.2
 ip -n delay route add 10.0.1.0/24 via 10.0.2.1
 ip -n receiver route add default via 10.0.3.1
+ip -n receiver addr add 10.0.3.3/24 dev in
+ip -n sender route add 10.0.3.3 via 10.0.1.1 features ecn
 """
 
 
 def queue_commands(experiment: Experiment) -> list[str]:
-    """The bottleneck towards the receiver, and netem both ways."""
+    """The bottleneck towards the receiver (and back, if asked for), and netem both ways."""
+    link = experiment.link
+    lines = bottleneck_commands(experiment, "out")
+    if isinstance(link, VirtualLink) and link.both_ways:
+        lines += bottleneck_commands(experiment, "in")
+    return lines + delay_commands(experiment)
+
+
+def bottleneck_commands(experiment: Experiment, device: str) -> list[str]:
+    """htb with the queue that the link asks for below it, as handle 10:."""
     link = experiment.link
     queue = link.queue if isinstance(link, VirtualLink) else "bfifo"
-    loss = f" loss {link.loss_percent:g}%" if isinstance(link, VirtualLink) and link.loss_percent else ""
     packets = link.packets if isinstance(link, VirtualLink) else 0
-    delay = f"netem delay {link.rtt_ms * 500:.0f}us limit {DELAY_PACKETS}"
-    tc = "tc -n router qdisc add dev out"
+    tc = f"tc -n router qdisc add dev {device}"
+    rate = f"{link.rate_mbit * 1000:.0f}kbit"
     lines = [
         f"{tc} root handle 1: htb default 1",
-        f"tc -n router class add dev out parent 1: classid 1:1 htb rate {link.rate_mbit * 1000:.0f}kbit quantum 1514",
-        f"tc -n delay qdisc add dev out root {delay}{loss}",
-        f"tc -n delay qdisc add dev in root {delay}",
+        f"tc -n router class add dev {device} parent 1: classid 1:1 htb rate {rate} quantum 1514",
     ]
     if queue == "pfifo":
         lines.append(f"{tc} parent 1:1 handle 10: pfifo limit {packets}")
     elif queue == "bfifo":
         lines.append(f"{tc} parent 1:1 handle 10: bfifo limit {link.buffer_bytes}")
     elif queue == "priority":
-        lines += priority_commands(experiment, tc, packets)
+        lines += priority_commands(experiment, device, packets)
+    elif queue == "marking" and isinstance(link, VirtualLink):
+        lines.append(f"{tc} parent 1:1 handle 10: {marking_queue(link)}")
     else:
         lines.append(f"{tc} parent 1:1 handle 10: {queue}")
     return lines
 
 
-def priority_commands(experiment: Experiment, tc: str, packets: int) -> list[str]:
+def marking_queue(link: VirtualLink) -> str:
+    """TCP-LP's router (IV-A): RED with both thresholds at one length; who does not speak ECN is not dropped early.
+    The average is taken over a few packets, as the end host's own over 8 ACKs."""
+    frame = 1514
+    limit = link.packets * frame
+    low = max(frame, round(link.mark_at * limit))
+    burst = -(-low // frame) + 4
+    bounds = f"limit {limit} min {low} max {low + frame} avpkt {frame} burst {burst}"
+    return f"red {bounds} probability 1.0 bandwidth {link.rate_mbit:g}mbit ecn nodrop"
+
+
+def delay_commands(experiment: Experiment) -> list[str]:
+    """netem of half the round trip each way; flows with a round trip of their own in bands of their own."""
+    link = experiment.link
+    own = [flow.rtt_ms for flow in experiment.flows if isinstance(flow, VirtualFlow) and flow.rtt_ms is not None]
+    rtts = [link.rtt_ms, *sorted({rtt for rtt in own if rtt != link.rtt_ms})]
+    if len(rtts) > BANDS:
+        raise LabError(f"{experiment.name}: {len(rtts)} different round trips; at most {BANDS} are possible")
+    tc = "tc -n delay qdisc add dev"
+    if len(rtts) == 1:
+        return [f"{tc} {device} root {netem(link, device, link.rtt_ms)}" for device in ("out", "in")]
+    lines = []
+    for device, port in (("out", "dport"), ("in", "sport")):
+        lines.append(f"{tc} {device} root handle 1: prio bands {len(rtts)} priomap {' '.join(['0'] * 16)}")
+        for band, rtt_ms in enumerate(rtts, 1):
+            lines.append(f"{tc} {device} parent 1:{band:x} {netem(link, device, rtt_ms)}")
+        for number, flow in enumerate(experiment.flows):
+            if isinstance(flow, VirtualFlow) and flow.rtt_ms not in (None, link.rtt_ms):
+                match = f"match ip {port} {FIRST_PORT + number} 0xffff flowid 1:{rtts.index(flow.rtt_ms) + 1:x}"
+                lines.append(f"tc -n delay filter add dev {device} parent 1: protocol ip prio 1 u32 {match}")
+    return lines
+
+
+def netem(link: Link, device: str, rtt_ms: float) -> str:
+    """One way's delay; what is random happens on the way to the receiver."""
+    words = f"netem limit {DELAY_PACKETS} delay {rtt_ms * 500:.0f}us"
+    if not isinstance(link, VirtualLink):
+        return words
+    if link.jitter_ms:
+        words += f" {link.jitter_ms * 1000:.0f}us"
+    if device == "out":
+        for word in ("loss", "reorder", "duplicate"):
+            if percent := getattr(link, f"{word}_percent"):
+                words += f" {word} {percent:g}%"
+    return words
+
+
+def change_commands(experiment: Experiment) -> list[str]:
+    """The link's changes of delay, each at its time. All flows must have the link's round trip."""
+    link = experiment.link
+    if not isinstance(link, VirtualLink) or not link.rtt_changes:
+        return []
+    lines = []
+    for at_s, rtt_ms in link.rtt_changes:
+        ways = [f"tc -n delay qdisc change dev {way} root {netem(link, way, rtt_ms)}" for way in ("out", "in")]
+        lines.append(f"( sleep {at_s:g}; {'; '.join(ways)} ) &")
+    return lines
+
+
+def priority_commands(experiment: Experiment, device: str, packets: int) -> list[str]:
     """Strict priority: band 1 for all, band 2 for the background flows; each may fill the buffer."""
+    tc = f"tc -n router qdisc add dev {device}"
+    port = "dport" if device == "out" else "sport"
     lines = [f"{tc} parent 1:1 handle 10: prio bands 2 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"]
     lines += [f"{tc} parent 10:{band} pfifo limit {packets}" for band in (1, 2)]
     for number, flow in enumerate(experiment.flows):
         if isinstance(flow, VirtualFlow) and flow.background:
-            match = f"match ip dport {FIRST_PORT + number} 0xffff"
-            lines.append(f"tc -n router filter add dev out parent 10: protocol ip prio 1 u32 {match} flowid 10:2")
+            match = f"match ip {port} {FIRST_PORT + number} 0xffff"
+            lines.append(f"tc -n router filter add dev {device} parent 10: protocol ip prio 1 u32 {match} flowid 10:2")
     return lines
 
 
@@ -144,7 +233,8 @@ def flow_commands(experiment: Experiment, number: int) -> tuple[str, str]:
         f" stamped >server-{number}.txt &"
     )
     bound = flow.seconds + GRACE_S
-    options = f"-c {RECEIVER} -p {port} --cport {own} -C {flow.controller} -l {block} -t {flow.seconds:g} {reverse} -J"
+    address = ECN_RECEIVER if isinstance(flow, VirtualFlow) and flow.ecn else RECEIVER
+    options = f"-c {address} -p {port} --cport {own} -C {flow.controller} -l {block} -t {flow.seconds:g} {reverse} -J"
     client = (
         f"( sleep {flow.start_s:g}; code=0; ip netns exec sender timeout {bound:g} iperf3 {options} >client-{number}.json"
         f" 2>client-{number}.err || code=$?; echo $code >client-{number}.exit ) & clients=\"$clients $!\""
@@ -157,24 +247,34 @@ def controllers_to_enable(experiment: Experiment) -> list[str]:
     return sorted({flow.controller for flow in experiment.flows if (OURS / f"{flow.controller}.bpf.o").exists()})
 
 
+def sysctl_commands(experiment: Experiment) -> list[str]:
+    settings = experiment.sysctls if isinstance(experiment, VirtualExperiment) else ()
+    words = " ".join(f"{key}={value}" for key, value in settings)
+    return [f"ip netns exec {name} sysctl -qw {words}" for name in ("sender", "receiver")] if words else []
+
+
 def script(experiment: Experiment) -> str:
     """What the guest runs. It leaves one file per thing measured in its working directory."""
     flows = [flow_commands(experiment, number) for number in range(len(experiment.flows))]
     ours = controllers_to_enable(experiment)
     theirs = sorted({flow.controller for flow in experiment.flows} - set(ours))
     interval = f"{experiment.ping_every_s:g}"
-    lines = [TOPOLOGY, *queue_commands(experiment)]
+    settings = experiment.parameters if isinstance(experiment, VirtualExperiment) else ()
+    parameters = "".join(f" --set {key}={value}" for key, value in settings)
+    sockets_s = experiment.sockets_every_s if isinstance(experiment, VirtualExperiment) else 1.0
+    lines = [TOPOLOGY, *sysctl_commands(experiment), *queue_commands(experiment)]
     lines += ["stamped() { while read -r line; do read -r now idle </proc/uptime; echo \"$now $line\"; done; }"]
     lines += [f"modprobe -q tcp_{name} || true" for name in theirs]  # else the first flow waits for it
     if ours:
-        lines += [f"ccbpf enable {' '.join(ours)} >enable.txt", f"ccbpf trace -j >{EVENTS} 2>trace.err & helpers=$!"]
+        lines += [f"ccbpf enable {' '.join(ours)}{parameters} >enable.txt", f"ccbpf trace -j >{EVENTS} 2>trace.err & helpers=$!"]
     lines += [server for server, _ in flows]
     lines += [
         f"sleep {SETTLE_S:g}",
         "read -r start idle </proc/uptime; echo $start >start",
         f"ip netns exec sender ping -n -D -i {interval} {RECEIVER} >ping.txt & helpers=\"$helpers $!\"",
         *[client for _, client in flows],
-        SAMPLERS,
+        *change_commands(experiment),
+        SAMPLERS.replace("SOCKETS_S", f"{sockets_s:g}"),
         f"sleep {experiment.end_s:g}",
         "for client in $clients; do wait $client; done",
         "read -r now idle </proc/uptime; echo $now >end",
@@ -197,7 +297,7 @@ SAMPLERS = f"""\
 done ) | tc -n router -s -force -batch - >backlog.txt &
 ( count=0; while ! [ -e /tmp/over ]; do
     read -r now idle </proc/uptime; echo "at $now"; ip netns exec sender ss -tinHO state established
-    count=$((count + 1)); [ $((count % 5)) = 0 ] && echo "at $now" >/dev/console; sleep 1
+    count=$((count + 1)); [ $((count % 5)) = 0 ] && echo "at $now" >/dev/console; sleep SOCKETS_S
 done ) >ss.txt &"""
 
 
