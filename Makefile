@@ -35,7 +35,7 @@ DEPFLAGS    = -MMD -MP -MT $@
 
 BPF_OBJS    := $(patsubst bpf/%.bpf.c,$(BUILD)/bpf/%.bpf.o,$(wildcard bpf/*.bpf.c))
 LOADER_OBJS := $(patsubst loader/%.c,$(BUILD)/loader/%.o,$(wildcard loader/*.c))
-TOOLS       := $(patsubst tests/lab/%.c,$(BUILD)/tests/%,$(wildcard tests/lab/*.c))
+TOOLS       := $(patsubst tests/lab/%.c,$(BUILD)/tests/%,$(wildcard tests/lab/*.c)) $(BUILD)/tests/traffic
 LAWS        := $(BUILD)/tests/liblaws.so
 YARDSTICK   := $(BUILD)/tests/empty.bpf.o
 
@@ -114,5 +114,11 @@ $(BUILD)/tests/%: tests/lab/%.c Makefile
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 $(WARN) -D_GNU_SOURCE -g -O2 -Iinclude $(DEPFLAGS) -MF $@.d -o $@ $< -lm
+
+# Static, so that it runs in any guest; without contraction, so that its random numbers are the same on every machine.
+$(BUILD)/tests/traffic: $(wildcard tests/lab/traffic/*.[ch]) Makefile
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(WARN) -D_GNU_SOURCE -g -O2 -ffp-contract=off -static -o $@ $(filter %.c,$^)
 
 -include $(wildcard $(BUILD)/bpf/*.d $(BUILD)/loader/*.d $(BUILD)/tests/*.d)
