@@ -55,7 +55,7 @@ CONSOLE_TAIL = 4  # lines of the console that an error quotes
 MACHINE = """-M microvm,pit=on,pic=on,rtc=on,isa-serial=on,acpi=off,x-option-roms=off -nodefaults -no-user-config
     -nographic -cpu max,cx16=off -accel tcg -smp 1 -no-reboot
     -device isa-debug-exit,iobase=0x501,iosize=1""".split()  # cx16: cmpxchg16b crashed QEMU 7.2 once in 42 runs
-QUIET = "quiet panic=-1 nokaslr random.trust_cpu=off tsc=reliable clocksource=tsc mitigations=off"
+QUIET = "quiet panic=-1 reboot=t nokaslr random.trust_cpu=off tsc=reliable clocksource=tsc mitigations=off"
 SKIPPED = "initcall_blacklist=jent_mod_init,load_system_certificate_list,trace_eval_init,init_kprobe_trace"  # 3 s of boot
 
 

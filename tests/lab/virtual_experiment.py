@@ -67,12 +67,25 @@ class VirtualFlow(Flow):
 
 
 @dataclass(frozen=True)
+class Traffic:
+    """What build/tests/traffic puts beside the flows; all of it is foreground. Options are the row's own words."""
+
+    name: str
+    kind: str  # udp, web, fetch
+    seconds: float
+    start_s: float = 0.0
+    options: tuple[tuple[str, object], ...] = ()
+    hop: int = 0
+
+
+@dataclass(frozen=True)
 class VirtualExperiment(Experiment):
     """What only this lab offers of an experiment."""
 
     parameters: tuple[tuple[str, str], ...] = ()  # of our controllers: ccbpf enable --set KEY=VALUE
     sysctls: tuple[tuple[str, str], ...] = ()  # at the senders and receivers
     sockets_every_s: float = 1.0  # `ss -ti`; each costs the guest some milliseconds
+    traffic: tuple[Traffic, ...] = ()
 
 
 @dataclass
@@ -278,7 +291,7 @@ def script(experiment: Experiment) -> str:
         f"sleep {experiment.end_s:g}",
         "for client in $clients; do wait $client; done",
         "read -r now idle </proc/uptime; echo $now >end",
-        "touch /tmp/over",
+        "touch /tmp/over; killall tick",
         "tc -n router -s qdisc show dev out >qdisc.txt",
         "tc -n delay -s qdisc show >delay.txt",
         "ip netns exec sender nstat -asz >nstat.txt",
@@ -289,12 +302,9 @@ def script(experiment: Experiment) -> str:
     return "\n".join(lines) + "\n"
 
 
-# tc and ss read their requests from one process for the whole run: a fork each 0.1 s would cost the guest's CPU.
+# One tc takes all its requests from one program: forks each 0.1 s took as long as a flow of 10 Mbit/s.
 SAMPLERS = f"""\
-( while ! [ -e /tmp/over ]; do
-    read -r now idle </proc/uptime; echo $now >>backlog.at
-    echo qdisc show dev out; sleep {SAMPLE_S}
-done ) | tc -n router -s -force -batch - >backlog.txt &
+tick {SAMPLE_S * 1000:.0f} backlog.at "qdisc show dev out" | tc -n router -s -force -batch - >backlog.txt &
 ( count=0; while ! [ -e /tmp/over ]; do
     read -r now idle </proc/uptime; echo "at $now"; ip netns exec sender ss -tinHO state established
     count=$((count + 1)); [ $((count % 5)) = 0 ] && echo "at $now" >/dev/console; sleep SOCKETS_S
