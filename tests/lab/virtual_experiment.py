@@ -24,6 +24,7 @@ from .guest.errors import LabError
 from .native import ECHO, INTERVAL
 
 FIRST_PORT = 5201  # the server of flow 0
+FIRST_TRAFFIC_PORT = 7001  # the server of traffic 0
 FIRST_CLIENT_PORT = 40001  # fixed: a port chosen by the kernel would be another one in each run
 SAMPLE_S = 0.1
 SETTLE_S = 1.0  # between the topology's making and time 0
@@ -35,6 +36,9 @@ RECEIVER, ECN_RECEIVER = "10.0.3.2", "10.0.3.3"  # the same machine; the route t
 BANDS = 16  # of a prio: as many different round trips as one experiment may have
 EVENTS = "events.jsonl"
 OURS = virtual.image.BUILD / "bpf"
+GENERATOR = virtual.image.BUILD / "tests/traffic"
+SENDER = "10.0.1.2"
+DRAIN_S = 10.0  # after its end the answers of what was asked may take this long
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,15 @@ class VirtualExperiment(Experiment):
 
 
 @dataclass
+class TrafficResult:
+    """What became of it: objects with their response times, or what the sink of a UDP stream counted."""
+
+    traffic: Traffic
+    objects: list[tuple[float, float, float]] = field(default_factory=list)  # (s, bytes, response in s; inf: never)
+    report: dict[str, object] = field(default_factory=dict)  # the receiving end's own words
+
+
+@dataclass
 class VirtualResult(Result):
     """What only this lab measures."""
 
@@ -96,6 +109,7 @@ class VirtualResult(Result):
     packets: list[tuple[float, int]] = field(default_factory=list)  # (s, packets in the bottleneck's queue)
     events: list[dict[str, object]] = field(default_factory=list)  # of `ccbpf trace -j`; at_s is on our clock
     sockets: list[tuple[float, str]] = field(default_factory=list)  # (s, `ss -ti` of the senders)
+    traffic: dict[str, TrafficResult] = field(default_factory=dict)
     outcome: virtual.Outcome | None = None
 
 
@@ -255,6 +269,47 @@ def flow_commands(experiment: Experiment, number: int) -> tuple[str, str]:
     return server, client
 
 
+def traffic_commands(number: int, traffic: Traffic) -> tuple[str, str]:
+    """Server and client. Data goes from the sender to the receiver: of the web, the receiver asks."""
+    port = FIRST_TRAFFIC_PORT + number
+    words = {name: value for name, value in traffic.options}
+    until = f"--start {traffic.start_s:g}"
+    out = f"traffic-{number}"
+    if traffic.kind == "udp":
+        options = f"--rate {words['rate_mbit']}M --size {words.get('size_bytes', 1000)} --for {traffic.seconds:g} {until}"
+        options += {"poisson": " --poisson", "square": f" --square {words.get('period_s', 1)}"}.get(
+            str(words.get("pattern", "constant")), ""
+        )
+        options += "".join(f" --{key} {words[key]}" for key in ("duty", "seed") if key in words)
+        server = f"ip netns exec receiver /lab/traffic udp-sink {port} --interval {SAMPLE_S} >{out}.server 2>&1"
+        client = f"ip netns exec sender /lab/traffic udp-send {RECEIVER} {port} {options}"
+    else:
+        controller = f" -C {words['controller']}" if "controller" in words else ""
+        server = f"ip netns exec sender /lab/traffic web-server {port}{controller} >{out}.server 2>&1"
+        client = f"ip netns exec receiver /lab/traffic {asking(traffic, words)} {until} --drain {DRAIN_S:g}".replace(
+            "ADDRESS", f"{SENDER} {port}"
+        )
+    done = f'( code=0; {client} >{out}.json 2>{out}.err || code=$?; echo $code >{out}.exit ) & clients="$clients $!"'
+    return f'{server} & servers="$servers $!"', done
+
+
+def asking(traffic: Traffic, words: dict[str, object]) -> str:
+    """The client's command and options, of the web or of files."""
+    if traffic.kind == "fetch":
+        every = float(str(words.get("every_s", 1)))
+        sizes = words.get("bytes", (30000,))
+        text = ",".join(str(size) for size in sizes) if isinstance(sizes, tuple) else str(sizes)
+        return f"fetch ADDRESS --bytes {text} --every {every:g} --count {max(1, int(traffic.seconds / every))}"
+    names = {"sessions": "sessions", "mean_bytes": "mean", "max_bytes": "max", "shape": "shape", "objects": "objects",
+             "seed": "seed"}  # fmt: skip
+    options = "".join(f" --{option} {words[key]}" for key, option in names.items() if key in words)
+    return f"web-client ADDRESS --for {traffic.seconds:g}{options}{' --think' if words.get('think') else ''}"
+
+
+def traffic_of(experiment: Experiment) -> tuple[Traffic, ...]:
+    return experiment.traffic if isinstance(experiment, VirtualExperiment) else ()
+
+
 def controllers_to_enable(experiment: Experiment) -> list[str]:
     """Those of the flows' controllers that are ours."""
     return sorted({flow.controller for flow in experiment.flows if (OURS / f"{flow.controller}.bpf.o").exists()})
@@ -280,12 +335,13 @@ def script(experiment: Experiment) -> str:
     lines += [f"modprobe -q tcp_{name} || true" for name in theirs]  # else the first flow waits for it
     if ours:
         lines += [f"ccbpf enable {' '.join(ours)}{parameters} >enable.txt", f"ccbpf trace -j >{EVENTS} 2>trace.err & helpers=$!"]
-    lines += [server for server, _ in flows]
+    others = [traffic_commands(number, traffic) for number, traffic in enumerate(traffic_of(experiment))]
+    lines += [server for server, _ in (*flows, *others)]
     lines += [
         f"sleep {SETTLE_S:g}",
         "read -r start idle </proc/uptime; echo $start >start",
         f"ip netns exec sender ping -n -D -i {interval} {RECEIVER} >ping.txt & helpers=\"$helpers $!\"",
-        *[client for _, client in flows],
+        *[client for _, client in (*flows, *others)],
         *change_commands(experiment),
         SAMPLERS.replace("SOCKETS_S", f"{sockets_s:g}"),
         f"sleep {experiment.end_s:g}",
@@ -298,7 +354,7 @@ def script(experiment: Experiment) -> str:
     ]
     if ours:
         lines += ["ccbpf status >status.txt", "ccbpf -j flows >flows.json"]
-    lines += ["kill $helpers", "wait"]
+    lines += ["kill $helpers $servers", "wait"]
     return "\n".join(lines) + "\n"
 
 
@@ -325,6 +381,8 @@ def parse(experiment: Experiment, outcome: virtual.Outcome) -> VirtualResult:
     for number, flow in enumerate(experiment.flows):
         result.flows[flow.name] = parse_flow(outcome.directory, number, flow, start_s)
     parse_pings(outcome.text("ping.txt"), experiment.ping_every_s, result)
+    for number, traffic in enumerate(traffic_of(experiment)):
+        result.traffic[traffic.name] = parse_traffic(outcome.directory, number, traffic, start_s)
     parse_queue(outcome.directory, start_s, result)
     parse_sockets(outcome.text("ss.txt"), start_s, result)
     if (outcome.directory / EVENTS).exists():
@@ -360,6 +418,25 @@ def parse_flow(directory: Path, number: int, flow: Flow, start_s: float) -> Flow
                 anchor_s = min(anchor_s, float(at) - start_s - until)
                 intervals.append((begin, until, kbit / 1e3 * (until - begin)))
     result.samples = [Sample(anchor_s + a, anchor_s + b, megabits) for a, b, megabits in intervals if b > a]
+    return result
+
+
+def parse_traffic(directory: Path, number: int, traffic: Traffic, start_s: float) -> TrafficResult:
+    out = f"traffic-{number}"
+    code = (directory / f"{out}.exit").read_text().strip()
+    if code != "0":
+        words = (directory / f"{out}.err").read_text().strip() or "no message"
+        raise LabError(f"traffic {traffic.name} ({traffic.kind}): its client ended with {code}: {words}")
+    try:
+        client = json.loads((directory / f"{out}.json").read_text().splitlines()[-1])
+        server = json.loads((directory / f"{out}.server").read_text().splitlines()[-1])
+    except (ValueError, IndexError) as error:
+        raise LabError(f"traffic {traffic.name} ({traffic.kind}): no report of it in {directory}/{out}.*") from error
+    result = TrafficResult(traffic, report=server if traffic.kind == "udp" else client)
+    zero_s = client["zero_ns"] / 1e9 - start_s
+    for item in client.get("objects", client.get("files", [])):
+        seconds = float("inf") if item["seconds"] is None else float(item["seconds"])
+        result.objects.append((zero_s + item["due"], float(item["bytes"]), seconds))
     return result
 
 
@@ -410,6 +487,15 @@ def parse_sockets(text: str, start_s: float, result: VirtualResult) -> None:
 # --- one run ---------------------------------------------------------------------------------------------------------
 
 
+def files_of(experiment: Experiment) -> dict[str, bytes | str | Path]:
+    """What the script needs in /lab."""
+    if not traffic_of(experiment):
+        return {}
+    if not GENERATOR.exists():
+        raise LabError(f"{GENERATOR}: not built; `make all` builds it")
+    return {"traffic": GENERATOR}
+
+
 def run(
     experiment: Experiment,
     directory: Path,
@@ -426,6 +512,7 @@ def run(
         kernel,
         script(experiment),
         directory,
+        files_of(experiment),
         seed=seed,
         memory_mb=memory_mb,
         timeout_s=timeout_s or 60 + 10 * limit_s,

@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""From results to numbers: what a bound may name. Each measure says its unit and what exactly it is.
+
+A measure is a pure function of one run's Result, of a reference run's where it says so, and of options that a bound may
+give (`flows`, `from_s`, …). Goodput is what receivers got of TCP data, by their own samples of 0.1 s. Whatever a run
+cannot say is nan: a comparison with nan never holds.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .experiment import FlowResult, Link, Result, quantile
+
+FRAME_BYTES, DATA_BYTES = 1514, 1448  # a full frame on the bottleneck, and the TCP data in it
+NAN = float("nan")
+
+YIELDED = 0.10  # of its rate before: from here on a background flow has yielded
+RECLAIMED = 0.90  # of its rate before: the background is back
+STEADY_S = 1.0  # the mean over this time counts: longer than a round trip, shorter than a phase
+FAIR_WINDOW_S = 10.0
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One named measure: its function, unit, definition, and the run that it compares with."""
+
+    function: Callable[..., float]
+    unit: str
+    text: str
+    reference: str = ""  # "": none, "alone": without the background, "ideal": under strict priority
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What a bound may give to it."""
+        names = list(inspect.signature(self.function).parameters)
+        return tuple(names[2 if self.reference else 1 :])
+
+
+MEASURES: dict[str, Measure] = {}
+
+
+def measure(unit: str, reference: str = "") -> Callable[[Callable[..., float]], Callable[..., float]]:
+    """Puts a function into the table; its docstring is the definition."""
+
+    def put(function: Callable[..., float]) -> Callable[..., float]:
+        text = " ".join((function.__doc__ or "").split())
+        MEASURES[function.__name__] = Measure(function, unit, text, reference)
+        return function
+
+    return put
+
+
+# --- parts -----------------------------------------------------------------------------------------------------------
+
+
+def capacity_mbit(link: Link) -> float:
+    """TCP data that a link of full frames carries at most, Mbit/s."""
+    return link.rate_mbit * DATA_BYTES / FRAME_BYTES
+
+
+def group(result: Result, flows: str) -> list[FlowResult]:
+    """The flows of that name: `name` or `name-2`, `name-3`, …; "all": every one that is not in reverse."""
+    if flows == "all":
+        return [flow for flow in result.flows.values() if not getattr(flow.flow, "reverse", False)]
+    return [flow for name, flow in result.flows.items() if re.fullmatch(rf"{re.escape(flows)}(-\d+)?", name)]
+
+
+def span(result: Result, from_s: float, to_s: float) -> tuple[float, float]:
+    """A time window; to_s = 0 is the end of the run."""
+    return from_s, to_s or result.experiment.end_s
+
+
+def received_mbit(flows: Sequence[FlowResult], from_s: float, to_s: float) -> float:
+    """Mean goodput of flows together in a window, Mbit/s."""
+    return sum(flow.goodput_mbit(from_s, to_s) for flow in flows)
+
+
+def mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else NAN
+
+
+def correlation(one: Sequence[float], other: Sequence[float]) -> float:
+    """Pearson's coefficient; nan if one of them does not vary."""
+    a, b = mean(one), mean(other)
+    products = sum((x - a) * (y - b) for x, y in zip(one, other, strict=True))
+    spread = math.sqrt(sum((x - a) ** 2 for x in one) * sum((y - b) ** 2 for y in other))
+    return products / spread if spread else NAN
+
+
+def delays_ms(result: Result, from_s: float, to_s: float) -> list[float]:
+    """Queueing delay that a packet met which came then: the true backlog over the rate, at each sample of it."""
+    rate = result.experiment.link.rate_mbit * 1e3  # bits per ms
+    return [size * 8 / rate for at, size in result.backlog if from_s <= at <= to_s]
+
+
+CWND = re.compile(r"\S+:(\d+)\s+\S+:(\d+)\s+(\S+) .*?\bcwnd:(\d+)")
+
+
+def windows(result: Result, first_port: int = 5201) -> dict[str, list[tuple[float, int]]]:
+    """Congestion window over time of each flow towards the receiver, packets, from the senders' sockets (`ss -ti`)."""
+    names = dict(enumerate(result.flows))
+    found: dict[str, list[tuple[float, int]]] = {name: [] for name in result.flows}
+    for at, text in getattr(result, "sockets", []):
+        for line in text.splitlines():
+            match = CWND.search(line)
+            if not match:
+                continue
+            number = int(match[2]) - first_port
+            if number in names and int(match[1]) == 40001 + number:  # the data's socket, not iperf3's control
+                found[names[number]].append((at, int(match[4])))
+    return found
+
+
+def joined(result: Result, flows: str) -> dict[float, int]:
+    """The sum of a group's windows at each sample, packets."""
+    sums: dict[float, int] = {}
+    members = {flow.flow.name for flow in group(result, flows)}
+    for name, samples in windows(result).items():
+        if name in members:
+            for at, cwnd in samples:
+                sums[at] = sums.get(at, 0) + cwnd
+    return sums
+
+
+# --- rates -----------------------------------------------------------------------------------------------------------
+
+
+@measure("Mbit/s")
+def goodput(result: Result, flows: str = "foreground", from_s: float = 0.0, to_s: float = 0.0) -> float:
+    """Mean goodput of the flows together."""
+    chosen = group(result, flows)
+    return received_mbit(chosen, *span(result, from_s, to_s)) if chosen else NAN
+
+
+@measure("")
+def share(result: Result, flows: str = "foreground", from_s: float = 0.0, to_s: float = 0.0) -> float:
+    """Goodput of the flows together ÷ the TCP data that the bottleneck carries at most (1448 of each 1514 bytes)."""
+    return goodput(result, flows, from_s, to_s) / capacity_mbit(result.experiment.link)
+
+
+@measure("")
+def utilisation(result: Result, from_s: float = 0.0, to_s: float = 0.0) -> float:
+    """Goodput of all flows towards the receiver ÷ the TCP data that the bottleneck carries at most."""
+    return share(result, "all", from_s, to_s)
+
+
+@measure("")
+def available(
+    result: Result, flows: str = "background", load_mbit: float = 0.0, from_s: float = 0.0, to_s: float = 0.0
+) -> float:
+    """Goodput of the flows ÷ what a load of load_mbit (mean, of frames) leaves of the link for TCP data."""
+    link = result.experiment.link
+    left = capacity_mbit(link) * (1 - load_mbit / link.rate_mbit)
+    return goodput(result, flows, from_s, to_s) / left
+
+
+@measure("", reference="alone")
+def transparency(
+    result: Result, alone: Result, flows: str = "foreground", from_s: float = 0.0, to_s: float = 0.0
+) -> float:
+    """Goodput of the foreground ÷ its goodput without the background."""
+    return goodput(result, flows, from_s, to_s) / goodput(alone, flows, from_s, to_s)
+
+
+@measure("", reference="ideal")
+def efficiency(
+    result: Result, ideal: Result, flows: str = "background", from_s: float = 0.0, to_s: float = 0.0
+) -> float:
+    """Background's goodput ÷ what the foreground leaves of the link under strict priority. Where that is under 2 % of
+    the link there is nothing to measure: nan."""
+    capacity = capacity_mbit(result.experiment.link)
+    left = capacity - goodput(ideal, "foreground", from_s, to_s)
+    return goodput(result, flows, from_s, to_s) / left if left >= 0.02 * capacity else NAN
+
+
+@measure("", reference="ideal")
+def distance(result: Result, ideal: Result, from_s: float = 0.0, to_s: float = 0.0) -> float:
+    """Distance to strict priority: half the sum of the differences of both classes' goodput ÷ the link's. 0: as the
+    ideal; 0.5: half of the link is in the wrong hands."""
+    difference = sum(
+        abs(goodput(result, flows, from_s, to_s) - goodput(ideal, flows, from_s, to_s))
+        for flows in ("foreground", "background")
+        if group(result, flows)
+    )
+    return difference / 2 / capacity_mbit(result.experiment.link)
+
+
+@measure("")
+def jain(result: Result, flows: str = "background", from_s: float = 0.0, to_s: float = 0.0) -> float:
+    """Jain's index of the flows' goodputs: 1 all alike, 1/n one has all."""
+    return jain_of([flow.goodput_mbit(*span(result, from_s, to_s)) for flow in group(result, flows)])
+
+
+def jain_of(rates: Sequence[float]) -> float:
+    squares = sum(rate * rate for rate in rates)
+    return sum(rates) ** 2 / (len(rates) * squares) if squares else NAN
+
+
+@measure("")
+def off_expected(
+    result: Result, foreground: float = 0.0, background: float = 0.0, from_s: float = 0.0, to_s: float = 0.0
+) -> float:
+    """The larger difference of either class's goodput to the figure expected (Mbit/s) ÷ the TCP data of the link."""
+    expected = {"foreground": foreground, "background": background}
+    differences = [
+        abs(received_mbit(group(result, name), *span(result, from_s, to_s)) - value) for name, value in expected.items()
+    ]
+    return max(differences) / capacity_mbit(result.experiment.link)
+
+
+# --- the queue -------------------------------------------------------------------------------------------------------
+
+
+@measure("ms")
+def queue_mean(result: Result, from_s: float = 0.0, to_s: float = 0.0) -> float:
+    """Mean queueing delay at the bottleneck: its true backlog over its rate, sampled every 0.1 s."""
+    return mean(delays_ms(result, *span(result, from_s, to_s)))
+
+
+@measure("ms")
+def queue_quantile(result: Result, part: float = 0.95, from_s: float = 0.0, to_s: float = 0.0) -> float:
+    """The queueing delay at the bottleneck that this part of the samples does not exceed."""
+    return quantile(delays_ms(result, *span(result, from_s, to_s)), part)
+
+
+@measure("packets")
+def drops(result: Result) -> float:
+    """Packets that the bottleneck's queue dropped, in the whole run."""
+    return float(result.queue_drops)
+
+
+@measure("")
+def loss_rate(result: Result) -> float:
+    """Packets dropped by the bottleneck's queue ÷ packets of data that came to it, in the whole run."""
+    return _per_packet(result, result.queue_drops)
+
+
+@measure("")
+def mark_rate(result: Result) -> float:
+    """Packets marked CE by the bottleneck's queue ÷ packets of data that came to it, in the whole run."""
+    return _per_packet(result, getattr(result, "marks", 0))
+
+
+def _per_packet(result: Result, count: int) -> float:
+    flows = [flow for flow in result.flows.values() if not getattr(flow.flow, "reverse", False)]
+    received = sum(sample.megabits for flow in flows for sample in flow.samples) * 1e6 / 8 / DATA_BYTES
+    return count / (received + result.queue_drops) if received else NAN
+
+
+# --- over time -------------------------------------------------------------------------------------------------------
+
+
+def first_time(flows: Sequence[FlowResult], after_s: float, end_s: float, hold: Callable[[float], bool]) -> float:
+    """Seconds from after_s until a window of STEADY_S begins whose mean goodput holds; inf: never until end_s."""
+    start = after_s
+    while start + STEADY_S <= end_s + 1e-9:
+        if hold(received_mbit(flows, start, start + STEADY_S)):
+            return max(0.0, round(start - after_s, 6))
+        start += 0.1
+    return math.inf
+
+
+def arrived_s(flows: Sequence[FlowResult]) -> tuple[float, float]:
+    """When the flows' first data arrived, and when their last did."""
+    last = max((s.end_s for flow in flows for s in flow.samples if s.megabits > 0), default=NAN)
+    return min((flow.first_s for flow in flows), default=NAN), last
+
+
+@measure("s")
+def time_to_yield(result: Result, before_s: float = 10.0) -> float:
+    """From the foreground's first data at its receiver until a second begins in which the background gets less than
+    10 % of its mean in the before_s seconds before. inf: never while the foreground is there."""
+    foreground, background = group(result, "foreground"), group(result, "background")
+    begin, end = arrived_s(foreground)
+    rate = received_mbit(background, begin - before_s, begin)
+    return first_time(background, begin, end, lambda now: now < YIELDED * rate)
+
+
+@measure("s")
+def time_to_reclaim(result: Result, before_s: float = 10.0) -> float:
+    """From the foreground's last data at its receiver until a second begins in which the background gets 90 % of its
+    mean in the before_s seconds before the foreground came. inf: never until the background's end."""
+    foreground, background = group(result, "foreground"), group(result, "background")
+    begin, end = arrived_s(foreground)
+    rate = received_mbit(background, begin - before_s, begin)
+    return first_time(background, end, arrived_s(background)[1], lambda now: now >= RECLAIMED * rate)
+
+
+@measure("s")
+def time_to_fill(result: Result, flows: str = "background", level: float = 0.9) -> float:
+    """From the foreground's last data at its receiver until a second begins in which the flows get `level` of the link."""
+    chosen = group(result, flows)
+    _, end = arrived_s(group(result, "foreground"))
+    goal = level * capacity_mbit(result.experiment.link)
+    return first_time(chosen, end, arrived_s(chosen)[1], lambda now: now >= goal)
+
+
+@measure("s")
+def time_to_recover(
+    result: Result, flows: str = "background", at_s: float = 0.0, level: float = 0.6, before_s: float = 10.0
+) -> float:
+    """From at_s until a second begins in which the flows get `level` of their mean in the before_s seconds before."""
+    chosen = group(result, flows)
+    rate = received_mbit(chosen, at_s - before_s, at_s)
+    return first_time(chosen, at_s, arrived_s(chosen)[1], lambda now: now >= level * rate)
+
+
+@measure("s")
+def time_to_fair(result: Result, flows: str = "background", level: float = 0.9) -> float:
+    """From the last flow's first data until 10 s begin over which Jain's index of the flows is at least `level`."""
+    chosen = group(result, flows)
+    start = begin = max((flow.first_s for flow in chosen), default=NAN)
+    end = min((flow.flow.end_s for flow in chosen), default=NAN)
+    while start + FAIR_WINDOW_S <= end:
+        if jain_of([flow.goodput_mbit(start, start + FAIR_WINDOW_S) for flow in chosen]) >= level:
+            return round(start - begin, 6)
+        start += 0.5
+    return math.inf
+
+
+@measure("")
+def window_correlation(result: Result, from_s: float = 5.0, to_s: float = 0.0) -> float:
+    """Pearson's correlation of the two classes' congestion windows over the samples of the senders' sockets."""
+    begin, end = span(result, from_s, to_s)
+    one, other = joined(result, "foreground"), joined(result, "background")
+    times = [at for at in sorted(one.keys() & other.keys()) if begin <= at <= end]
+    return correlation([one[at] for at in times], [other[at] for at in times])
+
+
+# --- response times --------------------------------------------------------------------------------------------------
+
+
+def responses(result: Result, traffic: str = "", low: float = 0.0, high: float = math.inf) -> list[float]:
+    """Response times in s of the objects of low … high bytes; an object that never came has inf."""
+    found = []
+    for name, own in getattr(result, "traffic", {}).items():
+        if not traffic or name == traffic:
+            found += [seconds for _, size, seconds in own.objects if low <= size <= high]
+    return found
+
+
+@measure("s")
+def response_mean(result: Result, traffic: str = "", low: float = 0.0, high: float = math.inf) -> float:
+    """Mean response time, from connect() to the last byte, of the objects of low … high bytes."""
+    return mean(responses(result, traffic, low, high))
+
+
+@measure("s")
+def response_quantile(
+    result: Result, traffic: str = "", part: float = 0.95, low: float = 0.0, high: float = math.inf
+) -> float:
+    """The response time that this part of the objects of low … high bytes does not exceed."""
+    return quantile(responses(result, traffic, low, high), part)
+
+
+def binned(objects: Sequence[tuple[float, float, float]], ratio: float = 1.1) -> list[tuple[float, float, int]]:
+    """(size, mean response in s, count) in bins that grow by `ratio` (the TCP-LP paper, footnote 8); finished ones."""
+    bins: dict[int, list[tuple[float, float]]] = {}
+    for _, size, seconds in objects:
+        if size >= 1 and math.isfinite(seconds):
+            bins.setdefault(math.floor(math.log(size, ratio)), []).append((size, seconds))
+    return [(mean([s for s, _ in part]), mean([t for _, t in part]), len(part)) for _, part in sorted(bins.items())]
+
+
