@@ -305,10 +305,12 @@ def _unpack(tar: Path, directory: Path) -> None:
 # --- by hand ---------------------------------------------------------------------------------------------------------
 
 
-def shell(kernel: str, files: Mapping[str, bytes | str | Path], memory_mb: int = MEMORY_MB) -> int:
-    """An interactive guest on this terminal, in real time; `exit` ends it, Ctrl-A X kills it."""
+def shell(
+    kernel: str, files: Mapping[str, bytes | str | Path], memory_mb: int = MEMORY_MB, script: str = ""
+) -> int:
+    """An interactive guest on this terminal, in real time, after the script; `exit` ends it, Ctrl-A X kills it."""
     guest = image.build(kernel)
-    own = experiment_files("", files)
+    own = experiment_files(script, files)
     own.file("lab/shell", b"")
     with tempfile.TemporaryDirectory(prefix="ccbpf-virtual.") as name:
         initramfs = Path(name) / "initramfs"
@@ -329,6 +331,7 @@ def arguments() -> argparse.Namespace:
         if name == "run":
             sub.add_argument("--timeout", type=float, default=600.0, metavar="S", help="wall time (%(default)s)")
             sub.add_argument("--seed", type=int, default=1)
+            sub.add_argument("--keep", action="store_true", help="in real time, and then a shell in that guest")
             sub.add_argument("--out", type=Path, default=Path("build/lab/run"), help="%(default)s")
             sub.add_argument("script", type=Path)
         sub.add_argument("file", type=Path, nargs="*", help="lies in /lab")
@@ -341,6 +344,8 @@ def main() -> int:
     try:
         if options.command == "shell":
             return shell(options.kernel, files, options.memory)
+        if options.keep:
+            return shell(options.kernel, files, options.memory, options.script.read_text())
         outcome = run(
             options.kernel,
             options.script.read_text(),

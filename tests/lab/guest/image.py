@@ -12,10 +12,12 @@ import gzip
 import hashlib
 import json
 import lzma
+import os
 import re
 import shutil
 import struct
 import tempfile
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +44,7 @@ MODULES = """veth dummy ifb tun sch_netem sch_htb sch_tbf sch_red sch_gred sch_f
     tcp_lp tcp_westwood tcp_highspeed tcp_bic tcp_htcp tcp_vegas tcp_illinois tcp_dctcp tcp_bbr tcp_veno tcp_yeah
     tcp_hybla tcp_scalable tcp_nv tcp_cdg tcp_diag udp_diag inet_diag unix_diag raw_diag
     af_packet xfrm_user ipv6""".split()
+UNUSED_S = 86400.0  # a guest of an older recipe that nobody booted for so long goes
 CONFIGURATION = {
     "etc/passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
     "etc/group": "root:x:0:\nnogroup:x:65534:\n",
@@ -251,13 +254,15 @@ def build(kernel: str) -> Guest:
             if not note.exists():
                 _make(kernel, directory)
     known = json.loads(note.read_text())
+    os.utime(directory)  # used now
     return Guest(kernel, known["release"], directory, known["packages"], tuple(known["fell_forward"]))
 
 
 def _make(kernel: str, directory: Path) -> None:
     packages = Resolver().packages(pins_of(kernel))
     for old in directory.parent.glob(f"{kernel}-*"):
-        shutil.rmtree(old)
+        if time.time() - old.stat().st_mtime > UNUSED_S:  # another work tree may boot from a fresher one just now
+            shutil.rmtree(old)
     tree = Tree()
     with tempfile.TemporaryDirectory(prefix="ccbpf-guest.") as name:
         scratch = Path(name)
