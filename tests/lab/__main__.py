@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""python -m tests.lab [list|report]: the experiments, judged. `make lab`, `make lab-list`, `make report`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+
+from . import report, rows, session
+from .guest.errors import LabError
+from .guest.lock import kernels
+from .rows import SETS, RowError
+
+EXIT_LAB = 2  # 1: a bound does not hold
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.lab", description=__doc__)
+    parser.add_argument("what", nargs="?", choices=("run", "list", "report"), default="run")
+    parser.add_argument("--exp", default=os.environ.get("EXP", ""), help="ids and .toml files, comma-separated (all)")
+    parser.add_argument("--kernel", default=os.environ.get("KERNEL") or "6.12", help="%(default)s; one of kernels.lock")
+    parser.add_argument("--set", default=os.environ.get("SET") or "full", help="quick or full (%(default)s)")
+    parser.add_argument("--jobs", type=int, default=int(os.environ.get("JOBS") or os.cpu_count() or 1))
+    parser.add_argument("--seed", type=int, default=1)
+    return parser.parse_args()
+
+
+def check(options: argparse.Namespace) -> None:
+    for name, value, allowed in (("KERNEL", options.kernel, kernels()), ("SET", options.set, SETS)):
+        if value not in allowed:
+            raise RowError(f"{name}={value}: there are {', '.join(allowed)}")
+    if options.jobs < 1:
+        raise RowError(f"JOBS={options.jobs}: at least 1")
+
+
+def main() -> int:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    options = arguments()
+    try:
+        check(options)
+        chosen = rows.choose(options.exp, options.kernel, options.set)
+        if options.what == "list":
+            for row in chosen:
+                print(f"{row.id:22} {len(row.runs):4} runs  {row.what}")
+            return 0
+        if options.what == "report":
+            print(report.write(chosen, options.kernel, options.set))
+            return 0
+        return session.run(session.plan(chosen, options.kernel, options.seed, options.set), options.jobs)
+    except (RowError, LabError) as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return EXIT_LAB
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+
+
+if __name__ == "__main__":
+    sys.exit(main())

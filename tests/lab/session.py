@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Runs the rows that were chosen: jobs on several guests at once, results that are kept, a verdict per row.
+
+    build/lab/<kernel>/runs/<digest>/    one run: the raw outputs, and run.json when it is whole
+    build/lab/<kernel>/<id>/             one row: result.json, plots, a link to each of its runs
+
+A run's digest covers all that decides its result (the guest's script with the experiment in it, kernel, tools, seed,
+memory, QEMU, our objects): what is there already is not run again, so an interrupted session goes on where it stopped,
+and runs that rows have in common are made once.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import judge, plots, virtual, virtual_experiment
+from .experiment import Result
+from .guest import image
+from .guest.errors import LabError
+from .rows import Row, RunKey
+from .virtual_experiment import VirtualExperiment
+
+REPOSITORY = image.REPOSITORY
+ROOT = image.BUILD / "lab"
+MADE = "run.json"  # written last: the run is whole
+PARSED_KEPT = 24  # results in memory; one is some megabytes
+
+# What a run costs on one core, s: measured on two cores of 2023, corrected while running.
+BOOT_S = 3.0
+PER_VIRTUAL_S = 0.12  # samplers, timers
+PER_PACKET_S = 220e-6  # of data, its ACK included
+RECORD_FACTOR = 1.6
+
+
+# --- one run ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of one or more rows."""
+
+    experiment: VirtualExperiment
+    memory_mb: int
+    kernel: str
+    seed: int
+    digest: str
+
+    @property
+    def directory(self) -> Path:
+        return ROOT / self.kernel / "runs" / self.digest
+
+    @property
+    def made(self) -> bool:
+        return (self.directory / MADE).exists()
+
+    @property
+    def estimate_s(self) -> float:
+        """Seconds of one core, before anything was measured here."""
+        virtual_s = self.experiment.end_s + virtual_experiment.SETTLE_S
+        packets = self.experiment.link.rate_mbit * 1e6 / 8 / 1514 * virtual_s
+        factor = 2 if getattr(self.experiment.link, "both_ways", False) else 1
+        return BOOT_S + PER_VIRTUAL_S * virtual_s + PER_PACKET_S * packets * factor
+
+
+@functools.cache
+def qemu_version() -> str:
+    try:
+        done = subprocess.run([virtual.QEMU, "--version"], capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise LabError(f"{virtual.QEMU}: not installed; `make lab-guest` installs it") from error
+    return done.stdout.splitlines()[0] if done.stdout else "unknown"
+
+
+def hash_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def digest_of(experiment: VirtualExperiment, memory_mb: int, kernel: str, seed: int) -> str:
+    """Of all that decides the result."""
+    ours = virtual_experiment.controllers_to_enable(experiment)
+    parts = {
+        "script": virtual_experiment.script(experiment),
+        "guest": image.build(kernel).directory.name,
+        "memory_mb": memory_mb,
+        "seed": seed,
+        "qemu": qemu_version(),
+        "objects": [hash_of(virtual_experiment.OURS / f"{name}.bpf.o") for name in ours],
+        "files": [hash_of(path) for path in virtual_experiment.files_of(experiment).values() if isinstance(path, Path)],
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def job_of(experiment: VirtualExperiment, memory_mb: int, kernel: str, seed: int) -> Job:
+    return Job(experiment, memory_mb, kernel, seed, digest_of(experiment, memory_mb, kernel, seed))
+
+
+def make(job: Job, watch: Callable[[str], None] | None = None) -> dict[str, float]:
+    """Runs it, and keeps it; raises LabError."""
+    result = virtual_experiment.run(
+        job.experiment, job.directory, job.kernel, seed=job.seed, memory_mb=job.memory_mb,
+        timeout_s=120 + 12 * job.estimate_s, watch=watch,
+    )  # fmt: skip
+    assert result.outcome
+    if digest_of(job.experiment, job.memory_mb, job.kernel, job.seed) != job.digest:
+        raise LabError("our programs were built anew while it ran; run it again")
+    note = {
+        "name": job.experiment.name,
+        "virtual_s": result.outcome.virtual_s,
+        "wall_s": round(result.outcome.wall_s, 1),
+        "exit_code": result.outcome.exit_code,
+        "mode": result.outcome.mode,
+    }
+    (job.directory / MADE).write_text(json.dumps(note, indent=1) + "\n")
+    return note
+
+
+def note_of(job: Job) -> dict[str, float]:
+    return json.loads((job.directory / MADE).read_text())
+
+
+def load(job: Job) -> Result:
+    """A run that was made."""
+    note = json.loads((job.directory / MADE).read_text())
+    outcome = virtual.Outcome(
+        job.directory, note["exit_code"], note["virtual_s"], note["wall_s"], image.build(job.kernel), note["mode"]
+    )
+    return virtual_experiment.parse(job.experiment, outcome)
+
+
+# --- a row -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Work:
+    """A row and its jobs."""
+
+    row: Row
+    jobs: dict[RunKey, Job]
+    kernel: str
+    seed: int
+    set: str
+    failures: list[str] = field(default_factory=list)
+
+    @property
+    def directory(self) -> Path:
+        return ROOT / self.kernel / self.row.id
+
+    def results(self) -> judge.Results:
+        """Parses a run when it is asked for, and keeps some."""
+        return functools.lru_cache(maxsize=PARSED_KEPT)(lambda key: load(self.jobs[key]))
+
+    def finish(self, git: str) -> dict[str, object]:
+        """Judges, draws, links its runs, writes result.json."""
+        results = self.results()
+        notes = [note_of(job) for job in self.jobs.values()]
+        result = judge.result_of(
+            self.row, results, kernel=image.build(self.kernel).release, seed=self.seed, set_=self.set, git=git,
+            virtual_s=sum(note["virtual_s"] for note in notes), wall_s=sum(note["wall_s"] for note in notes),
+        )  # fmt: skip
+        self._link()
+        result["plots"] = plots.draw(self.row, results, self.directory)
+        result["command"] = f"make lab EXP={self.exp} KERNEL={self.kernel} SET={self.set}"
+        judge.write(self.directory / "result.json", result)
+        return result
+
+    @property
+    def exp(self) -> str:
+        own = self.row.file.resolve().parent != (Path(__file__).parent / "experiments").resolve()
+        return os.path.relpath(self.row.file, REPOSITORY) if own else self.row.id
+
+    def _link(self) -> None:
+        """The row's directory anew: its runs by name."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.directory.mkdir(parents=True)
+        for key, job in self.jobs.items():
+            (self.directory / (key.slug or "run")).symlink_to(os.path.relpath(job.directory, self.directory))
+
+
+def plan(rows: Sequence[Row], kernel: str, seed: int, set_: str) -> list[Work]:
+    return [
+        Work(row, {key: job_of(run, row.memory_mb, kernel, seed) for key, run in row.runs.items()}, kernel, seed, set_)
+        for row in rows
+    ]
+
+
+# --- all of them -----------------------------------------------------------------------------------------------------
+
+
+class Progress:
+    """Lines for who waits: what ended, what runs and where it is, how long the rest will take."""
+
+    def __init__(self, jobs: Sequence[Job], at_once: int, record: bool) -> None:
+        self.jobs, self.at_once = jobs, max(1, at_once)
+        self.factor = RECORD_FACTOR if record else 1.0  # what a job takes ÷ its estimate, as seen so far
+        self.weight = 20.0  # s of estimate that the factor is worth already
+        self.done = 0
+        self.at: dict[str, str] = {}  # name of a running job: its virtual time
+        self.stop = threading.Event()  # the guests that run shall end
+        self.lock = threading.Lock()
+        self.live = sys.stderr.isatty()
+
+    def rest_s(self) -> float:
+        """Of the wall: jobs that are to be made, divided among the guests."""
+        return sum(job.estimate_s for job in self.jobs if not job.made) * self.factor / self.at_once
+
+    def ended(self, job: Job, wall_s: float) -> None:
+        with self.lock:
+            self.done += 1
+            self.at.pop(job.experiment.name, None)
+            total = self.weight + job.estimate_s
+            self.factor = (self.factor * self.weight + wall_s) / total
+            self.weight = total
+
+    def watch(self, job: Job) -> Callable[[str], None]:
+        def line(text: str) -> None:
+            if self.stop.is_set():
+                raise LabError("stopped")
+            if not text.startswith("at "):
+                return
+            with self.lock:
+                self.at[job.experiment.name] = f"{float(text[3:]):.0f}/{job.experiment.end_s:.0f} s"
+                if self.live:
+                    running = "; ".join(f"{name} {at}" for name, at in self.at.items())
+                    print(f"\r\033[K{running[: shutil.get_terminal_size().columns - 2]}", end="", file=sys.stderr)
+
+        return line
+
+    def say(self, text: str) -> None:
+        clear = "\r\033[K" if self.live else ""
+        print(f"{clear}{text}", flush=True, file=sys.stderr if self.live else sys.stdout)
+
+
+def duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def announce(works: Sequence[Work], jobs: Sequence[Job], progress: Progress) -> None:
+    missing = [job for job in jobs if not job.made]
+    virtual_s = sum(job.experiment.end_s for job in missing)
+    kept = f", {len(jobs) - len(missing)} of them kept from before" if len(jobs) > len(missing) else ""
+    progress.say(f"{len(works)} rows, {len(jobs)} runs{kept}; on Linux {image.build(works[0].kernel).release}")
+    if missing:
+        at_once = f"{progress.at_once} at once" if progress.at_once > 1 else "one at a time"
+        progress.say(f"{virtual_s:.0f} virtual s to run, {at_once}: about {duration(progress.rest_s())}")
+
+
+def run(works: Sequence[Work], at_once: int, make_job: Callable[..., dict[str, float]] = make) -> int:
+    """Makes what is missing and judges each row as soon as its runs are there. 0 all hold, 1 a bound fails, 2 the lab."""
+    jobs = list({job.digest: job for work in works for job in work.jobs.values()}.values())
+    progress = Progress(jobs, at_once, virtual.choose_mode() == "record")
+    announce(works, jobs, progress)
+    git = judge.git_of(REPOSITORY)
+    outstanding = list(works)
+    errors: dict[str, str] = {}  # digest: why
+    worst = 0
+
+    def settle() -> None:
+        nonlocal worst
+        for work in [w for w in outstanding if all(j.made or j.digest in errors for j in w.jobs.values())]:
+            outstanding.remove(work)
+            worst = max(worst, conclude(work, errors, git, progress))
+
+    settle()
+    with ThreadPoolExecutor(at_once) as pool:
+        running: dict[Future[dict[str, float]], Job] = {
+            pool.submit(make_job, job, progress.watch(job)): job for job in jobs if not job.made
+        }
+        count = len(running)
+        try:
+            while running:
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    job = running.pop(future)
+                    report(job, future, errors, progress, count)
+                settle()
+        except BaseException:
+            progress.stop.set()
+            for future in running:
+                future.cancel()
+            progress.say("stopped; what was made is kept, the same command goes on from there")
+            raise
+    return worst
+
+
+def report(job: Job, future: Future[dict[str, float]], errors: dict[str, str], progress: Progress, count: int) -> None:
+    """One line for a run that ended."""
+    try:
+        note = future.result()
+    except LabError as error:
+        errors[job.digest] = str(error)
+        progress.ended(job, job.estimate_s * progress.factor)
+        progress.say(f"[{progress.done}/{count}] {job.experiment.name}: THE LAB FAILED: {error}")
+        return
+    progress.ended(job, note["wall_s"])
+    took = f"{note['virtual_s']:.0f} virtual s in {duration(note['wall_s'])}"
+    progress.say(f"[{progress.done}/{count}] {job.experiment.name}: {took}; about {duration(progress.rest_s())} left")
+
+
+def conclude(work: Work, errors: dict[str, str], git: str, progress: Progress) -> int:
+    """A row whose runs have ended: its verdict, and the exit code that it asks for."""
+    failed = {key.words: errors[job.digest] for key, job in work.jobs.items() if job.digest in errors}
+    if failed:
+        (work.directory / "result.json").unlink(missing_ok=True)
+        progress.say(f"{work.row.id}: no result: {len(failed)} of its {len(work.jobs)} runs failed in the lab")
+        return 2
+    try:
+        result = work.finish(git)
+    except LabError as error:
+        progress.say(f"{work.row.id}: no result: {error}")
+        return 2
+    for line in lines_of(result):
+        progress.say(line)
+    return 0 if result["holds"] else 1
+
+
+def lines_of(result: dict[str, object]) -> list[str]:
+    """A row's verdict for the terminal."""
+    bounds = result["bounds"]
+    assert isinstance(bounds, list)
+    word = ("holds" if result["holds"] else "FALLS SHORT") if bounds else "printed, not judged"
+    lines = [f"{result['id']}: {word}"]
+    for bound in bounds:
+        mark = "holds      " if bound["holds"] else "falls short"
+        value = f"{bound['measured']:.4g}" if bound["measured"] is not None else bound["why"]
+        at = f" ({bound['at']})" if bound["at"] else ""
+        lines.append(f"  {mark} {bound['controller']:10} {value} {bound['op']} {bound['bound']:g}: {bound['what']}{at}")
+    return lines
