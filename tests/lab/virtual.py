@@ -111,7 +111,9 @@ def core(mode: str) -> Iterator[list[str]]:
     CACHE.mkdir(parents=True, exist_ok=True)
     locks = {cpu: (CACHE / f"core-{cpu}.lock").open("w") for cpu in cpus()}
     try:
-        cpu = _take(locks)
+        with (CACHE / "queue.lock").open("w") as queue:  # first come, first served
+            fcntl.flock(queue, fcntl.LOCK_EX)
+            cpu = _take(locks)
         yield ["taskset", "-c", str(cpu), "chrt", "-f", str(FIFO_PRIORITY)]
     finally:
         for lock in locks.values():
@@ -119,6 +121,7 @@ def core(mode: str) -> Iterator[list[str]]:
 
 
 def _take(locks: Mapping[int, io.TextIOBase]) -> int:
+    """Waits for a free one of these cores and keeps it until its file is closed."""
     while True:
         for cpu, lock in locks.items():
             try:
