@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .errors import LabError, command
 
-KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+KEYRINGS = [Path(f"/usr/share/keyrings/debian-archive-keyring.{ending}") for ending in ("gpg", "pgp")]
 ARCHITECTURE = "amd64"
 NETWORK = "is the archive reachable? It is needed the first time only"
 
@@ -21,10 +21,10 @@ def address() -> str:
     """Where Debian's archive is, by the machine's own configuration."""
     if given := os.environ.get("CCBPF_DEBIAN_ARCHIVE"):
         return given
-    targets = command(["apt-get", "indextargets", "--format", "$(ORIGIN)|$(REPO_URI)", "Created-By: Packages"])
+    targets = command(["apt-get", "indextargets", "--format", "$(LABEL)|$(REPO_URI)", "Created-By: Packages"])
     for line in targets.decode().splitlines():
-        origin, _, uri = line.partition("|")
-        if origin == "Debian":
+        label, _, uri = line.partition("|")
+        if label == "Debian":  # not Debian-Security, which lies elsewhere
             return uri
     raise LabError(
         "guest kernels: apt on this machine lists no archive of Debian; "
@@ -67,14 +67,15 @@ class Suite:
         """The suite's index, once per process."""
         if self._fresh:
             return
-        if not KEYRING.exists():
-            raise LabError(f"{KEYRING}: not there to verify {self.name} with; `make deps` installs it")
+        keyring = next((path for path in KEYRINGS if path.exists()), None)
+        if not keyring:
+            raise LabError(f"{KEYRINGS[0]}: not there to verify {self.name} with; `make lab-guest` installs it")
         for directory in ("lists/partial", "archives/partial"):
             (self.root / directory).mkdir(parents=True, exist_ok=True)
         (self.root / "status").touch()
-        source = f"deb [arch={ARCHITECTURE} signed-by={KEYRING}] {address()} {self.name} main\n"
+        source = f"deb [arch={ARCHITECTURE} signed-by={keyring}] {address()} {self.name} main\n"
         (self.root / "sources.list").write_text(source)
-        self._apt("apt-get", "update")
+        self._apt("apt-get", "update", "--error-on=any")
         self._fresh = True
 
     def fields(self, package: str, version: str | None = None) -> dict[str, str]:
