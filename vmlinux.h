@@ -116,6 +116,7 @@ struct tcp_sock {
 	__u8 is_cwnd_limited : 1;
 	__u8 ecn_flags;
 	__u64 tcp_mstamp;
+	__u32 write_seq;
 	__u32 snd_nxt;
 	__u32 snd_una;
 	__u32 srtt_us;

@@ -35,7 +35,9 @@
  *     three minutes (VI-A): a reset never forgets a fresh minimum.
  *  4. Smoothing starts anew with the first packet sent after a reaction. Else
  *     the queue before the reaction, remembered for 8 ACKs, counts as a second
- *     indication and takes the window to 1 without any cross traffic.
+ *     indication and takes the window to 1 without any cross traffic. It begins
+ *     with the smallest of four samples, and two make an indication: one late
+ *     ACK of a busy host is none.
  *  5. The threshold has a floor (500 us, at most half q_max): on paths without a
  *     queue the noise of hosts is not congestion.
  *  6. A single packet in flight is not smoothed: its ACK may be a delayed one,

@@ -17,6 +17,11 @@
 #include "law/inference.h"
 #include "law/small_window.h"
 
+/* After a restart of the smoothing so many samples make an indication: one late
+ * ACK is none, and still a window of five packets shows both within an RTT. A
+ * small window sends so little that each sample counts. */
+#define LP_SAMPLES 2
+
 /* Idle for longer than max(this, 2 RTT): the smoothed delay is history. */
 #define LP_IDLE_KIUS 196 /* 200 ms, the least RTO (net/ipv4/tcp.h) */
 
@@ -76,6 +81,7 @@ static __always_inline void lp_delay_params(struct delay_params *p)
 	p->smoothing = lp_param_smoothing();
 	p->memory_s = lp_param_delay_memory();
 	p->floor_us = lp_param_threshold_floor();
+	p->least = LP_SAMPLES;
 }
 
 /* packets: the window the policy reasons about */
@@ -152,6 +158,8 @@ static __always_inline bool lp_measure(struct sock *sk, struct lp *lp,
 	if (law_unlikely(sock_ca_state(sk) != TCP_CA_Open))
 		return false;
 	lp_delay_params(&p);
+	if (law_unlikely(lp->window))
+		p.least = 1;
 	lp_read_ack(tp, acked, &a);
 	if (lp->avoiding && inference_unmute(&lp->inference, tp->snd_una))
 		delay_restart(&lp->delay);
@@ -570,7 +578,9 @@ static __always_inline void lp_close(struct sock *sk)
 
 /* Nothing was in flight and the first packets leave. The kernel computes the
  * next departure from the pacing rate right after this event, and overwrites the
- * rate at the next ACK: so here, and only here, a small window is paced. */
+ * rate at the next ACK: so here, and only here, a small window is paced. Who has
+ * but one packet to send is not: it waits for nobody, and its ACK, a delayed one,
+ * would never let it out. */
 static __always_inline void lp_transmit_start(struct sock *sk, struct lp *lp)
 {
 	struct tcp_sock *tp = tcp_of(sk);
@@ -581,7 +591,7 @@ static __always_inline void lp_transmit_start(struct sock *sk, struct lp *lp)
 
 	if (now_kius - lp->published_kius > idle_kius)
 		delay_restart(&lp->delay);
-	if (!lp->window)
+	if (!lp->window || tp->write_seq - tp->snd_nxt <= tp->mss_cache)
 		return;
 	rate = small_rate(tp->mss_cache, lp_gap_us(tp, lp));
 	if (rate < sk->sk_pacing_rate)

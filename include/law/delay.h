@@ -6,6 +6,10 @@
  *	sd  = (1 - 1/smoothing) sd + d / smoothing                     (eq. 1)
  *	sd  > d_min + (d_max - d_min) delta   is an indication          (eq. 2)
  *
+ * At the beginning, and after delay_restart(), sd is the smallest of the first
+ * four samples, so that one late ACK of a busy host is not the average; and an
+ * indication may ask for a least number of them.
+ *
  * All of it is kept relative to d_min, as queueing delay q = d - d_min, so that
  * eq. 2 reads  sq > q_max delta.  A change of d_min moves sq and q_max by as
  * much, as it would with absolute values.
@@ -50,6 +54,7 @@
 #define DELAY_MAX_US (1u << 23)
 #define DELAY_SMOOTHED_UNIT 256 /* of smoothed_q8, per us */
 #define DELAY_NOT_SMOOTHED (~0u)
+#define DELAY_FIRST 4 /* samples whose smallest begins the average */
 #define DELAY_CLOCK_WINDOW_NS 1000000000ll /* VI-A: one second */
 #define DELAY_CLOCK_PRECISION 128 /* window / error, see above */
 #define DELAY_OWD_LIMIT_US (1ll << 30)
@@ -69,6 +74,7 @@ struct delay {
 	u32 smoothed_q8; /* us / 256, or DELAY_NOT_SMOOTHED */
 	u8 anchored;
 	u8 timed; /* half_kius is set */
+	u8 samples; /* smoothed since the restart, up to DELAY_FIRST */
 };
 
 /* What the law reads of one ACK. */
@@ -86,6 +92,7 @@ struct delay_params {
 	u32 smoothing; /* ACKs, >= 1 */
 	u32 memory_s; /* s, 1 ... 2^21 */
 	u32 floor_us; /* us, <= DELAY_MAX_US */
+	u32 least; /* samples that an indication needs, 1 ... DELAY_FIRST */
 };
 
 LAW void delay_init(struct delay *d)
@@ -103,6 +110,7 @@ LAW void delay_init(struct delay *d)
 	d->smoothed_q8 = DELAY_NOT_SMOOTHED;
 	d->anchored = 0;
 	d->timed = 0;
+	d->samples = 0;
 }
 
 /* Forget the smoothed delay, keep the extremes: after idle, and at the first
@@ -110,6 +118,7 @@ LAW void delay_init(struct delay *d)
 LAW void delay_restart(struct delay *d)
 {
 	d->smoothed_q8 = DELAY_NOT_SMOOTHED;
+	d->samples = 0;
 }
 
 LAW bool delay_has_owd(const struct delay *d)
@@ -155,7 +164,8 @@ LAW bool delay_indicates(const struct delay *d,
 	u64 smoothed = d->smoothed_q8;
 	u64 unit = DELAY_SMOOTHED_UNIT;
 
-	if (d->smoothed_q8 == DELAY_NOT_SMOOTHED)
+	if (d->smoothed_q8 == DELAY_NOT_SMOOTHED ||
+	    d->samples < p->least)
 		return false;
 	return smoothed * 1000 > delay_queue_max(d) * unit * p->delta &&
 	       smoothed > delay_floor(d, p) * unit;
@@ -339,6 +349,18 @@ LAW u32 delay_confirm(struct delay *d, const struct delay_ack *a,
 	return queue_us * 1000ll > bound_ns ? delay_us(bound_ns) : queue_us;
 }
 
+/* eq. 1, from its beginning on. Before the first sample smoothed_q8 is above all
+ * others: DELAY_NOT_SMOOTHED. */
+LAW void delay_smooth(struct delay *d, u32 queue_q8, u32 smoothing)
+{
+	if (law_likely(d->samples == DELAY_FIRST)) {
+		d->smoothed_q8 = law_ewma(d->smoothed_q8, queue_q8, smoothing);
+		return;
+	}
+	d->samples++;
+	d->smoothed_q8 = law_min(d->smoothed_q8, queue_q8);
+}
+
 /*
  * One ACK that advanced snd_una in state Open or CWR (others carry the TSecr of
  * an older segment: never feed those). Returns the queueing delay in us, which
@@ -359,12 +381,7 @@ LAW u32 delay_sample(struct delay *d, const struct delay_ack *a,
 	if (a->lone)
 		return queue_us;
 	aged_put_max(&d->queue, queue_us);
-	if (d->smoothed_q8 == DELAY_NOT_SMOOTHED)
-		d->smoothed_q8 = queue_us * DELAY_SMOOTHED_UNIT;
-	else
-		d->smoothed_q8 = law_ewma(d->smoothed_q8,
-					  queue_us * DELAY_SMOOTHED_UNIT,
-					  p->smoothing);
+	delay_smooth(d, queue_us * DELAY_SMOOTHED_UNIT, p->smoothing);
 	return queue_us;
 }
 

@@ -59,7 +59,9 @@ def test_a_mark_halves(tcp_lp_ecn: Controller, peer: Peer) -> None:
         first = next(i for i, info in enumerate(seen) if info.ssthresh < INFINITE)
         intact, after = seen[first - 1], seen[-1]
         assert seen[first].ssthresh == intact.cwnd // 2 >= 10
-        assert abs(min(info.cwnd for info in seen[first:]) - intact.cwnd // 2) <= 1
+        # a pump on a busy machine may have fewer packets in flight than that: then PRR goes lower on the way
+        assert min(info.cwnd for info in seen[first:]) <= intact.cwnd // 2 + 1
+        assert abs(next(info for info in seen[first:] if info.ca_state == 0).cwnd - intact.cwnd // 2) <= 1
         assert after.retrans == 0
         assert [segment for segment in flow.end.segments if segment.flags & CWR]
         halves[name] = seen[first].ssthresh / intact.cwnd

@@ -13,11 +13,11 @@ OUR_TICKS_NS = [1_000, 1_000_000]
 
 
 class Estimator:
-    def __init__(self, ffi, law, c, delta=150, smoothing=8, memory_s=180, floor_us=500):
+    def __init__(self, ffi, law, c, delta=150, smoothing=8, memory_s=180, floor_us=500, least=1):
         self.law, self.c = law, c
         self.state = ffi.new("struct delay *")
         self.params = ffi.new("struct delay_params *", dict(delta=delta, smoothing=smoothing, memory_s=memory_s,
-                                                            floor_us=floor_us))
+                                                            floor_us=floor_us, least=least))
         self.input = ffi.new("struct delay_ack *")
         law.delay_init(self.state)
 

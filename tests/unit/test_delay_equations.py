@@ -22,13 +22,17 @@ class Paper:
     """III-A with absolute delays d, as it is printed."""
 
     def __init__(self, gamma, delta):
-        self.gamma, self.delta = gamma, delta
+        self.gamma, self.delta, self.count = gamma, delta, 0
         self.d_min = self.d_max = self.sd = None
 
     def sample(self, d):
         self.d_min = d if self.d_min is None else min(self.d_min, d)
         self.d_max = d if self.d_max is None else max(self.d_max, d)
-        self.sd = float(d) if self.sd is None else (1 - self.gamma) * self.sd + self.gamma * d
+        self.count += 1
+        if self.count <= 4:  # ours: it begins with the smallest of four
+            self.sd = float(d) if self.sd is None else min(self.sd, d)
+        else:
+            self.sd = (1 - self.gamma) * self.sd + self.gamma * d
 
     @property
     def limit(self):
@@ -72,7 +76,8 @@ def test_equation_2_is_exact_on_the_smoothed_delay(estimator, delta, smoothing, 
 def test_equation_2_asks_for_more_than_the_threshold(estimator, delta, unit):
     """At a queueing delay of exactly delta (q_max = 1000 units): no indication; one microsecond more: one."""
     law = estimator(delta=delta, smoothing=1, floor_us=0)
-    law.ack(0, 1)
+    for _ in range(4):  # the average begins with the smallest of four
+        law.ack(0, 1)
     law.ack(1, 1 + 1000 * unit)
     law.ack(2, 1 + delta * unit)
     assert law.smoothed == law.threshold == delta * unit
@@ -112,6 +117,22 @@ def test_a_higher_base_moves_largest_and_smoothed_alike(estimator, samples, rise
     assert law.base == 50_000 + lowest
     assert law.queue_max == largest - lowest
     assert law.smoothed == max(0, smoothed - lowest)
+
+
+@given(smoothings, st.integers(1, 4), st.lists(rtts, min_size=1, max_size=80), st.integers(0, 79))
+@example(8, 2, [20_000] + [60_000] * 10, 1)
+def test_an_indication_needs_its_samples(estimator, smoothing, least, samples, restart_at):
+    """However large: not before `least` of them since the restart, and from there on exactly as with one."""
+    law, eager = estimator(smoothing=smoothing, least=least), estimator(smoothing=smoothing)
+    seen = 0
+    for i, rtt in enumerate(samples):
+        if i == restart_at:
+            law.restart(), eager.restart()
+            seen = 0
+        law.ack(10_000 * i, rtt), eager.ack(10_000 * i, rtt)
+        seen += 1
+        assert law.smoothed == eager.smoothed
+        assert law.indicates == (eager.indicates and seen >= least)
 
 
 @given(st.lists(rtts, min_size=1, max_size=20), rtts)
