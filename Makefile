@@ -39,7 +39,7 @@ TOOLS       := $(patsubst tests/lab/%.c,$(BUILD)/tests/%,$(wildcard tests/lab/*.
 LAWS        := $(BUILD)/tests/liblaws.so
 YARDSTICK   := $(BUILD)/tests/empty.bpf.o
 
-.PHONY: help deps all demo test bench kernels lab-guest chroot install uninstall format clean
+.PHONY: help deps all demo test bench kernels lab lab-list report lab-guest chroot install uninstall format clean
 
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,16 @@ bench: deps ## nanoseconds per ACK, goodput, latencies of the command: ratios me
 kernels: lab-guest ## load every program on each guest kernel, pass traffic; a table, and what the verifier pays
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)$(PYTHON) -m tests.kernels $(KERNEL)
+
+lab: lab-guest ## the experiments, judged: EXP=id,… or file.toml, KERNEL=6.12, SET=quick or full, JOBS=n
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)EXP='$(EXP)' KERNEL='$(KERNEL)' SET='$(SET)' JOBS='$(JOBS)' $(PYTHON) -m tests.lab
+
+lab-list: deps ## the experiments' ids, one line each
+	$(Q)EXP='$(EXP)' KERNEL='$(KERNEL)' SET='$(SET)' $(PYTHON) -m tests.lab list
+
+report: deps ## one page of all experiments that were run: build/lab/<kernel>/report.html
+	$(Q)EXP='$(EXP)' KERNEL='$(KERNEL)' SET='$(SET)' $(PYTHON) -m tests.lab report
 
 lab-guest: ## the virtual lab's guests: fetch and unpack kernels and tools; once, then offline
 	$(Q)packaging/deps.sh $(VENV) lab

@@ -92,7 +92,8 @@ def table(head: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
     """Cells are HTML; one that begins with <td stands as it is."""
     first = "".join(f"<th>{cell}</th>" for cell in head)
     rest = "".join(
-        "<tr>" + "".join(cell if cell.startswith("<td") else f"<td>{cell}</td>" for cell in line) + "</tr>" for line in lines
+        "<tr>" + "".join(cell if cell.startswith("<td") else f"<td>{cell}</td>" for cell in line) + "</tr>"
+        for line in lines
     )
     return f'<div class="scroll"><table><tr>{first}</tr>{rest}</table></div>'
 
@@ -105,8 +106,10 @@ def overview(rows: Sequence[Row], results: Mapping[str, Result | None]) -> str:
     for row in rows:
         result = results[row.id]
         line = [f'<td class="left"><a href="#{text(row.id)}">{text(row.id)}</a></td>']
-        line += [verdict_cell(result, name) for name in ours] if row.ours else [verdict_cell(result, "")] * min(1, len(ours))
-        line += ["<td></td>"] * (max(0, len(ours) - 1) if not row.ours else 0)
+        if row.ours:
+            line += [verdict_cell(result, name) if name in row.ours else "<td></td>" for name in ours]
+        else:
+            line += [verdict_cell(result, ""), *["<td></td>"] * (len(ours) - 1)]
         line += [distance_cell(result, name) for name in peers]
         lines.append(line)
     return table(["row", *map(text, ours), *(f"{text(name)}" for name in peers)], lines)
@@ -139,7 +142,8 @@ def bounds_table(result: Result) -> str:
             sign = f'<td class="{kind}">{SIGNS[HOLDS] if bound["holds"] else SIGNS[SHORT]} {measured_of(bound)}</td>'
             others = [measured_of(peers[what, name]) if (what, name) in peers else "–" for name in names]
             at = text(bound["at"])
-            lines.append([text(what), text(bound["controller"]) or "–", sign, f"{text(bound['op'])} {bound['bound']:g}", at, *others])
+            limit = f"{text(bound['op'])} {bound['bound']:g}"
+            lines.append([text(what), text(bound["controller"]) or "–", sign, limit, at, *others])
     return table(["bound", "controller", "measured", "must be", "worst at", *map(text, names)], lines)
 
 
@@ -156,7 +160,8 @@ def paper_table(result: Result) -> str:
 def figures_table(result: Result) -> str:
     """Every run with every figure."""
     everything = {**result["measured"], **result["peers"]}
-    names = [name for name in WORDS if any(name in figures for places in everything.values() for figures in places.values())]
+    known = {name for places in everything.values() for figures in places.values() for name in figures}
+    names = [name for name in WORDS if name in known]
     order = [*result["measured"], *(n for n in result["peers"] if n not in (ALONE, IDEAL)), IDEAL, ALONE]
     lines = [
         [text(shown(controller)), f'<td class="left">{text(place)}</td>', *(number(figures.get(name)) for name in names)]
@@ -179,7 +184,8 @@ def section(row: Row, result: Result | None, directory: Path) -> str:
     head = f'<h3 id="{text(row.id)}">{text(row.id)}</h3><p>{text(row.what)}</p>'
     if result is None:
         return f'{head}<p class="soft">Not run on this kernel: <code>make lab EXP={text(row.id)}</code></p>'
-    word = f'<span class="holds">{SIGNS[HOLDS]} holds</span>' if result["holds"] else f'<span class="short">{SIGNS[SHORT]} falls short</span>'
+    kind, said = ("holds", HOLDS) if result["holds"] else ("short", SHORT)
+    word = f'<span class="{kind}">{SIGNS[said]} {said}</span>'
     if not result["bounds"]:
         word = '<span class="soft">printed, not judged</span>'
     many = len(figures_lines(result)) > 16
@@ -207,7 +213,8 @@ def summary(rows: Sequence[Row], results: Mapping[str, Result | None]) -> str:
     run = [result for result in results.values() if result]
     judged = [result for result in run if result["bounds"]]
     held = sum(1 for result in judged if result["holds"])
-    words = f"{len(run)} of {len(rows)} rows were run; of {len(judged)} that are judged, {held} hold and {len(judged) - held} fall short."
+    ran = f"{len(run)} of {len(rows)} rows were run"
+    words = f"{ran}; of {len(judged)} that are judged, {held} hold and {len(judged) - held} fall short."
     return f"<p><strong>{words}</strong></p>"
 
 

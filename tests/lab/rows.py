@@ -62,6 +62,10 @@ class Point:
     name: str
     value: Any = None  # a number, a word, or a table of them
 
+    def kernels(self, otherwise: str) -> list[str]:
+        """Those that it is for; a table may say so."""
+        return self.value.get("kernels", [otherwise]) if isinstance(self.value, dict) else [otherwise]
+
 
 @dataclass(frozen=True, order=True)
 class RunKey:
@@ -257,17 +261,17 @@ class Builder:
         data = {**DEFAULTS, **self.file.get("defaults", {}), **table}
         points = self.points(where, data)
         quick = check(f"{where}: quick", data["quick"], QUICK)
+        chosen = [str(item) for item in quick.get("points", [points[0].name])]
+        for item in chosen:
+            one_of(f"{where}: quick.points", item, [point.name for point in points])
         if self.set == "quick":
-            chosen = [str(item) for item in quick.get("points", [points[0].name])]
-            for item in chosen:
-                one_of(f"{where}: quick.points", item, [point.name for point in points])
             points = tuple(point for point in points if point.name in chosen)
             data |= {key: value for key, value in quick.items() if key != "points"}
         for item in data["kernels"]:
             one_of(f"{where}: kernels", item, kernels())
         if data["kernels"] and self.kernel not in data["kernels"]:
             return None
-        points = tuple(p for p in points if not isinstance(p.value, dict) or self.kernel in p.value.get("kernels", [self.kernel]))
+        points = tuple(point for point in points if self.kernel in point.kernels(self.kernel))
         return self.finished(where, name, data, points) if points else None
 
     def points(self, where: str, data: Table) -> tuple[Point, ...]:
@@ -285,8 +289,8 @@ class Builder:
 
     def finished(self, where: str, name: str, data: Table, points: tuple[Point, ...]) -> Row:
         check(f"{where}: link", data["link"], LINK, ("rate_mbit", "rtt_ms"))
-        flows = [check(f"{where}: flow {n}", flow, FLOW, ("name", "controller")) for n, flow in enumerate(data["flow"], 1)]
-        traffic = [check(f"{where}: traffic {n}", item, TRAFFIC, ("name", "kind")) for n, item in enumerate(data["traffic"], 1)]
+        flows = self.tables(f"{where}: flow", data["flow"], FLOW, ("name", "controller"))
+        traffic = self.tables(f"{where}: traffic", data["traffic"], TRAFFIC, ("name", "kind"))
         if not flows and not traffic:
             raise RowError(f"{where}: no flow and no traffic")
         varied = any(flow["controller"] == "@background" for flow in flows)
@@ -309,6 +313,9 @@ class Builder:
         )  # fmt: skip
         self.check_bounds(where, row, data)
         return row
+
+    def tables(self, where: str, items: list[Any], schema: Table, required: Iterable[str]) -> list[Table]:
+        return [check(f"{where} {number}", item, schema, required) for number, item in enumerate(items, 1)]
 
     def mentions(self, data: Table, word: str) -> bool:
         return word in repr((data["flow"], data["traffic"], data["link"]))
@@ -337,8 +344,10 @@ class Builder:
             if not (flow.get("background") and key.background == ALONE):
                 place = f"{where}: flow {number}"
                 made += self.flows(place, filling.of(place, flow), float(data["seconds"]), special)
-        others = [self.traffic(f"{where}: traffic {n}", filling.of(f"{where}: traffic {n}", item), float(data["seconds"]))
-                  for n, item in enumerate(traffic, 1)]  # fmt: skip
+        others = []
+        for number, item in enumerate(traffic, 1):
+            place = f"{where}: traffic {number}"
+            others.append(self.traffic(place, filling.of(place, item), float(data["seconds"])))
         parameters = filling.of(f"{where}: parameters", data["parameters"])
         sysctls = filling.of(f"{where}: sysctls", data["sysctls"])
         return VirtualExperiment(
@@ -444,5 +453,5 @@ def choose(words: str, kernel: str = "6.12", set_: str = "full") -> list[Row]:
         elif word in known:
             chosen.append(known[word])
         else:
-            raise RowError(f"EXP={word}: no such row for kernel {kernel}; `make lab-list` lists them, a file ends in .toml")
+            raise RowError(f"EXP={word}: no such row on {kernel}; `make lab-list` lists them, a file ends in .toml")
     return chosen

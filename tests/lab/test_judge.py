@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The judge and the session, with runs that are made up: verdicts, result.json, exit codes, going on after a stop."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from . import judge, report, rows, session
+from .experiment import Result
+from .guest.errors import LabError
+from .rows import ALONE, IDEAL, RunKey
+from .test_measures import constant, flow, result
+from .virtual_experiment import VirtualExperiment
+
+ROW = """
+title = "mine"
+[row.mine]
+what = "a row of my own"
+paper = { "TCP" = "96.8 %" }
+ours = ["tcp_lp"]
+peers = ["lp"]
+ideal = "reno"
+seconds = 20
+plots = []
+link = { rate_mbit = 10, rtt_ms = 50, buffer_bdp = "@point" }
+sweep = { what = "buffer, BDP", values = [1, 2] }
+flow = [
+    { name = "foreground", controller = "@foreground" },
+    { name = "background", controller = "@background", background = true },
+]
+bounds = [
+    { what = "keeps", measure = "transparency", op = ">=", bound = 0.9 },
+    { what = "takes less than lp", measure = "goodput", options = { flows = "background" }, of = "lp", op = "<", bound = 0.5 },
+    { what = "small", measure = "goodput", options = { flows = "background" }, op = "<=", bound = 1.5, points = ["2"] },
+]
+"""
+GOODPUT = {"tcp_lp": (8.0, 1.0), "lp": (4.0, 5.0), ALONE: (9.0, 0.0), IDEAL: (9.0, 0.1)}
+KEPT = {  # what LAB.md promises to other tools
+    "id", "holds", "bounds", "measured", "paper", "peers", "kernel", "seed", "scale", "virtual_s", "wall_s", "git",
+}  # fmt: skip
+
+
+@pytest.fixture
+def row(tmp_path: Path) -> rows.Row:
+    path = tmp_path / "mine.toml"
+    path.write_text(ROW)
+    return rows.load(path)[0]
+
+
+def made_up(key: RunKey) -> Result:
+    foreground, background = GOODPUT[key.background]
+    if key.background == "tcp_lp" and key.point == "1":
+        foreground = 8.5
+    return result(flow("foreground", constant(foreground)), flow("background", constant(background)))
+
+
+# --- verdicts --------------------------------------------------------------------------------------------------------
+
+
+def test_the_worst_point_decides(row: rows.Row) -> None:
+    keeps, less, small = (v for v in judge.judge(row, made_up) if v.controller == "tcp_lp")
+    assert keeps.measured == pytest.approx(8 / 9) and keeps.at.point == "2" and not keeps.holds
+    assert less.measured == pytest.approx(0.2) and less.holds
+    assert small.holds and small.at.point == "2"
+
+
+def test_peers_are_judged_and_decide_nothing(row: rows.Row) -> None:
+    verdicts = judge.judge(row, made_up)
+    assert {v.controller for v in verdicts} == {"tcp_lp", "lp"}
+    assert [judge.decides(row, v) for v in verdicts if v.controller == "lp"] == [False] * 3
+
+
+def test_what_cannot_be_measured_never_holds(row: rows.Row) -> None:
+    verdicts = judge.judge(row, lambda key: result(flow("background", constant(1))))
+    keeps = next(v for v in verdicts if v.bound.what == "keeps")
+    assert math.isnan(keeps.measured) and not keeps.holds
+
+
+def test_result_is_what_was_promised(row: rows.Row, tmp_path: Path) -> None:
+    made = judge.result_of(row, made_up, kernel="6.12", seed=1, set_="full", virtual_s=9, wall_s=3, git="abc")
+    judge.write(tmp_path / "result.json", made)
+    read = json.loads((tmp_path / "result.json").read_text())
+    assert read.keys() >= KEPT
+    assert read["holds"] is False
+    assert read["bounds"][0].keys() >= {"what", "measured", "op", "bound", "holds"}
+    assert [bound["holds"] for bound in read["bounds"]] == [False, True, True]
+    assert read["measured"]["tcp_lp"]["reno · 2"]["transparency"] == pytest.approx(0.88889)
+    assert read["peers"]["lp"]["reno · 1"]["distance_to_ideal"] > 0.4
+    assert read["paper"] == {"TCP": "96.8 %"}
+
+
+def test_report_stands_alone_and_shows_what_was_not_run(row: rows.Row) -> None:
+    made = judge.result_of(row, made_up, kernel="6.12", seed=1, set_="full", virtual_s=9, wall_s=3, git="abc")
+    made["command"] = "make lab EXP=mine"
+    page = report.page([row], {row.id: made}, "6.12")
+    assert "falls short" in page and "96.8 %" in page and "make lab EXP=mine" in page and "vegas" not in page
+    assert "http" not in page and "<script" not in page
+    assert "Not run" in report.page([row], {row.id: None}, "6.12")
+
+
+# --- the session -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lab(row: rows.Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A session whose guests are made up; returns (run, the experiments that were made)."""
+    made: list[VirtualExperiment] = []
+
+    def digest(experiment: VirtualExperiment, *rest: object) -> str:
+        return experiment.name.replace(" ", "_").replace("·", "").replace(":", "")
+
+    def make(job: session.Job, watch: object = None) -> dict[str, float]:
+        made.append(job.experiment)
+        note = {"virtual_s": 20.0, "wall_s": 1.0, "exit_code": 0, "mode": "fifo"}
+        job.directory.mkdir(parents=True, exist_ok=True)
+        (job.directory / session.MADE).write_text(json.dumps(note))
+        return note
+
+    def load(job: session.Job) -> Result:
+        return made_up(next(key for key, run in row.runs.items() if run == job.experiment))
+
+    class FakeGuest:
+        release = "6.12"
+
+    monkeypatch.setattr(session, "ROOT", tmp_path / "lab")
+    monkeypatch.setattr(session, "digest_of", digest)
+    monkeypatch.setattr(session, "load", load)
+    monkeypatch.setattr(session.image, "build", lambda kernel: FakeGuest())
+
+    def run(make_job=make) -> int:
+        return session.run(session.plan([row], "6.12", 1, "full"), 1, make_job)
+
+    run.make = make
+    return run, made
+
+
+def test_a_bound_that_fails_is_exit_code_1(lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, made = lab
+    assert run() == 1
+    assert len(made) == 8
+    said = capsys.readouterr().out
+    assert "1 rows, 8 runs; on Linux 6.12" in said
+    assert "mine: FALLS SHORT" in said and "falls short tcp_lp     0.8889 >= 0.9: keeps (reno · 2)" in said
+    assert json.loads((tmp_path / "lab/6.12/mine/result.json").read_text())["holds"] is False
+
+
+def test_all_that_hold_is_exit_code_0(lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, _ = lab
+    monkeypatch.setitem(GOODPUT, "tcp_lp", (8.9, 1.0))
+    monkeypatch.setitem(GOODPUT, ALONE, (8.9, 0.0))
+    assert run() == 0
+
+
+def test_a_failure_of_the_lab_is_exit_code_2_and_no_result(lab, tmp_path: Path) -> None:
+    run, made = lab
+
+    def broken(job: session.Job, watch: object) -> dict[str, float]:
+        if "lp · 2" in job.experiment.name:
+            raise LabError("the guest gave no result")
+        return run.make(job, watch)
+
+    assert run(broken) == 2
+    assert not (tmp_path / "lab/6.12/mine/result.json").exists()
+    made.clear()
+    assert run() == 1
+    assert {experiment.name for experiment in made} == {"mine: reno · lp · 2", "mine: reno · tcp_lp · 2"}
+
+
+def test_goes_on_where_it_stopped(lab) -> None:
+    run, made = lab
+
+    def stops(job: session.Job, watch: object) -> dict[str, float]:
+        if len(made) == 3:
+            raise KeyboardInterrupt
+        return run.make(job, watch)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(stops)
+    before = list(made)
+    made.clear()
+    assert run() == 1
+    assert not {e.name for e in before} & {e.name for e in made}
+    made.clear()
+    assert run() == 1 and made == []
+
+
+def test_digest_is_of_all_that_decides_the_result(row: rows.Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class FakeGuest:
+        directory = Path("guest-1")
+
+    objects = tmp_path / "bpf"
+    objects.mkdir()
+    (objects / "tcp_lp.bpf.o").write_text("one")
+    monkeypatch.setattr(session.virtual_experiment, "OURS", objects)
+    monkeypatch.setattr(session.image, "build", lambda kernel: FakeGuest())
+    monkeypatch.setattr(session, "qemu_version", lambda: "7.2")
+    ours, theirs = (row.runs[RunKey("reno", "1", name)] for name in ("tcp_lp", "lp"))
+    first, peer = session.digest_of(ours, 256, "6.12", 1), session.digest_of(theirs, 256, "6.12", 1)
+    assert session.digest_of(ours, 256, "6.12", 1) == first
+    others = [session.digest_of(ours, 512, "6.12", 1), session.digest_of(ours, 256, "6.12", 2)]
+    (objects / "tcp_lp.bpf.o").write_text("two")
+    others.append(session.digest_of(ours, 256, "6.12", 1))
+    assert session.digest_of(theirs, 256, "6.12", 1) == peer  # none of ours in it
+    FakeGuest.directory = Path("guest-2")
+    others.append(session.digest_of(ours, 256, "6.12", 1))
+    assert len({first, *others}) == 5

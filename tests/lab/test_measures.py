@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The measures, on results that were made by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from . import measures
+from .experiment import Experiment, FlowResult, Sample
+from .measures import MEASURES
+from .virtual_experiment import Traffic, TrafficResult, VirtualFlow, VirtualLink, VirtualResult
+
+LINK = VirtualLink(rate_mbit=10, rtt_ms=50)
+CAPACITY = 10 * 1448 / 1514
+Rate = Callable[[float], float]
+
+
+def flow(name: str, rate: Rate, end_s: float = 60.0, **options: object) -> FlowResult:
+    """A flow whose goodput at t is rate(t), in samples of 0.1 s."""
+    samples = [Sample(n / 10, (n + 1) / 10, rate(n / 10) / 10) for n in range(int(end_s * 10))]
+    return FlowResult(VirtualFlow(name, "reno", end_s, **options), samples)  # type: ignore[arg-type]
+
+
+def result(*flows: FlowResult) -> VirtualResult:
+    experiment = Experiment("made", LINK, tuple(own.flow for own in flows))
+    return VirtualResult(experiment, {own.flow.name: own for own in flows})
+
+
+def constant(mbit: float) -> Rate:
+    return lambda t: mbit
+
+
+def between(mbit: float, begin: float, end: float, other: float = 0.0) -> Rate:
+    return lambda t: mbit if begin <= t < end else other
+
+
+ALONE = result(flow("foreground", constant(9.5)))
+IDEAL = result(flow("foreground", constant(5)), flow("background", constant(CAPACITY - 5)))
+BOTH = result(flow("foreground", constant(4.75)), flow("background", constant(3)))
+
+
+# --- rates -----------------------------------------------------------------------------------------------------------
+
+
+def test_shares_are_of_the_data_that_the_link_carries() -> None:
+    assert measures.goodput(BOTH) == pytest.approx(4.75)
+    assert measures.share(BOTH, "background") == pytest.approx(3 / CAPACITY)
+    assert measures.utilisation(BOTH) == pytest.approx(7.75 / CAPACITY)
+
+
+def test_transparency_efficiency_distance() -> None:
+    assert measures.transparency(BOTH, ALONE) == pytest.approx(0.5)
+    assert measures.efficiency(BOTH, IDEAL) == pytest.approx(3 / (CAPACITY - 5))
+    assert measures.distance(BOTH, IDEAL) == pytest.approx((0.25 + CAPACITY - 5 - 3) / 2 / CAPACITY)
+    assert measures.distance(IDEAL, IDEAL) == 0
+
+
+def test_efficiency_is_nothing_where_the_foreground_leaves_nothing() -> None:
+    full = result(flow("foreground", constant(CAPACITY)), flow("background", constant(0)))
+    assert math.isnan(measures.efficiency(BOTH, full))
+
+
+def test_groups_are_named_and_numbered_and_reverse_flows_are_not_goodput() -> None:
+    made = result(
+        flow("background", constant(1)),
+        flow("background-2", constant(2)),
+        flow("backgrounds", constant(4)),
+        flow("reverse", constant(8), reverse=True),
+    )
+    assert measures.goodput(made, "background") == pytest.approx(3)
+    assert measures.goodput(made, "all") == pytest.approx(7)
+    assert math.isnan(measures.goodput(made, "nobody"))
+
+
+def test_available_takes_the_load_away() -> None:
+    made = result(flow("background", constant(CAPACITY / 3)))
+    assert measures.available(made, load_mbit=10 / 3) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(("rates", "index"), [((1, 1, 1), 1.0), ((3, 0, 0), 1 / 3), ((2, 1), 0.9)])
+def test_jain(rates: tuple[float, ...], index: float) -> None:
+    names = ["background", *(f"background-{n}" for n in range(2, 9))]
+    made = result(*(flow(name, constant(rate)) for name, rate in zip(names, rates, strict=False)))
+    assert measures.jain(made) == pytest.approx(index)
+
+
+def test_difference_to_what_was_expected() -> None:
+    assert measures.off_expected(BOTH, foreground=4.75, background=4) == pytest.approx(1 / CAPACITY)
+
+
+# --- the queue -------------------------------------------------------------------------------------------------------
+
+
+def test_queueing_delay_is_the_backlog_over_the_rate() -> None:
+    made = result(flow("foreground", constant(9)))
+    made.backlog = [(n / 10, 12_500 if n < 90 else 125_000) for n in range(100)]  # 10 ms; the last second 100 ms
+    assert measures.queue_mean(made) == pytest.approx(19)
+    assert measures.queue_quantile(made, 0.9) == 10
+    assert measures.queue_quantile(made, 0.95) == 100
+    assert measures.queue_mean(made, from_s=9.0, to_s=9.9) == 100
+
+
+def test_losses_and_marks_are_per_packet_of_data() -> None:
+    made = result(flow("foreground", constant(1448 * 8 / 1e4)))  # 100 packets/s, 6000
+    made.queue_drops, made.marks = 60, 606
+    assert measures.drops(made) == 60
+    assert measures.loss_rate(made) == pytest.approx(60 / 6060)
+    assert measures.mark_rate(made) == pytest.approx(0.1)
+
+
+# --- over time -------------------------------------------------------------------------------------------------------
+
+
+def test_time_to_yield_counts_from_the_first_byte() -> None:
+    made = result(flow("foreground", between(9, 20, 40), 40), flow("background", between(0.5, 21.5, 45, 9), 60))
+    assert measures.time_to_yield(made) == pytest.approx(1.5, abs=0.11)
+
+
+def test_a_dip_is_no_yield() -> None:
+    dips = flow("background", lambda t: 0 if t % 1 < 0.5 else 9, 60)
+    assert measures.time_to_yield(result(flow("foreground", between(9, 20, 40), 40), dips)) == math.inf
+
+
+def test_time_to_reclaim_counts_from_the_last_byte() -> None:
+    made = result(flow("foreground", between(9, 20, 40), 40), flow("background", between(0.1, 20, 43, 9), 60))
+    assert measures.time_to_reclaim(made) == pytest.approx(2.9, abs=0.2)
+    gone = result(flow("foreground", between(9, 20, 40), 40), flow("background", between(9, 0, 20), 60))
+    assert measures.time_to_reclaim(gone) == math.inf
+
+
+def test_time_to_fill_and_to_recover() -> None:
+    made = result(flow("foreground", between(9, 20, 40), 40), flow("background", between(1, 20, 45, 9), 60))
+    assert measures.time_to_fill(made) == pytest.approx(5, abs=0.11)
+    assert measures.time_to_recover(made, at_s=20, level=0.6) == pytest.approx(24.6, abs=0.11)
+
+
+def test_time_to_fair_counts_from_the_latecomer() -> None:
+    late = flow("background-2", between(5, 30, 100, 0), 60)
+    late.samples = [Sample(s.start_s, s.end_s, s.megabits if s.start_s >= 20 else 0) for s in late.samples]
+    first = flow("background", between(9, 0, 30, 5), 60)
+    late.samples = [Sample(s.start_s, s.end_s, 0.01 if 20 <= s.start_s < 30 else s.megabits) for s in late.samples]
+    assert measures.time_to_fair(result(first, late)) == pytest.approx(7, abs=1.5)
+
+
+SOCKETS = """\
+0 0 10.0.1.2:40001 10.0.3.2:5201 cubic wscale:5,5 rto:352 cwnd:{one} ssthresh:32
+0 0 10.0.1.2:40002 10.0.3.2:5202 tcp_lp wscale:5,5 rto:352 cwnd:{other} ssthresh:32
+0 0 10.0.1.2:37412 10.0.3.2:5201 cubic wscale:5,5 rto:256 cwnd:999
+"""
+
+
+def test_windows_are_read_from_the_senders_sockets() -> None:
+    made = result(flow("foreground", constant(5)), flow("background", constant(5)))
+    made.sockets = [(float(n), SOCKETS.format(one=10 + n, other=40 - n)) for n in range(30)]
+    assert measures.windows(made)["background"][:2] == [(0.0, 40), (1.0, 39)]
+    assert measures.window_correlation(made) == pytest.approx(-1)
+    made.sockets = [(float(n), SOCKETS.format(one=10, other=40 - n)) for n in range(30)]
+    assert math.isnan(measures.window_correlation(made))
+
+
+# --- response times --------------------------------------------------------------------------------------------------
+
+
+def test_response_times() -> None:
+    made = result(flow("background", constant(5)))
+    objects = [(0.0, 10_000.0, 0.4), (1.0, 10_000.0, 0.6), (2.0, 1e6, 5.0)]
+    made.traffic = {"web": TrafficResult(Traffic("web", "web", 60), objects)}
+    assert measures.response_mean(made) == pytest.approx(2)
+    assert measures.response_mean(made, low=9_000, high=11_000) == pytest.approx(0.5)
+    assert measures.response_quantile(made, part=0.5) == 0.6
+    assert [(round(size), count) for size, _, count in measures.binned(objects)] == [(10_000, 2), (1_000_000, 1)]
+    made.traffic["web"].objects.append((3.0, 500.0, math.inf))
+    assert measures.response_mean(made) == math.inf
+
+
+# --- the table -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(MEASURES))
+def test_every_measure_is_defined_in_words(name: str) -> None:
+    assert len(MEASURES[name].text) > 20
+    assert MEASURES[name].reference in ("", "alone", "ideal")
+    assert "result" not in MEASURES[name].options

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The loader of rows: what it makes of data, and what it says of wrong data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from . import rows
+from .guest.lock import kernels
+from .rows import ALONE, IDEAL, RowError, RunKey
+from .virtual_experiment import VirtualFlow, VirtualLink, script
+
+GOOD = """
+title = "mine"
+[controller.tcp_lp_ecn]
+queue = "marking"
+ecn = true
+[row.mine]
+what = "a row of my own"
+foreground = ["cubic", "reno"]
+ours = ["tcp_lp", "tcp_lp_ecn"]
+peers = ["lp"]
+ideal = "reno"
+seconds = 20
+quick = { seconds = 5, points = ["1"] }
+link = { rate_mbit = 10, rtt_ms = 50, buffer_bdp = "@point" }
+sweep = { what = "buffer, BDP", values = [0.5, 1, 2] }
+parameters = { delta = 200 }
+flow = [
+    { name = "foreground", controller = "@foreground" },
+    { name = "background", controller = "@background", background = true, count = 2, every_s = 0.5 },
+]
+bounds = [{ what = "keeps", measure = "transparency", op = ">=", bound = 0.9, points = ["1", "2"] }]
+"""
+
+
+@pytest.fixture
+def load(tmp_path: Path):
+    def of(text: str, set_: str = "full", kernel: str = "6.12") -> list[rows.Row]:
+        path = tmp_path / "mine.toml"
+        path.write_text(text)
+        return rows.load(path, kernel, set_)
+
+    return of
+
+
+# --- what it makes ---------------------------------------------------------------------------------------------------
+
+
+def test_a_row_is_all_combinations(load) -> None:
+    (row,) = load(GOOD)
+    assert len(row.runs) == 2 * 3 * 5  # foregrounds, points, controllers with alone and ideal
+    assert {key.background for key in row.runs} == {"tcp_lp", "tcp_lp_ecn", "lp", ALONE, IDEAL}
+    run = row.runs[RunKey("cubic", "0.5", "tcp_lp")]
+    assert run.link == VirtualLink(rate_mbit=10, rtt_ms=50, buffer_bdp=0.5)
+    assert run.parameters == (("delta", "200"),)
+    assert [flow.name for flow in run.flows] == ["foreground", "background", "background-2"]
+    assert run.flows[2] == VirtualFlow("background-2", "tcp_lp", 19.5, 0.5, background=True)
+
+
+def test_alone_has_no_background_and_the_ideal_has_strict_priority(load) -> None:
+    (row,) = load(GOOD)
+    assert [flow.name for flow in row.runs[RunKey("reno", "1", ALONE)].flows] == ["foreground"]
+    ideal = row.runs[RunKey("reno", "1", IDEAL)]
+    assert isinstance(ideal.link, VirtualLink) and ideal.link.queue == "priority"
+    assert ideal.flows[1].controller == "reno"
+
+
+def test_a_controller_brings_its_router_and_its_ecn(load) -> None:
+    (row,) = load(GOOD)
+    run = row.runs[RunKey("reno", "1", "tcp_lp_ecn")]
+    assert isinstance(run.link, VirtualLink) and run.link.queue == "marking"
+    assert [flow.ecn for flow in run.flows if isinstance(flow, VirtualFlow)] == [False, True, True]
+
+
+def test_quick_is_one_point_and_its_own_length(load) -> None:
+    (row,) = load(GOOD, "quick")
+    assert {key.point for key in row.runs} == {"1"}
+    assert {run.end_s for run in row.runs.values()} == {5.0}
+
+
+def test_points_that_are_tables(load) -> None:
+    text = GOOD.replace("values = [0.5, 1, 2]", 'values = [{ name = "1", b = 3 }, { name = "2", b = 4, kernels = ["6.1"] }]')
+    (row,) = load(text.replace('"@point"', '"@point.b"'))
+    assert [point.name for point in row.points] == ["1"]
+    assert next(iter(row.runs.values())).link.buffer_bdp == 3
+
+
+def test_names_of_runs_are_names_of_directories(load) -> None:
+    (row,) = load(GOOD)
+    slugs = [key.slug for key in row.runs]
+    assert len(set(slugs)) == len(slugs)
+    assert all(set(slug) <= set("abcdefghijklmnopqrstuvwxyz0123456789_.-") for slug in slugs)
+
+
+# --- what it says ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("rate_mbit = 10", "rate = 10", r"mine.toml: row mine: link: rate: no such key; there are .*rate_mbit"),
+        ("rate_mbit = 10, ", "", r"link: rate_mbit is missing"),
+        ("rate_mbit = 10", "rate_mbit = 0", r"link: rate_mbit: 0 is below 0.01"),
+        ("rate_mbit = 10", 'rate_mbit = "10"', r"link: rate_mbit: '10' is not a number"),
+        ("rate_mbit = 10", "rate_mbit = true", r"link: rate_mbit: True is not a number"),
+        ("what =", "why =", r"row mine: why: no such key"),
+        ('"@background"', '"@backgroud"', r"flow 2.*@backgroud: there are @foreground, @background"),
+        ('"@point"', '"@point.x"', r"@point.x: there are"),
+        ("every_s = 0.5", "every_s = -1", r"flow 2: every_s: -1 is below 0"),
+        ("every_s = 0.5", "start_s = 30", r"flow 2: it would stop at 20 s and start at 30 s"),
+        ('measure = "transparency"', 'measure = "kindness"', r"bound 1: measure: 'kindness' is none of .*transparency"),
+        ('op = ">="', 'op = "=="', r"bound 1: op: '==' is none of <=, <, >=, >"),
+        ('points = ["1", "2"]', 'points = ["3"]', r"bound 1: points: '3' is none of 0.5, 1, 2"),
+        ('points = ["1", "2"]', "options = { part = 1 }", r"bound 1: options: 'part' is none of flows, from_s, to_s"),
+        ('points = ["1", "2"]', 'of = "vegas"', r"bound 1: of: 'vegas' is none of alone, ideal, lp"),
+        ('points = ["1"]', 'points = ["7"]', r"quick.points: '7' is none of 0.5, 1, 2"),
+        ("[0.5, 1, 2]", "[1, 1]", r"sweep.values: they must differ"),
+        ("[row.mine]", "[row.mine", r"mine.toml: not TOML: .*line"),
+        ("[row.mine]", '[row."a b"]', r"an id is made of letters, digits and -"),
+        ("ecn = true", "ecm = true", r"controller.tcp_lp_ecn: ecm: no such key"),
+        ('ours = ["tcp_lp", "tcp_lp_ecn"]\npeers = ["lp"]', "", r"which controllers stand for @background"),
+    ],
+)
+def test_what_is_wrong_is_named(load, old: str, new: str, words: str) -> None:
+    assert old in GOOD
+    with pytest.raises(RowError, match=words):
+        load(GOOD.replace(old, new))
+
+
+def test_ideal_is_needed_by_what_compares_with_it(load) -> None:
+    text = GOOD.replace('ideal = "reno"', "").replace('"transparency"', '"distance"')
+    with pytest.raises(RowError, match="bound 1: of: 'ideal' is none of"):
+        load(text)
+
+
+def test_a_file_that_is_not_there() -> None:
+    with pytest.raises(RowError, match="nowhere.toml: cannot be read"):
+        rows.choose("nowhere.toml")
+    with pytest.raises(RowError, match="EXP=nothing: no such row"):
+        rows.choose("nothing")
+
+
+# --- the project's own -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", kernels())
+@pytest.mark.parametrize("set_", rows.SETS)
+def test_all_rows_load(kernel: str, set_: str) -> None:
+    loaded = rows.load_all(kernel, set_)
+    ids = [row.id for row in loaded]
+    assert len(set(ids)) == len(ids) > 20
+    for row in loaded:
+        assert row.what and row.scale and (row.bounds or row.note)
+        for run in row.runs.values():
+            script(run)
+
+
+def test_quick_has_every_row() -> None:
+    assert [row.id for row in rows.load_all(set_="quick")] == [row.id for row in rows.load_all(set_="full")]
