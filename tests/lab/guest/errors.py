@@ -21,10 +21,11 @@ def command(
     timeout_s: float = 600.0,
 ) -> bytes:
     """Runs a command and returns its stdout."""
-    name = " ".join(map(str, arguments[:4]))
+    words = [str(word) for word in arguments]
+    name = " ".join(words if len(words) < 6 else [words[0], "…", *words[-3:]])
     try:
         done = subprocess.run(
-            [str(word) for word in arguments], input=data, capture_output=True, cwd=cwd, env=env, timeout=timeout_s
+            words, input=data, capture_output=True, cwd=cwd, env=env, timeout=timeout_s
         )
     except FileNotFoundError as error:
         raise LabError(f"{arguments[0]}: not installed; {remedy}") from error
