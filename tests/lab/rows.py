@@ -325,9 +325,10 @@ class Builder:
     ) -> list[RunKey]:
         """Alone and ideal where there is something to be alone, or to have priority."""
         names = list(controllers) or [AS_GIVEN]
-        mixed = any(flow.get("background") for flow in flows) and (
-            bool(data["traffic"]) or any(not flow.get("background") and not flow.get("reverse") for flow in flows)
-        )
+        filling = Filling(foreground, names[0], point)
+        there = [flow for flow in flows if filling.of("count", flow.get("count", 1))]
+        forward = [flow for flow in there if not flow.get("background") and not flow.get("reverse")]
+        mixed = any(flow.get("background") for flow in there) and (forward or data["traffic"])
         names += [ALONE] if mixed and data["alone"] else []
         names += [IDEAL] if mixed and data["ideal"] else []
         return [RunKey(foreground, point.name, name) for name in names]
