@@ -44,7 +44,7 @@ def point_of(row: Row, key: RunKey) -> Point:
 
 
 def value_of(bound: Bound, row: Row, key: RunKey, results: Results) -> float:
-    """The bound's measure in one run, divided by that of the run which `of` names."""
+    """The bound's measure in one run, divided by that of the run which `of` names; nan if there is no such run."""
     own = _measured(bound, row, key, results)
     if bound.of:
         own = ratio(own, _measured(bound, row, RunKey(key.foreground, key.point, bound.of), results))
@@ -55,12 +55,15 @@ def value_of(bound: Bound, row: Row, key: RunKey, results: Results) -> float:
 
 def _measured(bound: Bound, row: Row, key: RunKey, results: Results) -> float:
     measure = MEASURES[bound.measure]
+    reference = RunKey(key.foreground, key.point, measure.reference)
+    if key not in row.runs or (measure.reference and reference not in row.runs):
+        return math.nan
     filled = Filling(key.foreground, key.background, point_of(row, key)).of(f"row {row.id}: options", dict(bound.options))
     window = {name: value for name, value in (("from_s", row.from_s), ("to_s", row.to_s)) if value}
     options = {**{name: value for name, value in window.items() if name in measure.options}, **filled}
     runs = [results(key)]
     if measure.reference:
-        runs.append(results(RunKey(key.foreground, key.point, measure.reference)))
+        runs.append(results(reference))
     return measure.function(*runs, **options)
 
 

@@ -416,7 +416,7 @@ class Builder:
     def check_bounds(self, where: str, row: Row, data: Table) -> None:
         """The points, controllers and runs that bounds name must be there (the points of both sets may be named)."""
         every = [point.name for point in self.points(where, data)]
-        runs = {key.background for key in row.runs}
+        runs = {*row.controllers, *([ALONE] if data["alone"] else []), *([IDEAL] if data["ideal"] else [])}
         for number, bound in enumerate(row.bounds, 1):
             place = f"{where}: bound {number}"
             for item in (*bound.points, *([bound.of_point] if bound.of_point else [])):
