@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import json
 import math
+import os
 import resource
 import signal
 import socket
@@ -14,7 +15,7 @@ import statistics
 import struct
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,17 @@ COUNT = 3930
 GOLDEN = "6bede276a60c96766d8be2ce50907c2df9451046b606b0e575ac8cade04a0a75"
 
 
+def punctual() -> list[str]:
+    """Before a command: SCHED_FIFO as the delay line has it, where allowed. Whatever else runs here waits."""
+    probe = subprocess.run(["chrt", "-f", "10", "true"], capture_output=True, check=False)
+    return [] if probe.returncode else ["chrt", "-f", "10"]
+
+
+PUNCTUAL = punctual()
+
+
 def traffic(*arguments: str, timeout: float = 15) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([TRAFFIC, *arguments], capture_output=True, text=True, timeout=timeout)
+    return subprocess.run([*PUNCTUAL, TRAFFIC, *arguments], capture_output=True, text=True, timeout=timeout)
 
 
 def result(*arguments: str) -> dict[str, Any]:
@@ -56,10 +66,13 @@ class Serving:
 
 
 @contextmanager
-def serving(command: str, *options: str) -> Iterator[Serving]:
+def serving(command: str, *options: str, prefix: Sequence[str] = PUNCTUAL) -> Iterator[Serving]:
     port = free_port(socket.SOCK_DGRAM if command == "udp-sink" else socket.SOCK_STREAM)
     process = subprocess.Popen(
-        [TRAFFIC, command, port, "--for", "30", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*prefix, TRAFFIC, command, port, "--for", "30", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
         assert process.stdout and json.loads(process.stdout.readline()) == {"ready": command, "port": int(port)}
@@ -250,38 +263,50 @@ def test_all_packets_arrive_at_the_rate(shape: tuple[str, ...]) -> None:
     send_until(good)
 
 
-def test_square_wave_arrives_on_and_off() -> None:
-    options = ("--rate", "8M", "--size", "500", "--for", "1", "--square", "0.2")
+def left(*options: str, stop: bool = False) -> tuple[dict[str, Any], list[float]]:
+    """What udp-send says, and when its packets left, by their own stamps; if asked for it is stopped for 0.3 s."""
+    with socket.socket(type=socket.SOCK_DGRAM) as sink:
+        sink.bind(("127.0.0.1", 0))
+        command = [*PUNCTUAL, TRAFFIC, "udp-send", "127.0.0.1", str(sink.getsockname()[1]), *options]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as sender:
+            if stop:
+                time.sleep(0.3)
+                sender.send_signal(signal.SIGSTOP)
+                time.sleep(0.3)
+                sender.send_signal(signal.SIGCONT)
+            sink.settimeout(0.5)
+            packets = []
+            try:
+                while True:
+                    packets.append(sink.recv(1500))
+            except TimeoutError:
+                sent = json.loads(sender.communicate(timeout=5)[0])
+    heads = [struct.unpack("!IIQQ", packet[:24]) for packet in packets]
+    assert all(len(packet) == sent["asked"]["size"] - HEADERS_BYTES for packet in packets)
+    assert [head[2] for head in heads] == list(range(sent["packets"]))
+    return sent, [(head[3] - sent["zero_ns"]) / NS_PER_S for head in heads]
 
+
+def test_square_wave_leaves_on_and_off() -> None:
     def good() -> bool:
-        with serving("udp-sink", "--interval", "0.005") as sink:
-            sent = result("udp-send", "127.0.0.1", sink.port, *options)
-        shift = (sent["zero_ns"] - sink.result["zero_ns"]) / NS_PER_S
-        off = sum(
-            row["packets"] for row in sink.result["series"] if 0.11 < (row["t"] + 0.0025 - shift) % 0.2 < 0.19
-        )
-        assert sum(row["packets"] for row in sink.result["series"]) == sent["packets"] == 1000
-        return off <= 10
+        _, times = left("--rate", "4M", "--size", "500", "--for", "1", "--square", "0.2")
+        assert len(times) == 500 and min(times) >= 0
+        return sum(1 for t in times if t % 0.2 > 0.11) <= 10
 
     send_until(good)
 
 
 def test_late_packets_leave_without_a_burst() -> None:
-    """Stopped for 0.3 s: all packets come, at most at twice the rate (8 a 10 ms) beside those of the next wake-up."""
-    with serving("udp-sink", "--interval", "0.01") as sink:
-        sender = subprocess.Popen(
-            [TRAFFIC, "udp-send", "127.0.0.1", sink.port, "--rate", "1.6M", "--size", "500", "--for", "1.5"],
-            stdout=subprocess.PIPE, text=True,
-        )
-        time.sleep(0.3)
-        sender.send_signal(signal.SIGSTOP)
-        time.sleep(0.3)
-        sender.send_signal(signal.SIGCONT)
-        sent = json.loads(sender.communicate(timeout=5)[0])
-    assert sent["packets"] == sink.result["packets"] == 600
-    assert sent["late"] > 100 and sent["latest_s"] > 0.25
-    assert max(row["packets"] for row in sink.result["series"]) <= 12
-    assert sink.result["last_s"] - sink.result["first_s"] < 1.6
+    """All of them do, at most at twice the rate (8 in 10 ms) beside those of the next wake-up."""
+
+    def good() -> bool:
+        sent, times = left("--rate", "1.6M", "--size", "500", "--for", "1.5", stop=True)
+        assert sent["packets"] + sent["unsent"] == 600
+        assert 0.25 < sent["latest_s"] < 1.5
+        assert max(sum(1 for b in times[n : n + 50] if b < a + 0.01) for n, a in enumerate(times)) <= 12
+        return sent["late"] > 100 and sent["unsent"] == 0 and times[-1] < 1.55
+
+    send_until(good)
 
 
 def test_ipv6_and_its_header() -> None:
@@ -289,6 +314,19 @@ def test_ipv6_and_its_header() -> None:
         sent = result("udp-send", "::1", sink.port, "--rate", "1M", "--size", "500", "--for", "0.1")
     assert sent["packets"] == sink.result["packets"] == 25
     assert sink.result["bytes"] == 25 * 500
+
+
+def test_start_is_waited_for() -> None:
+    with serving("web-server") as server:
+        for arguments in (
+            ("udp-send", *ANYWHERE, "--rtp", "--for", "0.02"),
+            ("web-client", "127.0.0.1", server.port, "--for", "0.02", "--page-gap", "0.005"),
+            ("fetch", "127.0.0.1", server.port, "--bytes", "5"),
+        ):
+            before = time.monotonic_ns()
+            got = result(*arguments, "--start", "0.2")
+            assert 0.2 * NS_PER_S <= got["zero_ns"] - before < NS_PER_S
+            assert time.monotonic_ns() >= got["zero_ns"]
 
 
 def test_nobody_listens() -> None:
@@ -320,6 +358,8 @@ def count(*packets: bytes) -> dict[str, Any]:
         ([0, 1, 0, 200000, 199999], 199997, 1, 1),  # farther than what is remembered
         ([0, 131072, 0, 1], 131069, 2, 0),  # just as far: 0 is forgotten and counts as late, not as a duplicate
         ([0, 131071, 0, 1], 131069, 1, 1),
+        ([0, 1, 200000, 131073], 199997, 1, 0),  # what was remembered of 1 is not taken for 131073
+        ([1, 131000, 131075, 131073], 131072, 1, 0),  # nor after two jumps
     ],
 )
 def test_sequence(sequence: list[int], lost: int, reordered: int, duplicates: int) -> None:
@@ -344,15 +384,15 @@ def test_two_senders_are_two_sequences() -> None:
 
 
 def test_delay_is_above_the_smallest() -> None:
-    """Ages of 10, 11 … 109 ms."""
+    """Ages of 1.0, 1.1 … 10.9 s: a busy machine adds some hundredths."""
     with serving("udp-sink", "--interval", "30") as sink, socket.socket(type=socket.SOCK_DGRAM) as sender:
         for n in range(100):
-            sender.sendto(crafted(n, delay_ms=10 + n), ("127.0.0.1", int(sink.port)))
+            sender.sendto(crafted(n, delay_ms=1000 + 100 * n), ("127.0.0.1", int(sink.port)))
             time.sleep(0.001)
     variation = sink.result["variation_s"]
-    assert sink.result["delay_min_s"] == pytest.approx(0.010, abs=0.003)
-    for key, value in {"mean": 0.0495, "p50": 0.049, "p95": 0.094, "p99": 0.098, "max": 0.099}.items():
-        assert variation[key] == pytest.approx(value, abs=0.004), key
+    assert sink.result["delay_min_s"] == pytest.approx(1, abs=0.2)
+    for key, value in {"mean": 4.95, "p50": 4.9, "p95": 9.4, "p99": 9.8, "max": 9.9}.items():
+        assert variation[key] == pytest.approx(value, abs=0.09 if key == "mean" else 0.2), key
     (row,) = sink.result["series"]
     assert row["packets"] == 100 and row["variation_mean"] == pytest.approx(variation["mean"], abs=1e-6)
     assert row["variation_max"] == variation["max"]
@@ -363,7 +403,7 @@ def test_delay_is_above_the_smallest() -> None:
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
 def test_objects_are_those_of_the_path(address: str) -> None:
-    options = ("--for", "1.5", "--sessions", "20", "--seed", "4")
+    options = ("--for", "0.8", "--sessions", "20", "--seed", "4")
     with serving("web-server") as server:
         got = result("web-client", address, server.port, *options, "--drain", "5")
     summary, objects = got["summary"], got["objects"]
@@ -385,16 +425,24 @@ def test_objects_are_those_of_the_path(address: str) -> None:
 
 
 def test_thinking_changes_times_not_sizes() -> None:
+    """The server stands still at first, so that a page takes longer than the gap after it."""
     options = ("--for", "1.5", "--sessions", "10", "--page-gap", "0.1", "--seed", "4")
     with serving("web-server") as server:
-        thought = result("web-client", "127.0.0.1", server.port, *options, "--drain", "5", "--think")["objects"]
+        server.process.send_signal(signal.SIGSTOP)
+        command = [TRAFFIC, "web-client", "127.0.0.1", server.port, *options, "--drain", "5", "--think"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as client:
+            time.sleep(0.7)
+            server.process.send_signal(signal.SIGCONT)
+            thought = json.loads(client.communicate(timeout=10)[0])["objects"]
     planned = path(*options)
     for session in range(10):
-        mine, theirs = ([o["bytes"] for o in all_of if o["session"] == session] for all_of in (thought, planned))
-        assert len(mine) > 50 and all(a == b for a, b in zip(mine, theirs, strict=False))
-    for a, b in itertools.pairwise(o for o in thought if o["session"] == 0):
-        if a["page"] != b["page"]:
-            assert b["due"] > a["start"] + a["seconds"]
+        mine, theirs = ([o for o in objects if o["session"] == session] for objects in (thought, planned))
+        assert 20 < len(mine) < len(theirs)
+        assert [o["bytes"] for o in mine] == [o["bytes"] for o in theirs[: len(mine)]]
+        for page in range(1, mine[-1]["page"] + 1):
+            complete = max(o["start"] + o["seconds"] for o in mine if o["page"] == page - 1)
+            gap = theirs[10 * page]["due"] - theirs[10 * page - 1]["due"]
+            assert mine[10 * page]["due"] == pytest.approx(complete + gap, abs=1e-6)
 
 
 def test_a_thousand_objects_at_once() -> None:
@@ -426,6 +474,24 @@ def test_a_thousand_connections_wait_and_are_served() -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert server.result["served"] == 1200 and server.result["most_at_once"] >= 1000
+
+
+def test_more_connections_than_files_wait_for_their_turn() -> None:
+    """100 files, 64 of them set aside: 36 places."""
+    prefix = ("setpriv", "--bounding-set=-sys_resource", "prlimit", "--nofile=100:100")
+    with serving("web-server", prefix=prefix if os.geteuid() == 0 else prefix[2:]) as server:
+        waiting = [socket.create_connection(("127.0.0.1", int(server.port)), timeout=5) for _ in range(50)]
+        time.sleep(0.1)
+        before = Path(f"/proc/{server.process.pid}/stat").read_text().rpartition(") ")[2].split()
+        time.sleep(0.2)
+        after = Path(f"/proc/{server.process.pid}/stat").read_text().rpartition(") ")[2].split()
+        assert sum(map(int, after[11:13])) - sum(map(int, before[11:13])) <= 5  # of 20 ticks: it sleeps meanwhile
+        for peer in waiting:
+            peer.sendall(b"GET 1000\n")
+        for peer in waiting:
+            with peer, peer.makefile("rb") as answer:
+                assert len(answer.read()) == 1000
+    assert (server.result["served"], server.result["most_at_once"]) == (50, 36)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ struct running {
 	struct client *client;
 	struct loop loop;
 	uint64_t zero_ns;
-	uint64_t open, most, late_ns;
+	uint64_t allowed, open, most, late_ns;
 	uint64_t waiting; /* objects that are neither finished nor failed */
 	uint64_t failed;
 	int first_error;
@@ -87,7 +87,7 @@ static void connect_object(struct running *running, size_t index)
 
 	running->waiting++;
 	errno = EMFILE;
-	if (running->open < CONNECTIONS_MAX)
+	if (running->open < running->allowed)
 		fd = socket(server->at.ss_family,
 			    SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	object->start_ns = now_ns() - running->zero_ns;
@@ -301,12 +301,12 @@ int client_run(struct client *client)
 {
 	struct running running = { .client = client };
 
-	raise_files();
 	if (client->dry_run) {
 		dry_run(client);
 		print_result(&running);
 		return EXIT_SUCCESS;
 	}
+	running.allowed = (uint64_t)connections_allowed();
 	loop_open(&running.loop);
 	running.zero_ns = now_ns() + client->start_ns;
 	run(&running);

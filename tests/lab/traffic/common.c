@@ -265,23 +265,24 @@ void socket_controller(int fd, const char *controller)
 			     : "");
 }
 
-void raise_files(void)
+int connections_allowed(void)
 {
-	struct rlimit files;
 	rlim_t wanted = CONNECTIONS_MAX + FILES_BESIDE;
+	struct rlimit files, more;
 
 	if (getrlimit(RLIMIT_NOFILE, &files))
 		fail("read the limit of open files: %s", strerror(errno));
-	if (files.rlim_cur >= wanted)
-		return;
-	files.rlim_cur = wanted;
-	if (files.rlim_max < wanted)
-		files.rlim_max = wanted; /* needs CAP_SYS_RESOURCE */
-	if (!setrlimit(RLIMIT_NOFILE, &files))
-		return;
-	getrlimit(RLIMIT_NOFILE, &files);
-	files.rlim_cur = files.rlim_max;
+	more.rlim_cur = wanted;
+	more.rlim_max = files.rlim_max < wanted ? wanted : files.rlim_max;
+	if (files.rlim_cur >= wanted || !setrlimit(RLIMIT_NOFILE, &more))
+		return CONNECTIONS_MAX;
+	files.rlim_cur = files.rlim_max; /* without CAP_SYS_RESOURCE */
 	setrlimit(RLIMIT_NOFILE, &files);
+	if (files.rlim_max <= FILES_BESIDE)
+		fail("%ju files may be open: too few; raise `ulimit -Hn`",
+		     (uintmax_t)files.rlim_max);
+	return files.rlim_max >= wanted ? CONNECTIONS_MAX
+					: (int)(files.rlim_max - FILES_BESIDE);
 }
 
 /* --- output --------------------------------------------------------------- */

@@ -25,7 +25,7 @@
  * repeated. A packet that is more than 1 ms late is `late`; late ones leave at
  * twice the rate, in bursts of at most --burst.
  *
- * udp-sink counts per sender: `lost` are the numbers missing below the highest
+ * udp-sink adds up over its senders: `lost` are numbers missing below the highest
  * that came (what is lost after the last arrival shows only beside udp-send's
  * own count), `reordered` came after a higher number (RFC 4737), `duplicates`
  * came before, 131072 numbers back at most. `socket_drops` came here and found
@@ -39,16 +39,18 @@
  * connection each: "GET <bytes>\n", the answer is that many bytes and the end.
  * Gaps between pages and between the objects of one are exponential with means
  * of 1 s and 1 ms, sizes Pareto of shape 1.2; the gap before a page counts from
- * the last request of the page before, whatever the network does. So does
- * nothing of the path depend on it (footnote 9). With --think the gap begins
+ * the last request of the page before, whatever the network does. So
+ * nothing of the path depends on it (footnote 9). With --think the gap begins
  * when the page is complete, as a reader's: the sizes and gaps are still the
  * same, the times are not. An object's response time is from connect() to its
  * last byte. Bins of sizes grow by 10 % (footnote 8); one of them is around
  * 10 kB, 9535 … 10488 bytes. The paper does not print the mean size; 12 kB is
  * ours: one session then offers 0.95 Mbit/s.
  *
- * Bounds. A day, 8192 connections at once, 10^6 objects, 64 UDP senders, 10^5
- * intervals: what goes beyond is an error or counted, never grows.
+ * Bounds. A day, 8192 connections at once (less where the limit of open files is
+ * hard), 10^6 objects, 64 UDP senders, 10^5 intervals. What goes beyond waits
+ * (a server's connections), is counted (foreign packets, failed objects), is
+ * left out (later intervals) or ends the program with an error (objects).
  *
  * Output. JSON on stdout, one object on the last line, at the end or upon
  * SIGTERM; udp-sink and web-server say {"ready": …} on a line of its own when

@@ -63,7 +63,8 @@ int socket_bound(int type, const char *bind_text, const char *port,
 		 struct address *bound);
 void socket_buffer(int fd, int option, int forced, int bytes);
 void socket_controller(int fd, const char *controller);
-void raise_files(void);
+/* At once: CONNECTIONS_MAX, or less where the limit of files is hard. */
+int connections_allowed(void);
 
 void say_ready(const char *what, uint16_t port);
 void print_seconds(int64_t ns); /* as a JSON number */

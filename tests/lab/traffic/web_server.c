@@ -34,6 +34,7 @@ struct server {
 	uint64_t for_ns;
 	const char *controller;
 	struct connection *connections;
+	int places;
 	int first_free;
 	uint64_t open, most;
 	uint64_t accepted, served, bytes, bad, aborted, idle;
@@ -165,7 +166,7 @@ static void take_connections(struct server *server)
 
 static void sweep(struct server *server, uint64_t now)
 {
-	for (int i = 0; i < CONNECTIONS_MAX; i++)
+	for (int i = 0; i < server->places; i++)
 		if (server->connections[i].fd >= 0 &&
 		    now - server->connections[i].moved_ns > IDLE_NS)
 			end_connection(server, i, &server->idle);
@@ -199,14 +200,15 @@ static void run(struct server *server, uint64_t end)
 
 static void places_open(struct server *server)
 {
+	server->places = connections_allowed();
 	server->connections =
-		calloc(CONNECTIONS_MAX, sizeof(*server->connections));
+		calloc((size_t)server->places, sizeof(*server->connections));
 	if (!server->connections)
-		fail("memory for %d connections: none left", CONNECTIONS_MAX);
-	for (int i = 0; i < CONNECTIONS_MAX; i++) {
+		fail("memory for %d connections: none left", server->places);
+	for (int i = 0; i < server->places; i++) {
 		server->connections[i].fd = -1;
 		server->connections[i].next_free =
-			i + 1 < CONNECTIONS_MAX ? i + 1 : -1;
+			i + 1 < server->places ? i + 1 : -1;
 	}
 }
 
@@ -238,7 +240,6 @@ int run_web_server(const struct command *self, int argc, char **argv)
 
 	options_parse(self, specs, sizeof(specs) / sizeof(specs[0]), argc, argv,
 		      &port, 1);
-	raise_files();
 	places_open(&server);
 	loop_open(&server.loop);
 	server.listener = socket_bound(SOCK_STREAM, bind_text, port, &bound);
