@@ -35,6 +35,7 @@ make_tar() {
 
 inside() {
     mount --make-rprivate /
+    mount --bind "$root" "$root"    # ip netns wants / to be a mount
     for d in proc sys dev; do mount --rbind /$d "$root/$d"; done
     mount -t tmpfs tmpfs "$root/run"
     mount -t tmpfs tmpfs "$root/tmp"
