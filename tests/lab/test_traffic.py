@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
@@ -26,6 +27,7 @@ TRAFFIC = Path(__file__).resolve().parents[2] / "build/tests/traffic"
 HEADERS_BYTES = 28  # IPv4 and UDP
 NS_PER_S = 10**9
 ANYWHERE = ("127.0.0.1", "9")
+SO_RCVBUFFORCE = 33  # asm-generic/socket.h
 U64 = (1 << 64) - 1
 # The path of web-client --for 20 --sessions 20 --seed 5: how many objects, and its digest.
 COUNT = 3930
@@ -266,6 +268,8 @@ def test_all_packets_arrive_at_the_rate(shape: tuple[str, ...]) -> None:
 def left(*options: str, stop: bool = False) -> tuple[dict[str, Any], list[float]]:
     """What udp-send says, and when its packets left, by their own stamps; if asked for it is stopped for 0.3 s."""
     with socket.socket(type=socket.SOCK_DGRAM) as sink:
+        with contextlib.suppress(PermissionError):  # room for all of them, however late this process reads
+            sink.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 4 << 20)
         sink.bind(("127.0.0.1", 0))
         command = [*PUNCTUAL, TRAFFIC, "udp-send", "127.0.0.1", str(sink.getsockname()[1]), *options]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as sender:
