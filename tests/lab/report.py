@@ -44,6 +44,7 @@ WORDS = {
     "transparency": "transparency", "efficiency": "efficiency", "distance_to_ideal": "distance to the ideal",
     "utilisation": "utilisation", "queue_mean_ms": "queue mean, ms", "queue_p95_ms": "p95, ms", "queue_p99_ms": "p99, ms",
     "loss_rate": "loss", "mark_rate": "marks", "jain_background": "Jain", "response_mean_s": "response mean, s",
+    "response_10kb_s": "of 10 kB, s",
     "response_p95_s": "response p95, s", "response_to_alone": "response ÷ alone",
 }  # fmt: skip
 

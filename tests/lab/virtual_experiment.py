@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import virtual
+from . import topology, virtual
 from .experiment import Experiment, Flow, FlowResult, Link, Result, Sample
 from .guest.errors import LabError
 from .native import ECHO, INTERVAL
@@ -32,12 +32,10 @@ BLOCK, FAST_BLOCK = 8192, 131072  # bytes; iperf3 counts whole blocks: 0.1 s of 
 FAST_MBIT = 100.0
 GRACE_S = 15.0  # after its end a starved flow may take this long to say so
 DELAY_PACKETS = 100_000  # the delay line never drops
-RECEIVER, ECN_RECEIVER = "10.0.3.2", "10.0.3.3"  # the same machine; the route to the latter asks for ECN
 BANDS = 16  # of a prio: as many different round trips as one experiment may have
 EVENTS = "events.jsonl"
 OURS = virtual.image.BUILD / "bpf"
 GENERATOR = virtual.image.BUILD / "tests/traffic"
-SENDER = "10.0.1.2"
 DRAIN_S = 10.0  # after its end the answers of what was asked may take this long
 
 
@@ -54,6 +52,7 @@ class VirtualLink(Link):
     duplicate_percent: float = 0.0
     both_ways: bool = False  # the same bottleneck on the way back
     rtt_changes: tuple[tuple[float, float], ...] = ()  # (s, the round trip in ms from then on)
+    hops: int = 1  # so many of these bottlenecks in a row, each with this round trip
 
     @property
     def packets(self) -> int:
@@ -68,6 +67,7 @@ class VirtualFlow(Flow):
     reverse: bool = False  # from the receiver to the sender
     ecn: bool = False  # asks for ECN, whatever the sysctl
     rtt_ms: float | None = None  # its own round trip without a queue; None: the link's
+    hop: int = 0  # only through this bottleneck, 1, 2, 3; 0: through all
 
 
 @dataclass(frozen=True)
@@ -115,61 +115,53 @@ class VirtualResult(Result):
 
 # --- the script ------------------------------------------------------------------------------------------------------
 
-TOPOLOGY = """\
-set -e
-for ns in sender router delay receiver; do
-    ip netns add $ns
-    ip netns exec $ns sysctl -qw net.ipv4.ip_forward=1 net.ipv4.tcp_no_metrics_save=1 \\
-        net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1
-    ip -n $ns link set lo up
-done
-join() { # namespace, device, address, namespace, device, address
-    ip link add $2 netns $1 type veth peer name $5 netns $4
-    for end in "$1 $2 $3" "$4 $5 $6"; do
-        set -- $end
-        ip netns exec $1 ethtool -K $2 tso off gso off gro off >/dev/null
-        ip -n $1 addr add $3/24 dev $2
-        ip -n $1 link set $2 up
-    done
-}
-join sender out 10.0.1.2 router in 10.0.1.1
-join router out 10.0.2.1 delay in 10.0.2.2
-join delay out 10.0.3.1 receiver in 10.0.3.2
-ip -n sender route add default via 10.0.1.1
-ip -n router route add default via 10.0.2.2
-ip -n delay route add 10.0.1.0/24 via 10.0.2.1
-ip -n receiver route add default via 10.0.3.1
-ip -n receiver addr add 10.0.3.3/24 dev in
-ip -n sender route add 10.0.3.3 via 10.0.1.1 features ecn
-"""
+def hops_of(experiment: Experiment) -> int:
+    return experiment.link.hops if isinstance(experiment.link, VirtualLink) else 1
+
+
+def hop_of(item: Flow | Traffic) -> int:
+    return item.hop if isinstance(item, VirtualFlow | Traffic) else 0
+
+
+def crossed(experiment: Experiment) -> tuple[int, ...]:
+    """The bottlenecks that have hosts of their own."""
+    return tuple(sorted({hop for item in (*experiment.flows, *traffic_of(experiment)) if (hop := hop_of(item))}))
+
+
+def topology_commands(experiment: Experiment) -> str:
+    hops, cross = hops_of(experiment), crossed(experiment)
+    if not 1 <= hops <= topology.HOPS_MAX or any(hop > hops for hop in cross):
+        raise LabError(f"{experiment.name}: {hops} bottlenecks, hop {max(cross, default=0)}; 1 to {topology.HOPS_MAX} work")
+    return topology.commands(hops, cross)
 
 
 def queue_commands(experiment: Experiment) -> list[str]:
-    """The bottleneck towards the receiver (and back, if asked for), and netem both ways."""
-    link = experiment.link
-    lines = bottleneck_commands(experiment, "out")
-    if isinstance(link, VirtualLink) and link.both_ways:
-        lines += bottleneck_commands(experiment, "in")
+    """The bottlenecks towards the receiver (and back, if asked for), and netem both ways."""
+    link, lines = experiment.link, []
+    for router in topology.routers(hops_of(experiment)):
+        lines += bottleneck_commands(experiment, router, "out")
+        if isinstance(link, VirtualLink) and link.both_ways:
+            lines += bottleneck_commands(experiment, router, "in")
     return lines + delay_commands(experiment)
 
 
-def bottleneck_commands(experiment: Experiment, device: str) -> list[str]:
+def bottleneck_commands(experiment: Experiment, router: str, device: str) -> list[str]:
     """htb with the queue that the link asks for below it, as handle 10:."""
     link = experiment.link
     queue = link.queue if isinstance(link, VirtualLink) else "bfifo"
     packets = link.packets if isinstance(link, VirtualLink) else 0
-    tc = f"tc -n router qdisc add dev {device}"
+    tc = f"tc -n {router} qdisc add dev {device}"
     rate = f"{link.rate_mbit * 1000:.0f}kbit"
     lines = [
         f"{tc} root handle 1: htb default 1",
-        f"tc -n router class add dev {device} parent 1: classid 1:1 htb rate {rate} quantum 1514",
+        f"tc -n {router} class add dev {device} parent 1: classid 1:1 htb rate {rate} quantum 1514",
     ]
     if queue == "pfifo":
         lines.append(f"{tc} parent 1:1 handle 10: pfifo limit {packets}")
     elif queue == "bfifo":
         lines.append(f"{tc} parent 1:1 handle 10: bfifo limit {link.buffer_bytes}")
     elif queue == "priority":
-        lines += priority_commands(experiment, device, packets)
+        lines += priority_commands(experiment, router, device, packets)
     elif queue == "marking" and isinstance(link, VirtualLink):
         lines.append(f"{tc} parent 1:1 handle 10: {marking_queue(link)}")
     else:
@@ -195,9 +187,16 @@ def delay_commands(experiment: Experiment) -> list[str]:
     rtts = [link.rtt_ms, *sorted({rtt for rtt in own if rtt != link.rtt_ms})]
     if len(rtts) > BANDS:
         raise LabError(f"{experiment.name}: {len(rtts)} different round trips; at most {BANDS} are possible")
-    tc = "tc -n delay qdisc add dev"
+    hops, cross = hops_of(experiment), crossed(experiment)
     if len(rtts) == 1:
-        return [f"{tc} {device} root {netem(link, device, link.rtt_ms)}" for device in ("out", "in")]
+        return [
+            f"tc -n {name} qdisc add dev {device} root {netem(link, device, link.rtt_ms)}"
+            for hop, name in enumerate(topology.delays(hops), 1)
+            for device in ("out", "in", *(["cross"] if hop in cross else []))
+        ]
+    if hops > 1 or cross:
+        raise LabError(f"{experiment.name}: a flow's own round trip works with one bottleneck only")
+    tc = "tc -n delay qdisc add dev"
     lines = []
     for device, port in (("out", "dport"), ("in", "sport")):
         lines.append(f"{tc} {device} root handle 1: prio bands {len(rtts)} priomap {' '.join(['0'] * 16)}")
@@ -217,7 +216,7 @@ def netem(link: Link, device: str, rtt_ms: float) -> str:
         return words
     if link.jitter_ms:
         words += f" {link.jitter_ms * 1000:.0f}us"
-    if device == "out":
+    if device != "in":
         for word in ("loss", "reorder", "duplicate"):
             if percent := getattr(link, f"{word}_percent"):
                 words += f" {word} {percent:g}%"
@@ -236,16 +235,17 @@ def change_commands(experiment: Experiment) -> list[str]:
     return lines
 
 
-def priority_commands(experiment: Experiment, device: str, packets: int) -> list[str]:
+def priority_commands(experiment: Experiment, router: str, device: str, packets: int) -> list[str]:
     """Strict priority: band 1 for all, band 2 for the background flows; each may fill the buffer."""
-    tc = f"tc -n router qdisc add dev {device}"
+    tc = f"tc -n {router} qdisc add dev {device}"
     port = "dport" if device == "out" else "sport"
     lines = [f"{tc} parent 1:1 handle 10: prio bands 2 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"]
     lines += [f"{tc} parent 10:{band} pfifo limit {packets}" for band in (1, 2)]
     for number, flow in enumerate(experiment.flows):
         if isinstance(flow, VirtualFlow) and flow.background:
             match = f"match ip {port} {FIRST_PORT + number} 0xffff"
-            lines.append(f"tc -n router filter add dev {device} parent 10: protocol ip prio 1 u32 {match} flowid 10:2")
+            add = f"tc -n {router} filter add dev {device} parent 10: protocol ip prio 1"
+            lines.append(f"{add} u32 {match} flowid 10:2")
     return lines
 
 
@@ -256,21 +256,24 @@ def flow_commands(experiment: Experiment, number: int) -> tuple[str, str]:
     block = BLOCK if experiment.link.rate_mbit < FAST_MBIT else FAST_BLOCK
     reverse = f"-R -i {SAMPLE_S}" if isinstance(flow, VirtualFlow) and flow.reverse else "-i 0"
     server = (
-        f"ip netns exec receiver iperf3 -s -1 -p {port} -i {SAMPLE_S} -f k --forceflush 2>&1 |"
+        f"ip netns exec {topology.receiver(hop_of(flow))} iperf3 -s -1 -p {port} -i {SAMPLE_S} -f k --forceflush 2>&1 |"
         f" stamped >server-{number}.txt &"
     )
     bound = flow.seconds + GRACE_S
-    address = ECN_RECEIVER if isinstance(flow, VirtualFlow) and flow.ecn else RECEIVER
+    ecn = isinstance(flow, VirtualFlow) and flow.ecn
+    address = topology.receiver_address(hop_of(flow), hops_of(experiment), ecn)
     options = f"-c {address} -p {port} --cport {own} -C {flow.controller} -l {block} -t {flow.seconds:g} {reverse} -J"
     client = (
-        f"( sleep {flow.start_s:g}; code=0; ip netns exec sender timeout {bound:g} iperf3 {options} >client-{number}.json"
+        f"( sleep {flow.start_s:g}; code=0; ip netns exec {topology.sender(hop_of(flow))} timeout {bound:g} iperf3 {options} >client-{number}.json"
         f" 2>client-{number}.err || code=$?; echo $code >client-{number}.exit ) & clients=\"$clients $!\""
     )
     return server, client
 
 
-def traffic_commands(number: int, traffic: Traffic) -> tuple[str, str]:
+def traffic_commands(experiment: Experiment, number: int, traffic: Traffic) -> tuple[str, str]:
     """Server and client. Data goes from the sender to the receiver: of the web, the receiver asks."""
+    source, sink = topology.sender(traffic.hop), topology.receiver(traffic.hop)
+    target = topology.receiver_address(traffic.hop, hops_of(experiment))
     port = FIRST_TRAFFIC_PORT + number
     words = {name: value for name, value in traffic.options}
     until = f"--start {traffic.start_s:g}"
@@ -281,29 +284,28 @@ def traffic_commands(number: int, traffic: Traffic) -> tuple[str, str]:
             str(words.get("pattern", "constant")), ""
         )
         options += "".join(f" --{key} {words[key]}" for key in ("duty", "seed") if key in words)
-        server = f"ip netns exec receiver /lab/traffic udp-sink {port} --interval {SAMPLE_S} >{out}.server 2>&1"
-        client = f"ip netns exec sender /lab/traffic udp-send {RECEIVER} {port} {options}"
+        server = f"ip netns exec {sink} /lab/traffic udp-sink {port} --interval {SAMPLE_S} >{out}.server 2>&1"
+        client = f"ip netns exec {source} /lab/traffic udp-send {target} {port} {options}"
     else:
         controller = f" -C {words['controller']}" if "controller" in words else ""
-        server = f"ip netns exec sender /lab/traffic web-server {port}{controller} >{out}.server 2>&1"
-        client = f"ip netns exec receiver /lab/traffic {asking(traffic, words)} {until} --drain {DRAIN_S:g}".replace(
-            "ADDRESS", f"{SENDER} {port}"
-        )
+        server = f"ip netns exec {source} /lab/traffic web-server {port}{controller} >{out}.server 2>&1"
+        ask = asking(traffic, words, f"{topology.sender_address(traffic.hop)} {port}")
+        client = f"ip netns exec {sink} /lab/traffic {ask} {until} --drain {DRAIN_S:g}"
     done = f'( code=0; {client} >{out}.json 2>{out}.err || code=$?; echo $code >{out}.exit ) & clients="$clients $!"'
     return f'{server} & servers="$servers $!"', done
 
 
-def asking(traffic: Traffic, words: dict[str, object]) -> str:
+def asking(traffic: Traffic, words: dict[str, object], address: str) -> str:
     """The client's command and options, of the web or of files."""
     if traffic.kind == "fetch":
         every = float(str(words.get("every_s", 1)))
         sizes = words.get("bytes", (30000,))
         text = ",".join(str(size) for size in sizes) if isinstance(sizes, tuple) else str(sizes)
-        return f"fetch ADDRESS --bytes {text} --every {every:g} --count {max(1, int(traffic.seconds / every))}"
+        return f"fetch {address} --bytes {text} --every {every:g} --count {max(1, int(traffic.seconds / every))}"
     names = {"sessions": "sessions", "mean_bytes": "mean", "max_bytes": "max", "shape": "shape", "objects": "objects",
              "seed": "seed"}  # fmt: skip
     options = "".join(f" --{option} {words[key]}" for key, option in names.items() if key in words)
-    return f"web-client ADDRESS --for {traffic.seconds:g}{options}{' --think' if words.get('think') else ''}"
+    return f"web-client {address} --for {traffic.seconds:g}{options}{' --think' if words.get('think') else ''}"
 
 
 def traffic_of(experiment: Experiment) -> tuple[Traffic, ...]:
@@ -318,7 +320,8 @@ def controllers_to_enable(experiment: Experiment) -> list[str]:
 def sysctl_commands(experiment: Experiment) -> list[str]:
     settings = experiment.sysctls if isinstance(experiment, VirtualExperiment) else ()
     words = " ".join(f"{key}={value}" for key, value in settings)
-    return [f"ip netns exec {name} sysctl -qw {words}" for name in ("sender", "receiver")] if words else []
+    names = [end(hop) for hop in (0, *crossed(experiment)) for end in (topology.sender, topology.receiver)]
+    return [f"ip netns exec {name} sysctl -qw {words}" for name in names] if words else []
 
 
 def script(experiment: Experiment) -> str:
@@ -327,20 +330,21 @@ def script(experiment: Experiment) -> str:
     ours = controllers_to_enable(experiment)
     theirs = sorted({flow.controller for flow in experiment.flows} - set(ours))
     interval = f"{experiment.ping_every_s:g}"
+    pinged = topology.receiver_address(0, hops_of(experiment))
     settings = experiment.parameters if isinstance(experiment, VirtualExperiment) else ()
     parameters = "".join(f" --set {key}={value}" for key, value in settings)
     sockets_s = experiment.sockets_every_s if isinstance(experiment, VirtualExperiment) else 1.0
-    lines = [TOPOLOGY, *sysctl_commands(experiment), *queue_commands(experiment)]
+    lines = [topology_commands(experiment), *sysctl_commands(experiment), *queue_commands(experiment)]
     lines += ["stamped() { while read -r line; do read -r now idle </proc/uptime; echo \"$now $line\"; done; }"]
     lines += [f"modprobe -q tcp_{name} || true" for name in theirs]  # else the first flow waits for it
     if ours:
         lines += [f"ccbpf enable {' '.join(ours)}{parameters} >enable.txt", f"ccbpf trace -j >{EVENTS} 2>trace.err & helpers=$!"]
-    others = [traffic_commands(number, traffic) for number, traffic in enumerate(traffic_of(experiment))]
+    others = [traffic_commands(experiment, number, traffic) for number, traffic in enumerate(traffic_of(experiment))]
     lines += [server for server, _ in (*flows, *others)]
     lines += [
         f"sleep {SETTLE_S:g}",
         "read -r start idle </proc/uptime; echo $start >start",
-        f"ip netns exec sender ping -n -D -i {interval} {RECEIVER} >ping.txt & helpers=\"$helpers $!\"",
+        f"ip netns exec sender ping -n -D -i {interval} {pinged} >ping.txt & helpers=\"$helpers $!\"",
         *[client for _, client in (*flows, *others)],
         *change_commands(experiment),
         SAMPLERS.replace("SOCKETS_S", f"{sockets_s:g}"),
