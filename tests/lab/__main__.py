@@ -36,7 +36,8 @@ def check(options: argparse.Namespace) -> None:
 
 
 def main() -> int:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGINT):  # the latter is ignored in a shell's background
+        signal.signal(number, signal.default_int_handler)
     options = arguments()
     try:
         check(options)
