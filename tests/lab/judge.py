@@ -98,10 +98,10 @@ def judge_bound(row: Row, bound: Bound, controller: str, results: Results) -> Ve
 
 
 def judge(row: Row, results: Results) -> list[Verdict]:
-    """Every bound for every controller that it names (ours, else), and for the peers, which decide nothing."""
+    """Every bound for every controller: ours, and the peers and the ideal, which decide nothing."""
     verdicts = []
     for bound in row.bounds:
-        for controller in row.controllers:
+        for controller in (*row.controllers, IDEAL):
             if verdict := judge_bound(row, bound, controller, results):
                 verdicts.append(verdict)
     return verdicts

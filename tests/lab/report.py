@@ -18,6 +18,7 @@ from .session import ROOT, duration
 
 Result = Mapping[str, Any]
 HOLDS, SHORT, PRINTED, MISSING = "holds", "falls short", "printed", "not run"
+OPERATORS = {"<=": "≤", ">=": "≥", "<": "&lt;", ">": "&gt;"}
 SIGNS = {HOLDS: "✓", SHORT: "✗", PRINTED: "·", MISSING: "–"}
 
 STYLE = """
@@ -33,7 +34,7 @@ th, td { padding: .22rem .6rem; border-bottom: 1px solid var(--line); text-align
 th { font-weight: 600; color: var(--soft); } th:first-child, td:first-child, .left { text-align: left; }
 td.good { background: var(--good); color: var(--good-ink); } td.bad { background: var(--bad); color: var(--bad-ink); }
 td.none { background: var(--none); color: var(--soft); } .scroll { overflow-x: auto; }
-.holds { color: var(--good-ink); font-weight: 600; } .short { color: var(--bad-ink); font-weight: 600; }
+td.left:first-child { white-space: nowrap; } .holds { color: var(--good-ink); font-weight: 600; } .short { color: var(--bad-ink); font-weight: 600; }
 code { font: .86rem ui-monospace, "DejaVu Sans Mono", monospace; background: var(--none); padding: .1rem .3rem; }
 img { max-width: 100%; margin: .5rem 0; display: block; } a { color: inherit; }
 details summary { cursor: pointer; color: var(--soft); font-size: .88rem; }
@@ -112,8 +113,10 @@ def overview(rows: Sequence[Row], results: Mapping[str, Result | None]) -> str:
         else:
             line += [verdict_cell(result, ""), *["<td></td>"] * (len(ours) - 1)]
         line += [distance_cell(result, name) for name in peers]
+        line.append(f'<td class="left soft">{text(row.what)}</td>')
         lines.append(line)
-    return table(["row", *map(text, ours), *(f"{text(name)}" for name in peers)], lines)
+    beside = [f"{text(name)} <small>peer</small>" for name in peers]
+    return table(["row", *map(text, ours), *beside, ""], lines)
 
 
 def verdict_cell(result: Result | None, controller: str) -> str:
@@ -121,7 +124,7 @@ def verdict_cell(result: Result | None, controller: str) -> str:
     kind = {HOLDS: "good", SHORT: "bad"}.get(word, "none")
     far = distances(result, controller) if result and controller else []
     words = f" {mean(far):.1%}" if far else ""
-    return f'<td class="{kind}" title="{word}">{SIGNS[word]} {word}{words}</td>'
+    return f'<td class="{kind}">{SIGNS[word]} {word}{words}</td>'
 
 
 def distance_cell(result: Result | None, controller: str) -> str:
@@ -143,9 +146,9 @@ def bounds_table(result: Result) -> str:
             sign = f'<td class="{kind}">{SIGNS[HOLDS] if bound["holds"] else SIGNS[SHORT]} {measured_of(bound)}</td>'
             others = [measured_of(peers[what, name]) if (what, name) in peers else "–" for name in names]
             at = text(bound["at"])
-            limit = f"{text(bound['op'])} {bound['bound']:g}"
+            limit = f"{OPERATORS[bound['op']]} {bound['bound']:g}"
             lines.append([text(what), text(bound["controller"]) or "–", sign, limit, at, *others])
-    return table(["bound", "controller", "measured", "must be", "worst at", *map(text, names)], lines)
+    return table(["bound", "controller", "measured", "must be", "worst at", *(text(shown(name)) for name in names)], lines)
 
 
 def measured_of(bound: Result) -> str:
@@ -221,7 +224,8 @@ def summary(rows: Sequence[Row], results: Mapping[str, Result | None]) -> str:
 
 LEGEND = """<p class="small soft">A row holds if all of its bounds hold in all of its runs. The percentage is the mean distance
 to the ideal, strict priority at the bottleneck: 0 % is the same goodput for both classes, 50 % is half of the link in the
-wrong hands. The peers are the kernel's own controllers in the place of the background flow.</p>"""
+wrong hands. The peers are the kernel's own controllers in the place of the background flow, for comparison only. Queues are
+the bottleneck's true backlog; under strict priority that includes what waits in the background's own band.</p>"""
 
 
 def page(rows: Sequence[Row], results: Mapping[str, Result | None], kernel: str) -> str:

@@ -438,8 +438,9 @@ def load(path: Path, kernel: str = "6.12", set_: str = "full") -> list[Row]:
 
 
 def load_all(kernel: str = "6.12", set_: str = "full") -> list[Row]:
-    """All rows of the project."""
-    return [row for path in sorted(DIRECTORY.glob("*.toml")) for row in load(path, kernel, set_)]
+    """All rows of the project: the papers', then our own."""
+    paths = sorted(DIRECTORY.glob("*.toml"), key=lambda path: (path.stem == "own", path.name))
+    return [row for path in paths for row in load(path, kernel, set_)]
 
 
 def choose(words: str, kernel: str = "6.12", set_: str = "full") -> list[Row]:

@@ -70,8 +70,8 @@ def test_the_worst_point_decides(row: rows.Row) -> None:
 
 def test_peers_are_judged_and_decide_nothing(row: rows.Row) -> None:
     verdicts = judge.judge(row, made_up)
-    assert {v.controller for v in verdicts} == {"tcp_lp", "lp"}
-    assert [judge.decides(row, v) for v in verdicts if v.controller == "lp"] == [False] * 3
+    assert {v.controller for v in verdicts} == {"tcp_lp", "lp", IDEAL}
+    assert [judge.decides(row, v) for v in verdicts if v.controller != "tcp_lp"] == [False] * 6
 
 
 def test_what_cannot_be_measured_never_holds(row: rows.Row) -> None:
