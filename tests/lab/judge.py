@@ -8,7 +8,7 @@ import math
 import operator
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from . import measures
@@ -44,18 +44,23 @@ def point_of(row: Row, key: RunKey) -> Point:
 
 
 def value_of(bound: Bound, row: Row, key: RunKey, results: Results) -> float:
+    """The mean over the repetitions of a run."""
+    return measures.mean([value_once(bound, row, once, results) for once in row.repetitions(key)])
+
+
+def value_once(bound: Bound, row: Row, key: RunKey, results: Results) -> float:
     """The bound's measure in one run, divided by that of the run which `of` names; nan if there is no such run."""
     own = _measured(bound, row, key, results)
     if bound.of:
-        own = ratio(own, _measured(bound, row, RunKey(key.foreground, key.point, bound.of), results))
+        own = ratio(own, _measured(bound, row, replace(key, background=bound.of), results))
     if bound.of_point:
-        own = ratio(own, _measured(bound, row, RunKey(key.foreground, bound.of_point, key.background), results))
+        own = ratio(own, _measured(bound, row, replace(key, point=bound.of_point), results))
     return own
 
 
 def _measured(bound: Bound, row: Row, key: RunKey, results: Results) -> float:
     measure = MEASURES[bound.measure]
-    reference = RunKey(key.foreground, key.point, measure.reference)
+    reference = replace(key, background=measure.reference)
     if key not in row.runs or (measure.reference and reference not in row.runs):
         return math.nan
     filled = Filling(key.foreground, key.background, point_of(row, key)).of(f"row {row.id}: options", dict(bound.options))
@@ -78,7 +83,7 @@ def runs_of(row: Row, bound: Bound, controller: str) -> list[RunKey]:
     """The runs that this bound is about."""
     return [
         key
-        for key in row.runs
+        for key in row.cells
         if key.background == controller
         and (not bound.points or key.point in bound.points)
         and (not bound.foregrounds or key.foreground in bound.foregrounds)
@@ -115,7 +120,12 @@ def decides(row: Row, verdict: Verdict) -> bool:
 
 
 def figures(row: Row, key: RunKey, results: Results) -> dict[str, float]:
-    """The yardsticks of every row, in one run; what it cannot say is left out."""
+    """The yardsticks of every row, means over the repetitions of a run; what it cannot say is left out."""
+    each = [figures_once(row, once, results) for once in row.repetitions(key)]
+    return {name: round(measures.mean([one[name] for one in each]), 5) for name in each[0] if all(name in e for e in each)}
+
+
+def figures_once(row: Row, key: RunKey, results: Results) -> dict[str, float]:
     result = results(key)
     window = {"from_s": row.from_s, "to_s": row.to_s}
     found: dict[str, float] = {
@@ -134,14 +144,14 @@ def figures(row: Row, key: RunKey, results: Results) -> dict[str, float]:
     if len(measures.group(result, "background")) > 1:
         found["jain_background"] = measures.jain(result, "background", **window)
     found |= _against(row, key, results, window)
-    return {name: round(value, 5) for name, value in found.items() if math.isfinite(value)}
+    return {name: value for name, value in found.items() if math.isfinite(value)}
 
 
 def _against(row: Row, key: RunKey, results: Results, window: Mapping[str, float]) -> dict[str, float]:
     """What compares the run with the one alone and with the ideal."""
     found: dict[str, float] = {}
     result = results(key)
-    alone, ideal = (RunKey(key.foreground, key.point, name) for name in (ALONE, IDEAL))
+    alone, ideal = (replace(key, background=name) for name in (ALONE, IDEAL))
     foreground = bool(measures.group(result, "foreground"))
     if alone in row.runs and key != alone:
         if foreground:
@@ -158,7 +168,7 @@ def _against(row: Row, key: RunKey, results: Results, window: Mapping[str, float
 def measured(row: Row, results: Results, controllers: tuple[str, ...]) -> dict[str, dict[str, dict[str, float]]]:
     """controller → "foreground · point" → figure."""
     table: dict[str, dict[str, dict[str, float]]] = {}
-    for key in row.runs:
+    for key in row.cells:
         if key.background in controllers:
             place = " · ".join(part for part in (key.foreground, key.point) if part) or "all"
             table.setdefault(key.background, {})[place] = figures(row, key, results)
@@ -190,6 +200,7 @@ def result_of(row: Row, results: Results, *, kernel: str, seed: int, set_: str, 
         "peers_bounds": [_bound(verdict) for verdict in verdicts if not decides(row, verdict)],
         "kernel": kernel,
         "seed": seed,
+        "repeat": row.repeat,
         "scale": row.scale,
         "virtual_s": round(virtual_s, 1),
         "wall_s": round(wall_s, 1),

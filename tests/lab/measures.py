@@ -202,15 +202,12 @@ def jain_of(rates: Sequence[float]) -> float:
 
 
 @measure("")
-def off_expected(
-    result: Result, foreground: float = 0.0, background: float = 0.0, from_s: float = 0.0, to_s: float = 0.0
+def deviation(
+    result: Result, flows: str = "foreground", expect: float = 0.0, from_s: float = 0.0, to_s: float = 0.0
 ) -> float:
-    """The larger difference of either class's goodput to the figure expected (Mbit/s) ÷ the TCP data of the link."""
-    expected = {"foreground": foreground, "background": background}
-    differences = [
-        abs(received_mbit(group(result, name), *span(result, from_s, to_s)) - value) for name, value in expected.items()
-    ]
-    return max(differences) / capacity_mbit(result.experiment.link)
+    """Goodput of the flows less the figure expected (Mbit/s) ÷ the TCP data that the bottleneck carries at most."""
+    got = received_mbit(group(result, flows), *span(result, from_s, to_s))
+    return (got - expect) / capacity_mbit(result.experiment.link)
 
 
 # --- the queue -------------------------------------------------------------------------------------------------------

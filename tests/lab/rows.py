@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ SETS = ("quick", "full")
 ALONE, IDEAL, AS_GIVEN = "alone", "ideal", "as given"
 OPERATORS = ("<=", "<", ">=", ">")
 PLOTS = ("rates", "windows", "queue", "curve", "responses")
+REPEAT_SHIFT_S = 0.05  # each repetition starts the background flows so much later: a seed alone moves microseconds
 TRAFFIC_KINDS = ("udp", "web", "fetch")
 
 Table = Mapping[str, Any]
@@ -74,16 +75,18 @@ class RunKey:
     foreground: str
     point: str
     background: str  # alone, ideal, a controller, or "as given"
+    number: int = 0  # of a repetition
 
     @property
     def words(self) -> str:
-        parts = (self.foreground, self.background, self.point)
+        parts = (self.foreground, self.background, self.point, f"#{self.number + 1}" if self.number else "")
         return " · ".join(part for part in parts if part and part != AS_GIVEN) or "the run"
 
     @property
     def slug(self) -> str:
         """A name for a directory."""
         parts = [part for part in (self.foreground, self.background, self.point) if part]
+        parts += [str(self.number + 1)] if self.number else []
         return "_".join("".join(c if c.isalnum() or c in ".-" else "-" for c in part) for part in parts)
 
 
@@ -109,6 +112,15 @@ class Row:
     to_s: float
     memory_mb: int
     note: str = ""
+    repeat: int = 1
+
+    @property
+    def cells(self) -> list[RunKey]:
+        """The runs without their repetitions."""
+        return [key for key in self.runs if not key.number]
+
+    def repetitions(self, key: RunKey) -> list[RunKey]:
+        return [replace(key, number=number) for number in range(self.repeat)]
 
     @property
     def controllers(self) -> tuple[str, ...]:
@@ -157,13 +169,15 @@ ROW = {
     "ideal": TEXT, "alone": BOOL, "seconds": NUMBER, "from_s": NUMBER, "to_s": NUMBER, "link": TABLE, "flow": LIST,
     "traffic": LIST, "sweep": TABLE, "parameters": TABLE, "sysctls": TABLE, "bounds": LIST, "plots": LIST,
     "quick": TABLE, "memory_mb": NUMBER, "sockets_every_s": NUMBER, "kernels": LIST,
+    "repeat": NUMBER,
 }  # fmt: skip
-QUICK = {key: ROW[key] for key in ("seconds", "from_s", "to_s", "foreground", "ours", "peers")} | {"points": LIST}
+QUICK = {key: ROW[key] for key in ("seconds", "from_s", "to_s", "foreground", "ours", "peers", "repeat")} | {"points": LIST}
 FILE = {"title": TEXT, "paper": TEXT, "defaults": TABLE, "controller": TABLE, "row": TABLE}
 DEFAULTS = {
     "foreground": ["reno"], "ours": [], "peers": [], "ideal": "", "alone": True, "seconds": 30, "from_s": 0, "to_s": 0,
     "paper": {}, "scale": "full scale", "note": "", "traffic": [], "flow": [], "parameters": {}, "sysctls": {},
     "bounds": [], "plots": ["rates"], "quick": {}, "memory_mb": 256, "sockets_every_s": 1.0, "kernels": [],
+    "repeat": 1,
 }  # fmt: skip
 
 
@@ -289,6 +303,7 @@ class Builder:
 
     def finished(self, where: str, name: str, data: Table, points: tuple[Point, ...]) -> Row:
         check(f"{where}: link", data["link"], LINK, ("rate_mbit", "rtt_ms"))
+        at_least(where, data, repeat=1, seconds=1, from_s=0, to_s=0)
         flows = self.tables(f"{where}: flow", data["flow"], FLOW, ("name", "controller"))
         traffic = self.tables(f"{where}: traffic", data["traffic"], TRAFFIC, ("name", "kind"))
         if not flows and not traffic:
@@ -310,6 +325,7 @@ class Builder:
             bounds=tuple(self.bound(f"{where}: bound {n}", item) for n, item in enumerate(data["bounds"], 1)),
             plots=tuple(one_of(f"{where}: plots", plot, PLOTS) for plot in data["plots"]), runs=runs,
             from_s=float(data["from_s"]), to_s=float(data["to_s"]), memory_mb=data["memory_mb"], note=data["note"],
+            repeat=int(data["repeat"]),
         )  # fmt: skip
         self.check_bounds(where, row, data)
         return row
@@ -331,7 +347,7 @@ class Builder:
         mixed = any(flow.get("background") for flow in there) and (forward or data["traffic"])
         names += [ALONE] if mixed and data["alone"] else []
         names += [IDEAL] if mixed and data["ideal"] else []
-        return [RunKey(foreground, point.name, name) for name in names]
+        return [RunKey(foreground, point.name, name, number) for name in names for number in range(int(data["repeat"]))]
 
     def experiment(
         self, where: str, name: str, data: Table, flows: list[Table], traffic: list[Table], key: RunKey, point: Point
@@ -344,7 +360,7 @@ class Builder:
         for number, flow in enumerate(flows, 1):
             if not (flow.get("background") and key.background == ALONE):
                 place = f"{where}: flow {number}"
-                made += self.flows(place, filling.of(place, flow), float(data["seconds"]), special)
+                made += self.flows(place, filling.of(place, flow), float(data["seconds"]), special, key.number * REPEAT_SHIFT_S)
         others = []
         for number, item in enumerate(traffic, 1):
             place = f"{where}: traffic {number}"
@@ -374,14 +390,15 @@ class Builder:
         values["rtt_changes"] = tuple((float(at), float(rtt)) for at, rtt in values.get("rtt_changes", ()))
         return VirtualLink(**values)
 
-    def flows(self, where: str, table: Table, seconds: float, special: Table) -> list[Flow]:
+    def flows(self, where: str, table: Table, seconds: float, special: Table, shift_s: float) -> list[Flow]:
         """`count` flows of a kind, `every_s` apart."""
         check(where, table, FLOW)
         at_least(where, table, start_s=0, stop_s=0.1, count=0, every_s=0, rtt_ms=0)
         made: list[Flow] = []
         background = bool(table.get("background"))
+        first = float(table.get("start_s", 0)) + (shift_s if background else 0)
         for number in range(int(table.get("count", 1))):
-            start = float(table.get("start_s", 0)) + number * float(table.get("every_s", 0))
+            start = first + number * float(table.get("every_s", 0))
             stop = float(table.get("stop_s", seconds))
             if stop <= start:
                 raise RowError(f"{where}: it would stop at {stop:g} s and start at {start:g} s")

@@ -68,6 +68,24 @@ def test_the_worst_point_decides(row: rows.Row) -> None:
     assert small.holds and small.at.point == "2"
 
 
+def test_repetitions_are_averaged(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(ROW.replace("seconds = 20", "seconds = 20\nrepeat = 3"))
+    row = rows.load(path)[0]
+    starts = [row.runs[key].flows[1].start_s for key in row.repetitions(RunKey("reno", "1", "lp"))]
+    assert starts == pytest.approx([0, 0.05, 0.1])
+    alone = [row.runs[key] for key in row.repetitions(RunKey("reno", "1", ALONE))]
+    assert {run.flows for run in alone} == {alone[0].flows}
+
+    def differ(key: RunKey) -> Result:
+        return result(flow("foreground", constant(9 - key.number)), flow("background", constant(1)))
+
+    keeps = judge.judge_bound(row, row.bounds[2], "tcp_lp", differ)
+    assert keeps and keeps.measured == pytest.approx(1)
+    made = judge.figures(row, RunKey("reno", "2", "tcp_lp"), differ)
+    assert made["goodput_foreground_mbit"] == pytest.approx(8)
+
+
 def test_peers_are_judged_and_decide_nothing(row: rows.Row) -> None:
     verdicts = judge.judge(row, made_up)
     assert {v.controller for v in verdicts} == {"tcp_lp", "lp", IDEAL}
