@@ -88,9 +88,9 @@ def test_jain(rates: tuple[float, ...], index: float) -> None:
 
 
 def test_difference_to_what_was_expected() -> None:
-    assert measures.deviation(BOTH, expect=4.75) == 0
+    assert measures.deviation(BOTH, expect=4.75) == pytest.approx(0)
     assert measures.deviation(BOTH, "background", 4) == pytest.approx(-1 / CAPACITY)
-    assert measures.deviation(ALONE, "background", 0) == 0
+    assert measures.deviation(ALONE, "background", 0) == pytest.approx(0)
 
 
 # --- the queue -------------------------------------------------------------------------------------------------------
