@@ -35,8 +35,12 @@ ubuntu) packages="$packages linux-tools-common linux-tools-generic" ;;
 *)      packages="$packages bpftool" ;;
 esac
 
+again='make deps'
 case $with in
-lab) packages="$packages qemu-system-x86 zstd lz4 binutils debian-archive-keyring" ;;
+lab)
+    again="packaging/deps.sh ${venv#"$top"/} lab"
+    packages="$packages qemu-system-x86 zstd lz4 binutils debian-archive-keyring"
+    ;;
 esac
 
 # The newest clang of this distribution, 16 at the least (-mcpu=v4 wants 18; v3 is what we build for).
@@ -73,7 +77,7 @@ system_packages() {
         say "packages: nothing to install"
         return
     fi
-    [ "$(id -u)" = 0 ] || die "installing packages needs root: run 'sudo make deps' once (missing:$(missing))"
+    [ "$(id -u)" = 0 ] || die "installing packages needs root: run 'sudo $again' once (missing:$(missing))"
     say "refreshing the package lists"
     apt update
     clang=$(newest_clang)

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import judge, plots, virtual, virtual_experiment
-from .experiment import Result
+from .experiment import Experiment, Result
 from .guest import image
 from .guest.errors import LabError
 from .rows import Row, RunKey
@@ -67,11 +67,15 @@ class Job:
 
     @property
     def estimate_s(self) -> float:
-        """Seconds of one core, before anything was measured here."""
-        virtual_s = self.experiment.end_s + virtual_experiment.SETTLE_S
-        packets = self.experiment.link.rate_mbit * 1e6 / 8 / 1514 * virtual_s
-        factor = 2 if getattr(self.experiment.link, "both_ways", False) else 1
-        return BOOT_S + PER_VIRTUAL_S * virtual_s + PER_PACKET_S * packets * factor
+        return estimate_s(self.experiment)
+
+
+def estimate_s(experiment: Experiment) -> float:
+    """Seconds of one core that a run takes, before anything was measured here."""
+    virtual_s = experiment.end_s + virtual_experiment.SETTLE_S
+    packets = experiment.link.rate_mbit * 1e6 / 8 / 1514 * virtual_s
+    factor = 2 if getattr(experiment.link, "both_ways", False) else 1
+    return BOOT_S + PER_VIRTUAL_S * virtual_s + PER_PACKET_S * packets * factor
 
 
 @functools.cache
