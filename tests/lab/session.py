@@ -40,7 +40,8 @@ PARSED_KEPT = 24  # results in memory; one is some megabytes
 # What a run costs on one core, s: measured on two cores of 2023, corrected while running.
 BOOT_S = 3.0
 PER_VIRTUAL_S = 0.12  # samplers, timers
-PER_PACKET_S = 220e-6  # of data, its ACK included
+PER_PACKET_S = 220e-6  # of data, its ACK included, at each bottleneck
+PER_FLOW_S = 0.004  # a virtual second of iperf3 at both ends
 RECORD_FACTOR = 1.6
 
 
