@@ -51,7 +51,7 @@ all: $(BPF_OBJS) $(BUILD)/ccbpf $(TOOLS) $(LAWS) $(YARDSTICK) ## build the progr
 
 demo: deps ## a background transfer beside a foreground one, without and with tcp_lp; a table and a plot
 	$(Q)$(MAKE) --no-print-directory all
-	$(Q)$(PYTHON) -m tests.lab.demo
+	$(Q)$(PYTHON) -m tests.lab.demo $(DEMO_ARGS)
 
 test: lab-guest ## all tests
 	$(Q)$(MAKE) --no-print-directory all

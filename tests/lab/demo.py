@@ -2,10 +2,11 @@
 """The demo: what a foreground transfer feels of a background one, without and with tcp_lp.
 
 Three runs over a bottleneck of its own: the foreground alone; beside a background with the kernel's default controller;
-beside one with tcp_lp. The background runs first, the foreground joins it and leaves again. Needs root, about 75 s.
-The result is on stdout, all else on stderr. Nothing stays behind: no namespace, no process, and tcp_lp is
+beside one with tcp_lp. The background runs first, the foreground joins it and leaves again. About 75 s.
+On this kernel if it can load the programs and this is root; else the same runs in the virtual-time lab, on a kernel in
+QEMU. The result is on stdout, all else on stderr. Nothing stays behind: no namespace, no process, and tcp_lp is
 disabled again, unless it was enabled before. Exit codes: 0, 1 failure, 2 usage, 3 the kernel lacks something,
-4 permission, 128 + n ended by signal n.
+4 permission (3 and 4 only if QEMU cannot be had either), 128 + n ended by signal n.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ import argparse
 import json
 import math
 import os
+import platform
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -58,12 +62,15 @@ class Stop(Exception):
 
 
 class Signals:
-    """Ctrl-C and SIGTERM are only noted, and obeyed where `check` is called: between steps and every 0.2 s of a run."""
+    """Ctrl-C and SIGTERM are only noted, and obeyed where `check` is called: between steps and every 0.2 s of a run.
+
+    Within `at_once` the first of them raises where it comes."""
 
     HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def __init__(self) -> None:
         self.received: int | None = None
+        self._raise = False
 
     def __enter__(self) -> Signals:
         self._before = {number: signal.signal(number, self._note) for number in self.HANDLED}
@@ -75,7 +82,19 @@ class Signals:
                 signal.signal(number, handler)
 
     def _note(self, number: int, _: FrameType | None) -> None:
+        first = not self.received
         self.received = self.received or number
+        if first and self._raise:
+            self.check()
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        self.check()
+        self._raise = True
+        try:
+            yield
+        finally:
+            self._raise = False
 
     def check(self) -> None:
         if self.received:
@@ -100,14 +119,33 @@ def words(done: subprocess.CompletedProcess[str]) -> str:
     return "\n".join(text.strip() for text in (done.stdout, done.stderr) if text.strip())
 
 
-def require_kernel() -> None:
-    """Ends with the words of `ccbpf check` where this kernel or this user cannot load the programs."""
-    if os.geteuid() != 0:
-        raise Stop(EXIT_PERMISSION, "the demo loads BPF programs and makes network namespaces: run it as root")
-    done = ccbpf("check")
+@dataclass(frozen=True)
+class Lack:
+    """Why the demo cannot run on this kernel; `code` is the exit code that says so."""
+
+    code: int
+    words: str
+
+
+def lack() -> Lack | None:
+    """What `ccbpf check` finds missing for this kernel or this user; None: nothing is."""
+    done = ccbpf("-j", "check")
+    if done.returncode not in (0, EXIT_KERNEL, EXIT_PERMISSION):
+        raise Stop(EXIT_FAILURE, f"this machine cannot run {CONTROLLER}. `ccbpf check` says:\n{words(done)}")
     if done.returncode:
-        code = done.returncode if done.returncode in (EXIT_KERNEL, EXIT_PERMISSION) else EXIT_FAILURE
-        raise Stop(code, f"this machine cannot run {CONTROLLER}. `ccbpf check` says:\n{words(done)}")
+        return Lack(done.returncode, f"`ccbpf check` says: {missing(done.stdout) or words(done)}")
+    if os.geteuid() != 0:
+        return Lack(EXIT_PERMISSION, "it makes network namespaces, for which it must be run as root")
+    return None
+
+
+def missing(report: str) -> str:
+    """The rows of `ccbpf -j check` that are not there, as a part of a sentence."""
+    try:
+        rows = [row for row in json.loads(report)["rows"] if row["verdict"] == "missing"]
+        return "; ".join(f"{row['name']}: {row['found']} ({row['remedy']})" for row in rows)
+    except (ValueError, KeyError, TypeError):
+        return ""
 
 
 def available() -> list[str]:
@@ -171,6 +209,11 @@ class Progress:
         self._next_line_s = 0.0
         self._pending = False  # the terminal's cursor stands in our rewritten line
 
+    def start(self, total_s: float) -> None:
+        """The clock begins anew: what came before took unknown time."""
+        self.start_s = time.monotonic()
+        self.total_s = total_s
+
     def line(self, text: str) -> None:
         self.clear()
         print(text, file=sys.stderr, flush=True)
@@ -182,12 +225,18 @@ class Progress:
             self._pending = False
 
     def watch(self, now: native.Progress) -> None:
-        self.signals.check()
-        elapsed = time.monotonic() - self.start_s
         flows = "  ".join(f"{name} {rate:4.1f}" for name, rate in now.goodput_mbit.items())
         ping = "" if math.isnan(now.rtt_ms) else f"  ping {now.rtt_ms:.0f} ms"
+        self.show(f"{flows} Mbit/s{ping}")
+
+    def watch_virtual(self, at_s: float, end_s: float) -> None:
+        self.show(f"{at_s:.0f} of {end_s:g} virtual s")
+
+    def show(self, text: str) -> None:
+        self.signals.check()
+        elapsed = time.monotonic() - self.start_s
         done = f"{min(elapsed, self.total_s):3.0f}/{self.total_s:.0f} s"
-        text = f"{done}  {self.phase}:  {flows} Mbit/s{ping}"
+        text = f"{done}  {self.phase}:  {text}"
         if self._terminal:
             columns = os.get_terminal_size(sys.stderr.fileno()).columns or 80
             sys.stderr.write("\r\033[K" + text[: max(20, columns - 1)])
@@ -251,7 +300,9 @@ class Figures:
 class Outcome:
     """What the demo found."""
 
-    default: str  # the kernel's controller
+    kernel: str  # that ran it
+    virtual: bool  # in the virtual-time lab
+    default: str  # this machine's controller
     runs: dict[str, Figures]  # by name: alone, beside the default, beside tcp_lp
     late_part: float  # of the packets, in the noisiest run
     plot: Path
@@ -286,13 +337,23 @@ def figures(result: Result, times: Times, solo_mbit: float | None = None) -> Fig
     )
 
 
-def outcome_of(results: list[Result], times: Times, plot: Path) -> Outcome:
+@dataclass(frozen=True)
+class Runs:
+    """The three, and where they were made."""
+
+    kernel: str
+    virtual: bool
+    results: list[Result]
+
+
+def outcome_of(made: Runs, times: Times, plot: Path) -> Outcome:
+    results = made.results
     solo = figures(results[0], times)
     runs = {results[0].experiment.name: solo}
     for result in results[1:]:
         runs[result.experiment.name] = figures(result, times, solo.foreground_mbit)
     late = round(max(result.late_part for result in results), 4)
-    return Outcome(results[1].flows["background"].controller, runs, late, plot)
+    return Outcome(made.kernel, made.virtual, results[1].flows["background"].controller, runs, late, plot)
 
 
 # --- what the terminal shows -----------------------------------------------------------------------------------------
@@ -364,36 +425,80 @@ def draw(outcome: Outcome, results: list[Result]) -> None:
     columns = []
     for result in results[1:]:
         run = outcome.runs[result.experiment.name]
-        note = ", the kernel's default" if run.background == outcome.default else ""
+        note = ", the default" if run.background == outcome.default else ""
         columns.append((f"beside {run.background}{note}: the foreground keeps {run.foreground_kept:.0%}", result))
     title = f"A {FOREGROUND} foreground joins a background transfer, and leaves"
-    chart.draw(outcome.plot, title, headline(), columns, outcome.runs["alone"].foreground_mbit)
+    place = f"; Linux {outcome.kernel}, in the virtual-time lab" if outcome.virtual else ""
+    chart.draw(outcome.plot, title, headline() + place, columns, outcome.runs["alone"].foreground_mbit)
 
 
 # --- main ------------------------------------------------------------------------------------------------------------
 
 
-def demo(times: Times, signals: Signals, plot: Path) -> tuple[Outcome, list[Result]]:
+def three(default: str, times: Times) -> tuple[Experiment, ...]:
+    return alone(times), beside(default, times), beside(CONTROLLER, times)
+
+
+def announce(say: Progress, default: str, whose: str) -> None:
+    say.line(f"ccbpf demo: {headline()}")
+    say.line(f"foreground {FOREGROUND}; background {default} ({whose}), then {CONTROLLER}; about {say.total_s:.0f} s")
+
+
+def native_runs(times: Times, say: Progress) -> Runs:
+    native.require()
+    default = default_controller()
+    announce(say, default, "this kernel's default")
+    results = []
+    with enabled(say):
+        for experiment in three(default, times):
+            say.signals.check()
+            say.phase = experiment.name
+            results.append(native.run(experiment, say.watch))
+    return Runs(platform.release(), False, results)
+
+
+def virtual_runs(times: Times, say: Progress, lacking: Lack | None) -> Runs:
+    """The same in guests, because of what is lacking here."""
+    from . import demo_virtual  # of no use to who does not need it
+
+    why = f"This machine cannot run {CONTROLLER}: {lacking.words}; so" if lacking else "As asked,"
+    say.line(f"{why} the demo runs in the virtual-time lab, on Linux {demo_virtual.KERNEL} in QEMU.")
+    scratch = Path(tempfile.mkdtemp(prefix="ccbpf-demo."))
+    before, tempfile.tempdir = tempfile.tempdir, str(scratch)  # so that all is gone, whenever a signal comes
+    try:
+        with say.signals.at_once():
+            demo_virtual.install(say.line)
+            guest = demo_virtual.prepare()
+            default = default_controller()
+            if not demo_virtual.controller_in(guest, default):
+                say.line(f"{default}, this machine's default, is not in Linux {guest.release}: {FOREGROUND} stands for it")
+                default = FOREGROUND
+            experiments = three(default, times)
+            say.start(demo_virtual.estimate_s(experiments))
+            announce(say, default, "the default")
+            results = []
+            for experiment in experiments:
+                say.phase = experiment.name
+                results.append(demo_virtual.run(experiment, scratch / experiment.name, say.watch_virtual))
+        return Runs(guest.release, True, results)
+    except demo_virtual.LabError as error:
+        say.signals.check()
+        code = lacking.code if lacking else EXIT_FAILURE
+        raise Stop(code, f"the virtual-time lab failed: {error}") from error
+    finally:
+        tempfile.tempdir = before
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def demo(times: Times, signals: Signals, plot: Path, virtual: bool = False) -> tuple[Outcome, list[Result]]:
     say = Progress(times.total_s, signals)
     try:
-        require_kernel()
-        native.require()
-        default = default_controller()
-        say.line(f"ccbpf demo: {headline()}")
-        say.line(
-            f"foreground {FOREGROUND}; background {default} (this kernel's default), then {CONTROLLER}; "
-            f"about {times.total_s:.0f} s"
-        )
-        results = []
-        with enabled(say):
-            for experiment in (alone(times), beside(default, times), beside(CONTROLLER, times)):
-                signals.check()
-                say.phase = experiment.name
-                results.append(native.run(experiment, say.watch))
+        lacking = None if virtual else lack()
+        made = virtual_runs(times, say, lacking) if virtual or lacking else native_runs(times, say)
         signals.check()
-        outcome = outcome_of(results, times, plot)
-        draw(outcome, results)
-        return outcome, results
+        outcome = outcome_of(made, times, plot)
+        draw(outcome, made.results)
+        return outcome, made.results
     finally:
         say.clear()
 
@@ -402,6 +507,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("-j", "--json", action="store_true", help="only the result on stdout, as JSON")
     parser.add_argument("--quick", action="store_true", help="a fifth of the time: shows that it works, not how well")
+    parser.add_argument("--virtual", action="store_true", help="in the virtual-time lab, also where this kernel would do")
     parser.add_argument("--plot", type=Path, default=PLOT, help="where the picture goes (%(default)s)")
     return parser.parse_args()
 
@@ -410,7 +516,7 @@ def main() -> int:
     options = arguments()
     with Signals() as signals:
         try:
-            outcome, results = demo(Times.scaled(0.2 if options.quick else 1.0), signals, options.plot)
+            outcome, results = demo(Times.scaled(0.2 if options.quick else 1.0), signals, options.plot, options.virtual)
             if options.json:
                 print(outcome.as_json(), flush=True)
             else:
@@ -421,6 +527,9 @@ def main() -> int:
         except native.LabError as error:
             print(f"demo: the lab failed: {error}", file=sys.stderr)
             return EXIT_FAILURE
+        except PermissionError as error:
+            print(f"demo: {error}; another user made it: remove it, or work in a clone of your own", file=sys.stderr)
+            return EXIT_PERMISSION
         except BrokenPipeError:  # the reader of our output left
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return EXIT_FAILURE

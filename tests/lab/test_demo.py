@@ -8,12 +8,15 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from . import chart, demo, native
+from . import chart, demo, demo_virtual, native
+from .guest.image import Guest
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -123,25 +126,53 @@ def test_a_controller_that_the_user_enabled_is_used_and_left(pin_root: Path, tmp
 # --- where it cannot run ---------------------------------------------------------------------------------------------
 
 
-def test_without_capabilities_it_names_them(tmp_path: Path) -> None:
-    process = start(tmp_path / "demo.png", prefix=("setpriv", "--bounding-set", "-all", "--inh-caps", "-all"))
-    out, err = process.communicate(timeout=QUICK_S)
-    assert process.returncode == 4 and not out
-    assert "`ccbpf check` says" in err and "CAP_" in err.upper()
+REPORT = """{"ok": false, "rows": [{"name": "kernel", "verdict": "ok", "found": "Linux 6.1", "remedy": null},
+{"name": "struct_ops links", "verdict": "missing", "found": "no", "remedy": "needs Linux 6.4"}]}"""
 
 
-@pytest.mark.parametrize(("code", "expected"), [(3, 3), (4, 4), (1, 1)])
-def test_words_of_check_are_shown(
-    code: int, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    checker = tmp_path / "ccbpf"
-    checker.write_text(f"#!/bin/sh\necho 'struct_ops links: missing; needs Linux 6.4'\nexit {code}\n")
-    checker.chmod(0o755)
-    monkeypatch.setattr(demo, "CCBPF", checker)
-    monkeypatch.setattr(sys, "argv", ["demo"])
-    assert demo.main() == expected
+@pytest.fixture
+def checker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """A ccbpf whose check ends with this code."""
+
+    def make(code: int) -> None:
+        path = tmp_path / "ccbpf"
+        path.write_text(f"#!/bin/sh\ncat <<'END'\n{REPORT}\nEND\nexit {code}\n")
+        path.chmod(0o755)
+        monkeypatch.setattr(demo, "CCBPF", path)
+        monkeypatch.setattr(sys, "argv", ["demo"])
+
+    return make
+
+
+def test_a_check_that_fails_is_an_error(checker: Callable[[int], None], capsys: pytest.CaptureFixture[str]) -> None:
+    checker(1)
+    assert demo.main() == 1
     captured = capsys.readouterr()
-    assert "struct_ops links: missing; needs Linux 6.4" in captured.err and not captured.out
+    assert "struct_ops links" in captured.err and not captured.out
+
+
+@pytest.mark.parametrize("code", [3, 4])
+def test_it_says_why_it_is_virtual_and_why_that_failed(
+    code: int, checker: Callable[[int], None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def no_qemu(_: object) -> None:
+        raise demo_virtual.LabError("no QEMU here")
+
+    checker(code)
+    monkeypatch.setattr(demo_virtual, "install", no_qemu)
+    assert demo.main() == code
+    captured = capsys.readouterr()
+    why = "`ccbpf check` says: struct_ops links: no (needs Linux 6.4); so the demo runs in the virtual-time lab"
+    assert why in captured.err and "the virtual-time lab failed: no QEMU here" in captured.err and not captured.out
+
+
+def test_without_capabilities_check_names_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    bare = tmp_path / "ccbpf"
+    bare.write_text(f'#!/bin/sh\nexec setpriv --bounding-set -all --inh-caps -all {demo.CCBPF} "$@"\n')
+    bare.chmod(0o755)
+    monkeypatch.setattr(demo, "CCBPF", bare)
+    lack = demo.lack()
+    assert lack and lack.code == 4 and "capabilities: lacks cap_bpf" in lack.words
 
 
 def test_not_built_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -149,6 +180,46 @@ def test_not_built_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.setattr(sys, "argv", ["demo"])
     assert demo.main() == 1
     assert "not built; `make all` builds it" in capsys.readouterr().err
+
+
+# --- in the virtual-time lab -----------------------------------------------------------------------------------------
+
+
+def scratches() -> set[Path]:
+    return set(Path(tempfile.gettempdir()).glob("ccbpf-demo.*"))
+
+
+def test_virtual_it_finds_the_same(tmp_path: Path) -> None:
+    before = scratches()
+    process = start(tmp_path / "demo.png", "--virtual", "--json")
+    out, err = process.communicate(timeout=3 * QUICK_S)
+    assert process.returncode == 0, err
+    outcome = json.loads(out)
+    assert outcome["virtual"] and outcome["kernel"].startswith("6.12")
+    assert list(outcome["runs"]) == ["alone", f"beside {outcome['default']}", "beside tcp_lp"]
+    ours, theirs = outcome["runs"]["beside tcp_lp"], outcome["runs"][f"beside {outcome['default']}"]
+    assert ours["background"] == "tcp_lp" and ours["foreground_kept"] > max(0.9, theirs["foreground_kept"])
+    assert (tmp_path / "demo.png").read_bytes().startswith(PNG)
+    assert "As asked, the demo runs in the virtual-time lab" in err and "virtual s" in err
+    assert scratches() == before
+
+
+@pytest.mark.parametrize("after_s", [1.5, 5.0])  # before the first guest, in one
+def test_virtual_and_interrupted_it_leaves_nothing(after_s: float, tmp_path: Path) -> None:
+    before = scratches()
+    process = start(tmp_path / "demo.png", "--virtual")
+    time.sleep(after_s)
+    os.kill(process.pid, signal.SIGTERM)
+    _, err = process.communicate(timeout=END_S)
+    assert process.returncode == 143 and "ended by SIGTERM; everything that was made is removed" in err
+    assert scratches() == before
+
+
+def test_only_controllers_of_the_guest_run_there(tmp_path: Path) -> None:
+    (tmp_path / "base.cpio").write_bytes(b"usr/lib/modules/6.12/kernel/tcp_bbr.ko\0")
+    guest = Guest("6.12", "6.12", tmp_path, {}, ())
+    there = [name for name in ("cubic", "reno", "bbr", "brutal") if demo_virtual.controller_in(guest, name)]
+    assert there == ["cubic", "reno", "bbr"]
 
 
 # --- small parts -----------------------------------------------------------------------------------------------------
