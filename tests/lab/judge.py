@@ -63,7 +63,9 @@ def _measured(bound: Bound, row: Row, key: RunKey, results: Results) -> float:
     reference = replace(key, background=measure.reference)
     if key not in row.runs or (measure.reference and reference not in row.runs):
         return math.nan
-    filled = Filling(key.foreground, key.background, point_of(row, key)).of(f"row {row.id}: options", dict(bound.options))
+    filled = Filling(key.foreground, key.background, point_of(row, key)).of(
+        f"row {row.id}: options", dict(bound.options)
+    )
     window = {name: value for name, value in (("from_s", row.from_s), ("to_s", row.to_s)) if value}
     options = {**{name: value for name, value in window.items() if name in measure.options}, **filled}
     runs = [results(key)]
@@ -122,7 +124,9 @@ def decides(row: Row, verdict: Verdict) -> bool:
 def figures(row: Row, key: RunKey, results: Results) -> dict[str, float]:
     """The yardsticks of every row, means over the repetitions of a run; what it cannot say is left out."""
     each = [figures_once(row, once, results) for once in row.repetitions(key)]
-    return {name: round(measures.mean([one[name] for one in each]), 5) for name in each[0] if all(name in e for e in each)}
+    return {
+        name: round(measures.mean([one[name] for one in each]), 5) for name in each[0] if all(name in e for e in each)
+    }
 
 
 def figures_once(row: Row, key: RunKey, results: Results) -> dict[str, float]:

@@ -290,7 +290,8 @@ def time_to_reclaim(result: Result, before_s: float = 10.0) -> float:
 
 @measure("s")
 def time_to_fill(result: Result, flows: str = "background", level: float = 0.9) -> float:
-    """From the foreground's last data at its receiver until a second begins in which the flows get `level` of the link."""
+    """From the foreground's last data at its receiver until a second begins in which the flows get `level` of the
+    link."""
     chosen = group(result, flows)
     _, end = arrived_s(group(result, "foreground"))
     goal = level * capacity_mbit(result.experiment.link)
@@ -362,5 +363,3 @@ def binned(objects: Sequence[tuple[float, float, float]], ratio: float = 1.1) ->
         if size >= 1 and math.isfinite(seconds):
             bins.setdefault(math.floor(math.log(size, ratio)), []).append((size, seconds))
     return [(mean([s for s, _ in part]), mean([t for _, t in part]), len(part)) for _, part in sorted(bins.items())]
-
-

@@ -164,7 +164,9 @@ def windows(pyplot: Any, row: Row, results: Results, directory: Path) -> list[st
             result, axis = results(key), axes[0][column]
             for flows, colour in (("background", BACKGROUND), ("foreground", FOREGROUND)):
                 samples = sorted(measures.joined(result, flows).items())
-                axis.plot([at for at, _ in samples], [cwnd for _, cwnd in samples], color=colour, label=flows, linewidth=1)
+                axis.plot(
+                    [at for at, _ in samples], [cwnd for _, cwnd in samples], color=colour, label=flows, linewidth=1
+                )
             events = [e for e in getattr(result, "events", []) if e.get("family") == 2]
             axis.plot([e["at_s"] for e in events], [e["cwnd"] for e in events], ".", color=BACKGROUND, markersize=2.5)
             axis.set_title(name_of(key.background), loc="left", fontsize=9.5, fontweight="bold")

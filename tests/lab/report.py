@@ -24,8 +24,8 @@ SIGNS = {HOLDS: "✓", SHORT: "✗", PRINTED: "·", MISSING: "–"}
 STYLE = """
 :root { --ink: #1b1e23; --soft: #5d6570; --line: #dfe3e8; --good: #e4f3e8; --good-ink: #14683a; --bad: #fbe6e1;
   --bad-ink: #a5320f; --none: #f3f4f6; }
-body { font: 15px/1.5 system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; color: var(--ink); margin: 0 auto;
-  max-width: 76rem; padding: 1.5rem 1.5rem 5rem; background: #fff; }
+body { font: 15px/1.5 system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; color: var(--ink);
+  margin: 0 auto; max-width: 76rem; padding: 1.5rem 1.5rem 5rem; background: #fff; }
 h1 { font-size: 1.7rem; margin: 0 0 .2rem; } h2 { font-size: 1.25rem; margin: 2.6rem 0 .6rem; }
 h3 { font-size: 1.05rem; margin: 2.2rem 0 .1rem; border-top: 1px solid var(--line); padding-top: 1.1rem; }
 p { margin: .3rem 0; } .soft { color: var(--soft); } small, .small { font-size: .84rem; }
@@ -34,7 +34,8 @@ th, td { padding: .22rem .6rem; border-bottom: 1px solid var(--line); text-align
 th { font-weight: 600; color: var(--soft); } th:first-child, td:first-child, .left { text-align: left; }
 td.good { background: var(--good); color: var(--good-ink); } td.bad { background: var(--bad); color: var(--bad-ink); }
 td.none { background: var(--none); color: var(--soft); } .scroll { overflow-x: auto; }
-td.left:first-child { white-space: nowrap; } .holds { color: var(--good-ink); font-weight: 600; } .short { color: var(--bad-ink); font-weight: 600; }
+td.left:first-child { white-space: nowrap; }
+.holds { color: var(--good-ink); font-weight: 600; } .short { color: var(--bad-ink); font-weight: 600; }
 code { font: .86rem ui-monospace, "DejaVu Sans Mono", monospace; background: var(--none); padding: .1rem .3rem; }
 img { max-width: 100%; margin: .5rem 0; display: block; } a { color: inherit; }
 details summary { cursor: pointer; color: var(--soft); font-size: .88rem; }
@@ -43,7 +44,8 @@ details summary { cursor: pointer; color: var(--soft); font-size: .88rem; }
 WORDS = {
     "goodput_foreground_mbit": "foreground, Mbit/s", "goodput_background_mbit": "background, Mbit/s",
     "transparency": "transparency", "efficiency": "efficiency", "distance_to_ideal": "distance to the ideal",
-    "utilisation": "utilisation", "queue_mean_ms": "queue mean, ms", "queue_p95_ms": "p95, ms", "queue_p99_ms": "p99, ms",
+    "utilisation": "utilisation", "queue_mean_ms": "queue mean, ms",
+    "queue_p95_ms": "p95, ms", "queue_p99_ms": "p99, ms",
     "loss_rate": "loss", "mark_rate": "marks", "jain_background": "Jain", "response_mean_s": "response mean, s",
     "response_10kb_s": "of 10 kB, s",
     "response_p95_s": "response p95, s", "response_to_alone": "response ÷ alone",
@@ -148,7 +150,9 @@ def bounds_table(result: Result) -> str:
             at = text(bound["at"])
             limit = f"{OPERATORS[bound['op']]} {bound['bound']:g}"
             lines.append([text(what), text(bound["controller"]) or "–", sign, limit, at, *others])
-    return table(["bound", "controller", "measured", "must be", "worst at", *(text(shown(name)) for name in names)], lines)
+    return table(
+        ["bound", "controller", "measured", "must be", "worst at", *(text(shown(name)) for name in names)], lines
+    )
 
 
 def measured_of(bound: Result) -> str:
@@ -168,7 +172,11 @@ def figures_table(result: Result) -> str:
     names = [name for name in WORDS if name in known]
     order = [*result["measured"], *(n for n in result["peers"] if n not in (ALONE, IDEAL)), IDEAL, ALONE]
     lines = [
-        [text(shown(controller)), f'<td class="left">{text(place)}</td>', *(number(figures.get(name)) for name in names)]
+        [
+            text(shown(controller)),
+            f'<td class="left">{text(place)}</td>',
+            *(number(figures.get(name)) for name in names),
+        ]
         for controller in order
         for place, figures in everything.get(controller, {}).items()
     ]
@@ -203,7 +211,7 @@ def section(row: Row, result: Result | None, directory: Path) -> str:
     note = f'<p class="soft">{text(result["note"])}</p>' if result.get("note") else ""
     bounds = bounds_table(result) if result["bounds"] else ""
     return (
-        f'{head}{note}<p>{word}</p>{paper_table(result)}{bounds}{pictures}{every}'
+        f"{head}{note}<p>{word}</p>{paper_table(result)}{bounds}{pictures}{every}"
         f'<p class="small soft">{text(facts)}<br>again: <code>{text(result["command"])}</code></p>'
     )
 
@@ -222,10 +230,11 @@ def summary(rows: Sequence[Row], results: Mapping[str, Result | None]) -> str:
     return f"<p><strong>{words}</strong></p>"
 
 
-LEGEND = """<p class="small soft">A row holds if all of its bounds hold in all of its runs. The percentage is the mean distance
-to the ideal, strict priority at the bottleneck: 0 % is the same goodput for both classes, 50 % is half of the link in the
-wrong hands. The peers are the kernel's own controllers in the place of the background flow, for comparison only. Queues are
-the bottleneck's true backlog; under strict priority that includes what waits in the background's own band.</p>"""
+LEGEND = """<p class="small soft">A row holds if all of its bounds hold in all of its runs. The percentage is the mean
+distance to the ideal, strict priority at the bottleneck: 0 % is the same goodput for both classes, 50 % is half of the
+link in the wrong hands. The peers are the kernel's own controllers in the place of the background flow, for comparison
+only. Queues are the bottleneck's true backlog; under strict priority that includes what waits in the background's own
+band.</p>"""
 
 
 def page(rows: Sequence[Row], results: Mapping[str, Result | None], kernel: str) -> str:
@@ -234,7 +243,8 @@ def page(rows: Sequence[Row], results: Mapping[str, Result | None], kernel: str)
     for row in rows:
         groups.setdefault(row.title, []).append(row)
     parts = [
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">',
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width">',
         f"<title>ccbpf: the experiments</title><style>{STYLE}</style></head><body>",
         "<h1>ccbpf: the experiments</h1>",
         f'<p class="soft">Stock Debian kernels in a machine whose clock counts instructions; guest {text(kernel)} '

@@ -51,7 +51,7 @@ class Bound:
     options: Table = field(default_factory=dict)  # of the measure; may hold "@point.key"
     of: str = ""
     points: tuple[str, ...] = ()  # names; empty: all
-    of_point: str = ""  # divide by the same measure at this point
+    of_point: str = ""  # the same at this point divides it
     for_: tuple[str, ...] = ()  # controllers; empty: ours
     foregrounds: tuple[str, ...] = ()  # empty: all
 
@@ -171,7 +171,9 @@ ROW = {
     "quick": TABLE, "memory_mb": NUMBER, "sockets_every_s": NUMBER, "kernels": LIST,
     "repeat": NUMBER,
 }  # fmt: skip
-QUICK = {key: ROW[key] for key in ("seconds", "from_s", "to_s", "foreground", "ours", "peers", "repeat")} | {"points": LIST}
+QUICK = {key: ROW[key] for key in ("seconds", "from_s", "to_s", "foreground", "ours", "peers", "repeat")} | {
+    "points": LIST
+}
 FILE = {"title": TEXT, "paper": TEXT, "defaults": TABLE, "controller": TABLE, "row": TABLE}
 DEFAULTS = {
     "foreground": ["reno"], "ours": [], "peers": [], "ideal": "", "alone": True, "seconds": 30, "from_s": 0, "to_s": 0,
@@ -360,7 +362,9 @@ class Builder:
         for number, flow in enumerate(flows, 1):
             if not (flow.get("background") and key.background == ALONE):
                 place = f"{where}: flow {number}"
-                made += self.flows(place, filling.of(place, flow), float(data["seconds"]), special, key.number * REPEAT_SHIFT_S)
+                made += self.flows(
+                    place, filling.of(place, flow), float(data["seconds"]), special, key.number * REPEAT_SHIFT_S
+                )
         others = []
         for number, item in enumerate(traffic, 1):
             place = f"{where}: traffic {number}"

@@ -19,11 +19,11 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypedDict
 
 from . import judge, plots, virtual, virtual_experiment
 from .experiment import Experiment, Result
@@ -111,7 +111,17 @@ def job_of(experiment: VirtualExperiment, memory_mb: int, kernel: str, seed: int
     return Job(experiment, memory_mb, kernel, seed, digest_of(experiment, memory_mb, kernel, seed))
 
 
-def make(job: Job, watch: Callable[[str], None] | None = None) -> dict[str, float]:
+class Note(TypedDict):
+    """run.json"""
+
+    name: str
+    virtual_s: float
+    wall_s: float
+    exit_code: int
+    mode: str
+
+
+def make(job: Job, watch: Callable[[str], None] | None = None) -> Note:
     """Runs it, and keeps it; raises LabError."""
     result = virtual_experiment.run(
         job.experiment, job.directory, job.kernel, seed=job.seed, memory_mb=job.memory_mb,
@@ -120,7 +130,7 @@ def make(job: Job, watch: Callable[[str], None] | None = None) -> dict[str, floa
     assert result.outcome
     if digest_of(job.experiment, job.memory_mb, job.kernel, job.seed) != job.digest:
         raise LabError("our programs were built anew while it ran; run it again")
-    note = {
+    note: Note = {
         "name": job.experiment.name,
         "virtual_s": result.outcome.virtual_s,
         "wall_s": round(result.outcome.wall_s, 1),
@@ -131,13 +141,13 @@ def make(job: Job, watch: Callable[[str], None] | None = None) -> dict[str, floa
     return note
 
 
-def note_of(job: Job) -> dict[str, float]:
+def note_of(job: Job) -> Note:
     return json.loads((job.directory / MADE).read_text())
 
 
 def load(job: Job) -> Result:
     """A run that was made."""
-    note = json.loads((job.directory / MADE).read_text())
+    note = note_of(job)
     outcome = virtual.Outcome(
         job.directory, note["exit_code"], note["virtual_s"], note["wall_s"], image.build(job.kernel), note["mode"]
     )
@@ -263,8 +273,11 @@ def announce(works: Sequence[Work], jobs: Sequence[Job], progress: Progress) -> 
         progress.say(f"{virtual_s:.0f} virtual s to run, {at_once}: about {duration(progress.rest_s())}")
 
 
-def run(works: Sequence[Work], at_once: int, make_job: Callable[..., dict[str, float]] = make) -> int:
-    """Makes what is missing and judges each row as soon as its runs are there. 0 all hold, 1 a bound fails, 2 the lab."""
+def run(works: Sequence[Work], at_once: int, make_job: Callable[..., Note] = make) -> int:
+    """Makes what is missing and judges each row as soon as its runs are there.
+
+    0: all bounds hold, 1: one does not, 2: the lab failed.
+    """
     jobs = list({job.digest: job for work in works for job in work.jobs.values()}.values())
     progress = Progress(jobs, at_once, virtual.choose_mode() == "record")
     announce(works, jobs, progress)
@@ -281,7 +294,7 @@ def run(works: Sequence[Work], at_once: int, make_job: Callable[..., dict[str, f
 
     settle()
     with ThreadPoolExecutor(at_once) as pool:
-        running: dict[Future[dict[str, float]], Job] = {
+        running: dict[Future[Note], Job] = {
             pool.submit(make_job, job, progress.watch(job)): job for job in jobs if not job.made
         }
         count = len(running)
@@ -300,7 +313,7 @@ def run(works: Sequence[Work], at_once: int, make_job: Callable[..., dict[str, f
     return worst
 
 
-def report(job: Job, future: Future[dict[str, float]], errors: dict[str, str], progress: Progress, count: int) -> None:
+def report(job: Job, future: Future[Note], errors: dict[str, str], progress: Progress, count: int) -> None:
     """One line for a run that ended."""
     try:
         note = future.result()

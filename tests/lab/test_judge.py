@@ -34,7 +34,7 @@ flow = [
 ]
 bounds = [
     { what = "keeps", measure = "transparency", op = ">=", bound = 0.9 },
-    { what = "takes less than lp", measure = "goodput", options = { flows = "background" }, of = "lp", op = "<", bound = 0.5 },
+    { what = "takes less", measure = "goodput", options = { flows = "background" }, of = "lp", op = "<", bound = 0.5 },
     { what = "small", measure = "goodput", options = { flows = "background" }, op = "<=", bound = 1.5, points = ["2"] },
 ]
 """
@@ -131,9 +131,15 @@ def lab(row: rows.Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def digest(experiment: VirtualExperiment, *rest: object) -> str:
         return experiment.name.replace(" ", "_").replace("·", "").replace(":", "")
 
-    def make(job: session.Job, watch: object = None) -> dict[str, float]:
+    def make(job: session.Job, watch: object = None) -> session.Note:
         made.append(job.experiment)
-        note = {"virtual_s": 20.0, "wall_s": 1.0, "exit_code": 0, "mode": "fifo"}
+        note: session.Note = {
+            "name": job.experiment.name,
+            "virtual_s": 20.0,
+            "wall_s": 1.0,
+            "exit_code": 0,
+            "mode": "fifo",
+        }
         job.directory.mkdir(parents=True, exist_ok=True)
         (job.directory / session.MADE).write_text(json.dumps(note))
         return note
@@ -176,7 +182,7 @@ def test_all_that_hold_is_exit_code_0(lab, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_failure_of_the_lab_is_exit_code_2_and_no_result(lab, tmp_path: Path) -> None:
     run, made = lab
 
-    def broken(job: session.Job, watch: object) -> dict[str, float]:
+    def broken(job: session.Job, watch: object) -> session.Note:
         if "lp · 2" in job.experiment.name:
             raise LabError("the guest gave no result")
         return run.make(job, watch)
@@ -191,7 +197,7 @@ def test_a_failure_of_the_lab_is_exit_code_2_and_no_result(lab, tmp_path: Path) 
 def test_goes_on_where_it_stopped(lab) -> None:
     run, made = lab
 
-    def stops(job: session.Job, watch: object) -> dict[str, float]:
+    def stops(job: session.Job, watch: object) -> session.Note:
         if len(made) == 3:
             raise KeyboardInterrupt
         return run.make(job, watch)
@@ -206,7 +212,7 @@ def test_goes_on_where_it_stopped(lab) -> None:
     assert run() == 1 and made == []
 
 
-def test_digest_is_of_all_that_decides_the_result(row: rows.Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_digest_is_of_all_that_decides(row: rows.Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class FakeGuest:
         directory = Path("guest-1")
 

@@ -35,7 +35,7 @@ def test_lp_table1_forward_short(lab: Path, monkeypatch: pytest.MonkeyPatch, mea
     code = session.run(session.plan(chosen, KERNEL, 1, "quick"), os.cpu_count() or 1)
     result = json.loads((lab / KERNEL / "lp-table1-forward/result.json").read_text())
     keeps, full = (bound["measured"] for bound in result["bounds"])
-    measured.append(f"virtual lab: lp-table1-forward short: TCP keeps {keeps:.1%} beside tcp_lp, the link is {full:.1%} full")
+    measured.append(f"virtual lab: lp-table1-forward short: TCP keeps {keeps:.1%}, the link is {full:.1%} full")
     assert result["holds"], result["bounds"]
     assert code == 0
     assert result["peers"].keys() == {ALONE, IDEAL}

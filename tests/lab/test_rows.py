@@ -82,7 +82,8 @@ def test_quick_is_one_point_and_its_own_length(load) -> None:
 
 
 def test_points_that_are_tables(load) -> None:
-    text = GOOD.replace("values = [0.5, 1, 2]", 'values = [{ name = "1", b = 3 }, { name = "2", b = 4, kernels = ["6.1"] }]')
+    tables = '[{ name = "1", b = 3 }, { name = "2", b = 4, kernels = ["6.1"] }]'
+    text = GOOD.replace("[0.5, 1, 2]", tables)
     (row,) = load(text.replace('"@point"', '"@point.b"'))
     assert [point.name for point in row.points] == ["1"]
     assert next(iter(row.runs.values())).link.buffer_bdp == 3

@@ -7,8 +7,8 @@
                      /             \\
              sender-1               receiver-1    and so on: who uses only that bottleneck (hop 1, 2, 3)
 
-Link i of the chain is 10.0.i.0/24; the hosts of hop k are 10.1.k.2 and 10.2.k.2. Each router's device towards the receiver
-is `out`, towards the sender `in`; a delay has `cross` towards the receiver of its hop.
+Link i of the chain is 10.0.i.0/24; the hosts of hop k are 10.1.k.2 and 10.2.k.2. Devices are `out` towards the receiver
+and `in` towards the sender; routers and delays have `cross` towards the hosts of their hop.
 """
 
 from __future__ import annotations

@@ -125,7 +125,8 @@ def hop_of(item: Flow | Traffic) -> int:
 
 def crossed(experiment: Experiment) -> tuple[int, ...]:
     """The bottlenecks that have hosts of their own."""
-    return tuple(sorted({hop for item in (*experiment.flows, *traffic_of(experiment)) if (hop := hop_of(item))}))
+    hops = {hop_of(flow) for flow in experiment.flows} | {traffic.hop for traffic in traffic_of(experiment)}
+    return tuple(sorted(hops - {0}))
 
 
 def topology_commands(experiment: Experiment) -> str:
