@@ -325,8 +325,10 @@ const char *human_age(uint64_t ns)
 
 	if (s < 120)
 		return text("%llus", s);
-	if (s < 7200)
+	if (s < 6000)
 		return text("%llumin", s / 60);
+	if (s < 36000)
+		return text("%llu.%lluh", s / 3600, s % 3600 / 360);
 	if (s < 172800)
 		return text("%lluh", s / 3600);
 	return text("%llud", s / 86400);
