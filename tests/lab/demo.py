@@ -428,7 +428,7 @@ def draw(outcome: Outcome, results: list[Result]) -> None:
         note = ", the default" if run.background == outcome.default else ""
         columns.append((f"beside {run.background}{note}: the foreground keeps {run.foreground_kept:.0%}", result))
     title = f"A {FOREGROUND} foreground joins a background transfer, and leaves"
-    place = f"; Linux {outcome.kernel}, in the virtual-time lab" if outcome.virtual else ""
+    place = f"; Linux {outcome.kernel.partition('+')[0]} in virtual time" if outcome.virtual else ""
     chart.draw(outcome.plot, title, headline() + place, columns, outcome.runs["alone"].foreground_mbit)
 
 
@@ -468,7 +468,7 @@ def virtual_runs(times: Times, say: Progress, lacking: Lack | None) -> Runs:
     try:
         with say.signals.at_once():
             demo_virtual.install(say.line)
-            guest = demo_virtual.prepare()
+            guest = demo_virtual.prepare(say.line)
             default = default_controller()
             if not demo_virtual.controller_in(guest, default):
                 say.line(f"{default}, this machine's default, is not in Linux {guest.release}: {FOREGROUND} stands for it")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import platform
 import subprocess
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -37,9 +38,15 @@ def install(say: Callable[[str], None]) -> None:
         raise LabError(f"{DEPS.name} could not install what the lab needs; its words are above")
 
 
-def prepare() -> Guest:
-    """The guest; made the first time, from packages of Debian."""
-    return image.build(KERNEL)
+def prepare(say: Callable[[str], None]) -> Guest:
+    """The guest; made the first time."""
+    words = f"making the guest from Debian's packages of Linux {KERNEL}: the first time only, about a minute"
+    waiting = threading.Timer(1.0, say, [words])
+    waiting.start()
+    try:
+        return image.build(KERNEL)
+    finally:
+        waiting.cancel()
 
 
 def controller_in(guest: Guest, name: str) -> bool:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,6 +11,11 @@ from pathlib import Path
 
 class LabError(Exception):
     """The lab itself failed: never a result of an experiment."""
+
+
+def environment() -> dict[str, str]:
+    """Ours; depmod is in a directory that is in root's PATH only."""
+    return {**os.environ, "PATH": f"{os.environ.get('PATH', '/usr/bin:/bin')}:/usr/sbin:/sbin"}
 
 
 def command(
@@ -25,7 +31,7 @@ def command(
     name = " ".join(words if len(words) < 6 else [words[0], "…", *words[-3:]])
     try:
         done = subprocess.run(
-            words, input=data, capture_output=True, cwd=cwd, env=env, timeout=timeout_s
+            words, input=data, capture_output=True, cwd=cwd, env=env or environment(), timeout=timeout_s
         )
     except FileNotFoundError as error:
         raise LabError(f"{arguments[0]}: not installed; {remedy}") from error
