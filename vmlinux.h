@@ -116,6 +116,8 @@ struct tcp_sock {
 	__u8 is_cwnd_limited : 1;
 	__u8 ecn_flags;
 	__u64 tcp_mstamp;
+	__u64 tcp_wstamp_ns;
+	__u64 tcp_clock_cache;
 	__u32 write_seq;
 	__u32 snd_nxt;
 	__u32 snd_una;

@@ -47,7 +47,9 @@
  *  8. Every early cut lowers ssthresh as well, or the kernel would slow-start
  *     back. Undo returns what a loss took and never an early cut.
  *  9. The window only grows while it is what limits the flow (RFC 7661's case).
- * 10. gentle_start (off): slow start also ends when the delay rises (after RFC
+ * 10. A small window whose delay stands still, above the threshold, takes it for a
+ *     longer path (law/flat.h), where the paper waits up to three minutes.
+ * 11. gentle_start (off): slow start also ends when the delay rises (after RFC
  *     9406); indications count from there on, not only after the first loss.
  */
 #include "kern/lp.bpf.h"

@@ -26,6 +26,8 @@
 	X(small_window, "packets", 0, 16, 5, "III-B.4", "below this window the flow sends pairs of packets apart")    \
 	X(small_spread, "RTT", 1, 16, 8, "III-B.4; ours",                                                             \
 	  "a small window of w packets is sent in this many RTT, at most MSS/64")                                     \
+	X(rebase_pairs, "pairs", 0, 255, 6, "ours",                                                               \
+	  "so many pairs in a small window whose delay stands still mean a longer path; 0: never")                 \
 	X(gentle_start, "switch", 0, 1, 0, "RFC 9406; ours", "leave slow start when the delay rises, before a loss")
 
 /* The ECN variant is the same policy with another signal, and falls back to the delay where ECN is not agreed. */

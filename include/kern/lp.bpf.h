@@ -13,6 +13,7 @@
 #include "ccbpf/params.h"
 #include "kern/flow.bpf.h"
 #include "law/delay.h"
+#include "law/flat.h"
 #include "law/gentle_start.h"
 #include "law/inference.h"
 #include "law/small_window.h"
@@ -44,6 +45,7 @@ struct lp {
 	u8 open : 1; /* init() was there: the kernel asks ssthresh() before,
 		      * when it has to send its SYN again */
 	u8 signal; /* enum ccbpf_signal */
+	u8 flat; /* samples that stand still, while small */
 };
 
 _Static_assert(sizeof(struct lp) <=
@@ -144,6 +146,32 @@ static __noinline int lp_clock_changed(struct sock *sk, u32 was_ns)
 	return 0;
 }
 
+/* In a small window, once per pair: a delay that stands still is not a queue.
+ * Returns the RTT to keep as the last one: while it stands still the first one of
+ * them, to which all are compared. */
+static __noinline u32 lp_notice_flat(struct sock *sk, u32 rtt_us)
+{
+	u32 enough = lp_param_rebase_pairs();
+	struct lp *lp = lp_of(sk);
+	struct delay_params p;
+	u32 rise_us;
+
+	lp_delay_params(&p);
+	if (lp->queue_us <= delay_threshold(&lp->delay, &p)) {
+		lp->flat = 0;
+		return rtt_us;
+	}
+	lp->flat = flat_count(lp->flat, rtt_us, lp->rtt_us, lp->queue_us,
+			      delay_queue_max(&lp->delay));
+	if (!enough || lp->flat < enough)
+		return lp->flat ? lp->rtt_us : rtt_us;
+	lp->flat = 0;
+	rise_us = delay_rebase(&lp->delay, rtt_us);
+	if (rise_us)
+		lp_event(sk, lp, CCBPF_EVENT_REBASE, rise_us, rtt_us);
+	return rtt_us;
+}
+
 /* Take this ACK's delay; true: an early congestion indication (eq. 2). Only in
  * state Open: elsewhere the ACK may carry the TSecr of an older segment. The
  * first packet that was sent after a reaction starts the smoothing anew. */
@@ -164,7 +192,10 @@ static __always_inline bool lp_measure(struct sock *sk, struct lp *lp,
 	if (lp->avoiding && inference_unmute(&lp->inference, tp->snd_una))
 		delay_restart(&lp->delay);
 	lp->queue_us = delay_sample(&lp->delay, &a, &p);
-	lp->rtt_us = a.rtt_us;
+	if (law_likely(!lp->window))
+		lp->rtt_us = a.rtt_us;
+	else if (!tp->packets_out)
+		lp->rtt_us = lp_notice_flat(sk, a.rtt_us);
 	if (law_unlikely(lp->delay.tick_ns != tick_ns))
 		lp_clock_changed(sk, tick_ns);
 	return lp->avoiding && delay_indicates(&lp->delay, &p);
@@ -221,6 +252,8 @@ static __noinline int lp_small_enter(struct sock *sk, u32 window)
 	bool was_small = lp->window;
 
 	lp->window = window ?: 1;
+	if (!was_small)
+		lp->flat = 0;
 	if (sk->sk_pacing_status == SK_PACING_NONE) {
 		sk->sk_pacing_status = SK_PACING_NEEDED;
 		lp->paced = 1;
@@ -230,10 +263,17 @@ static __noinline int lp_small_enter(struct sock *sk, u32 window)
 	return 0;
 }
 
-/* Pacing as it was; but where fq took it over meanwhile, it is fq's. */
+/* Pacing as it was; but where fq took it over meanwhile, it is fq's. Not before
+ * the next departure that a gap has set: without pacing the kernel would send at
+ * once and stamp the packets with that time, which is still to come, and every
+ * round trip until then would read too short. */
 static __always_inline void lp_unpace(struct sock *sk, struct lp *lp)
 {
-	if (lp->paced && sk->sk_pacing_status == SK_PACING_NEEDED)
+	struct tcp_sock *tp = tcp_of(sk);
+
+	if (tp->tcp_wstamp_ns > tp->tcp_clock_cache)
+		return;
+	if (sk->sk_pacing_status == SK_PACING_NEEDED)
 		sk->sk_pacing_status = SK_PACING_NONE;
 	lp->paced = 0;
 }
@@ -244,7 +284,6 @@ static __noinline int lp_small_leave(struct sock *sk, u32 window)
 	struct lp *lp = lp_of(sk);
 
 	lp->window = 0;
-	lp_unpace(sk, lp);
 	tp->snd_cwnd = window ?: 1;
 	tp->snd_cwnd_cnt = 0;
 	lp_event(sk, lp, CCBPF_EVENT_SMALL_LEAVE, window, 0);
@@ -260,7 +299,6 @@ static __always_inline u32 lp_set_window(struct sock *sk, struct lp *lp,
 		return SMALL_PAIR;
 	}
 	lp->window = 0;
-	lp_unpace(sk, lp);
 	return window ?: 1;
 }
 
@@ -405,6 +443,8 @@ static __always_inline void lp_act(struct sock *sk, struct lp *lp,
 	lp_notice_small(sk, lp);
 	if (law_unlikely(lp->window))
 		lp_small_keep(tp);
+	else if (law_unlikely(lp->paced))
+		lp_unpace(sk, lp);
 }
 
 /* --- publish ------------------------------------------------------------ */
@@ -549,6 +589,7 @@ static __always_inline void lp_open(struct sock *sk, const char *name)
 	delay_init(&lp->delay);
 	gentle_start_init(&lp->gentle);
 	lp->window = 0;
+	lp->flat = 0;
 	lp->loss_cwnd = 0;
 	lp->rtt_us = 0;
 	lp->queue_us = 0;
@@ -572,7 +613,8 @@ static __always_inline void lp_close(struct sock *sk)
 
 	lp_event(sk, lp, CCBPF_EVENT_CLOSED, f ? f->indications : 0,
 		 f ? f->losses : 0);
-	lp_unpace(sk, lp);
+	if (lp->paced)
+		lp_unpace(sk, lp);
 	flow_close(sk);
 }
 

@@ -361,6 +361,20 @@ LAW void delay_smooth(struct delay *d, u32 queue_q8, u32 smoothing)
 	d->smoothed_q8 = law_min(d->smoothed_q8, queue_q8);
 }
 
+/* What was taken for a queue is the path: its base delay rose to this RTT (us, 1
+ * ... 2^23). Returns by how much. The one-way delay begins anew as well. */
+LAW u32 delay_rebase(struct delay *d, u32 rtt_us)
+{
+	s32 rise_us = (s32)law_min(rtt_us, DELAY_MAX_US) - aged_min(&d->rtt);
+
+	if (rise_us <= 0)
+		return 0;
+	aged_reset(&d->rtt, aged_min(&d->rtt) + rise_us);
+	delay_base_moved(d, -rise_us);
+	aged_reset(&d->owd, AGED_NO_MIN);
+	return rise_us;
+}
+
 /*
  * One ACK that advanced snd_una in state Open or CWR (others carry the TSecr of
  * an older segment: never feed those). Returns the queueing delay in us, which

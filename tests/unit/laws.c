@@ -3,6 +3,7 @@
  * functions under the names that tests/unit/conftest.py declares to cffi. */
 #define LAW /* exported */
 #include "law/delay.h"
+#include "law/flat.h"
 #include "law/gentle_start.h"
 #include "law/inference.h"
 #include "law/small_window.h"
