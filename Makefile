@@ -39,7 +39,7 @@ TOOLS       := $(patsubst tests/lab/%.c,$(BUILD)/tests/%,$(wildcard tests/lab/*.
 LAWS        := $(BUILD)/tests/liblaws.so
 YARDSTICK   := $(BUILD)/tests/empty.bpf.o
 
-.PHONY: help deps all demo test bench kernels lab lab-list report lab-guest chroot install uninstall format clean
+.PHONY: help deps all demo test bench kernels lab lab-list sweep report lab-guest chroot install uninstall format clean
 
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,11 @@ lab: lab-guest ## the experiments, judged: EXP=id,… or file.toml, KERNEL=6.12,
 
 lab-list: deps ## the experiments' ids, one line each
 	$(Q)EXP='$(EXP)' KERNEL='$(KERNEL)' SET='$(SET)' $(PYTHON) -m tests.lab list
+
+sweep: lab-guest ## the same as jobs of Snakemake: EXP, SET, JOBS as above, KERNEL=6.1,6.12, PROFILE=machine, slurm, …
+	$(Q)packaging/deps.sh $(VENV) sweep
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)EXP='$(EXP)' KERNEL='$(KERNEL)' SET='$(SET)' JOBS='$(JOBS)' PROFILE='$(PROFILE)' $(PYTHON) -m tests.lab.sweep
 
 report: deps ## one page of all experiments that were run: build/lab/<kernel>/report.html
 	$(Q)EXP='$(EXP)' KERNEL='$(KERNEL)' SET='$(SET)' $(PYTHON) -m tests.lab report

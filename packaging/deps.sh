@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # Install what ccbpf needs to build, run and test itself. Asks nothing; run again, it does nothing.
 #
-#   packaging/deps.sh [VENV [lab]]  VENV: where the tests' Python packages go (default .cache/venv)
-#                                   lab: also what the virtual-time lab needs (QEMU, about 200 MB)
+#   packaging/deps.sh [VENV [lab|sweep]]  VENV: where the tests' Python packages go (default .cache/venv)
+#                                         lab: also what the virtual-time lab needs (QEMU, about 200 MB)
+#                                         sweep: that, and the workflow engine of `make sweep` (90 MB in VENV)
 #
 # Debian 12's libbpf 1.1 knows no struct_ops links, so there bookworm-backports is enabled; the address of
 # the archive is the one this machine's apt already uses. Debian 13 and Ubuntu 24.04 have what is needed.
@@ -13,6 +14,7 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 venv=${1:-$top/.cache/venv}
 with=${2:-}
 requirements=$top/tests/requirements.txt
+workflow=$top/tests/lab/workflow/requirements.txt
 export DEBIAN_FRONTEND=noninteractive
 
 say()  { printf 'deps: %s\n' "$*"; }
@@ -37,8 +39,8 @@ esac
 
 again='make deps'
 case $with in
-lab)
-    again="packaging/deps.sh ${venv#"$top"/} lab"
+lab | sweep)
+    again="packaging/deps.sh ${venv#"$top"/} $with"
     packages="$packages qemu-system-x86 zstd lz4 binutils debian-archive-keyring"
     ;;
 esac
@@ -95,6 +97,7 @@ system_packages() {
     new_enough || die "libbpf $(pkg-config --modversion libbpf) is older than 1.4: struct_ops links need that; take Debian 12 with backports, Debian 13 or Ubuntu 24.04"
 }
 
+# A copy of the requirements in the venv, made last, says that all of them is there.
 python_packages() {
     if [ -x "$venv/bin/python" ] && cmp -s "$requirements" "$venv/requirements.txt"; then
         say "python: nothing to install"
@@ -103,10 +106,21 @@ python_packages() {
     say "installing the tests' Python packages into ${venv#"$top"/}"
     rm -rf "$venv"
     /usr/bin/python3 -m venv "$venv"
-    "$venv/bin/pip" install -q --disable-pip-version-check --only-binary :all: -r "$requirements" >"$log" 2>&1 || {
-        cat "$log" >&2; die "pip could not install $requirements (its words are above); is the package index reachable?"; }
-    cp "$requirements" "$venv/requirements.txt"     # last: its presence says that all is there
+    pip_install "$requirements" "$venv/requirements.txt"
+}
+
+workflow_engine() {
+    cmp -s "$workflow" "$venv/workflow.txt" && return
+    say "installing the workflow engine of sweeps into ${venv#"$top"/}"
+    pip_install "$workflow" "$venv/workflow.txt"
+}
+
+pip_install() {
+    "$venv/bin/pip" install -q --disable-pip-version-check --only-binary :all: -r "$1" >"$log" 2>&1 || {
+        cat "$log" >&2; die "pip could not install $1 (its words are above); is the package index reachable?"; }
+    cp "$1" "$2"
 }
 
 system_packages
 python_packages
+[ "$with" != sweep ] || workflow_engine

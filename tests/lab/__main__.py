@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 
-from . import report, rows, session
+from . import report, rows, session, sweep
 from .guest.errors import LabError
 from .guest.lock import kernels
 from .rows import SETS, RowError
@@ -24,6 +24,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--set", default=os.environ.get("SET") or "full", help="quick or full (%(default)s)")
     parser.add_argument("--jobs", type=int, default=int(os.environ.get("JOBS") or os.cpu_count() or 1))
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--run", metavar="DIGEST", help="only this run of them, not judged: a job of `make sweep`")
     return parser.parse_args()
 
 
@@ -49,7 +50,8 @@ def main() -> int:
         if options.what == "report":
             print(report.write(chosen, options.kernel, options.set))
             return 0
-        return session.run(session.plan(chosen, options.kernel, options.seed, options.set), options.jobs)
+        works = session.plan(chosen, options.kernel, options.seed, options.set)
+        return sweep.run_one(works, options.run) if options.run else session.run(works, options.jobs)
     except (RowError, LabError) as error:
         print(f"lab: {error}", file=sys.stderr)
         return EXIT_LAB

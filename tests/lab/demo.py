@@ -471,7 +471,7 @@ def virtual_runs(times: Times, say: Progress, lacking: Lack | None) -> Runs:
             guest = demo_virtual.prepare(say.line)
             default = default_controller()
             if not demo_virtual.controller_in(guest, default):
-                say.line(f"{default}, this machine's default, is not in Linux {guest.release}: {FOREGROUND} stands for it")
+                say.line(f"{default}, the default here, is not in Linux {guest.release}: {FOREGROUND} stands for it")
                 default = FOREGROUND
             experiments = three(default, times)
             say.start(demo_virtual.estimate_s(experiments))
@@ -507,7 +507,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("-j", "--json", action="store_true", help="only the result on stdout, as JSON")
     parser.add_argument("--quick", action="store_true", help="a fifth of the time: shows that it works, not how well")
-    parser.add_argument("--virtual", action="store_true", help="in the virtual-time lab, also where this kernel would do")
+    parser.add_argument("--virtual", action="store_true", help="in the virtual-time lab, wherever this is")
     parser.add_argument("--plot", type=Path, default=PLOT, help="where the picture goes (%(default)s)")
     return parser.parse_args()
 

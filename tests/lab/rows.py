@@ -465,14 +465,16 @@ def load_all(kernel: str = "6.12", set_: str = "full") -> list[Row]:
 
 
 def choose(words: str, kernel: str = "6.12", set_: str = "full") -> list[Row]:
-    """EXP=: ids and files, comma-separated; nothing: all."""
+    """EXP=: ids, files, and rows of a file (mine.toml:id), comma-separated; nothing: all."""
     known = {row.id: row for row in load_all(kernel, set_)}
     if not words:
         return list(known.values())
     chosen: list[Row] = []
     for word in filter(None, words.split(",")):
-        if word.endswith(".toml"):
-            chosen += load(Path(word), kernel, set_)
+        file, _, id_ = word.partition(":")
+        if file.endswith(".toml"):
+            rows = load(Path(file), kernel, set_)
+            chosen += [row for row in rows if row.id == one_of(f"EXP={word}", id_ or row.id, [row.id for row in rows])]
         elif word in known:
             chosen.append(known[word])
         else:

@@ -6,7 +6,7 @@
 
 A run's digest covers all that decides its result (the guest's script with the experiment in it, kernel, tools, seed,
 memory, QEMU, our objects): what is there already is not run again, so an interrupted session goes on where it stopped,
-and runs that rows have in common are made once.
+and runs that rows have in common are made once. CCBPF_LAB_ROOT is another place than build/lab.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .rows import Row, RunKey
 from .virtual_experiment import VirtualExperiment
 
 REPOSITORY = image.REPOSITORY
-ROOT = image.BUILD / "lab"
+ROOT = Path(os.environ.get("CCBPF_LAB_ROOT") or image.BUILD / "lab").resolve()
 MADE = "run.json"  # written last: the run is whole
 PARSED_KEPT = 24  # results in memory; one is some megabytes
 
@@ -193,7 +193,7 @@ class Work:
     @property
     def exp(self) -> str:
         own = self.row.file.resolve().parent != (Path(__file__).parent / "experiments").resolve()
-        return os.path.relpath(self.row.file, REPOSITORY) if own else self.row.id
+        return f"{os.path.relpath(self.row.file, REPOSITORY)}:{self.row.id}" if own else self.row.id
 
     def _link(self) -> None:
         """The row's directory anew: its runs by name."""
