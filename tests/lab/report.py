@@ -33,7 +33,8 @@ table { border-collapse: collapse; margin: .6rem 0; font-size: .88rem; font-vari
 th, td { padding: .22rem .6rem; border-bottom: 1px solid var(--line); text-align: right; vertical-align: top; }
 th { font-weight: 600; color: var(--soft); } th:first-child, td:first-child, .left { text-align: left; }
 td.good { background: var(--good); color: var(--good-ink); } td.bad { background: var(--bad); color: var(--bad-ink); }
-td.none { background: var(--none); color: var(--soft); } .scroll { overflow-x: auto; }
+td.none { background: var(--none); color: var(--soft); }
+td.good, td.bad, td.none { white-space: nowrap; } .scroll { overflow-x: auto; }
 td.left:first-child { white-space: nowrap; }
 .holds { color: var(--good-ink); font-weight: 600; } .short { color: var(--bad-ink); font-weight: 600; }
 code { font: .86rem ui-monospace, "DejaVu Sans Mono", monospace; background: var(--none); padding: .1rem .3rem; }
@@ -202,7 +203,8 @@ def section(row: Row, result: Result | None, directory: Path) -> str:
         word = '<span class="soft">printed, not judged</span>'
     many = len(figures_lines(result)) > 16
     facts = (
-        f"Linux {result['kernel']}, seed {result['seed']}, set {result['set']}; scale: {result['scale']}; "
+        f"Linux {result['kernel']}, seed {result['seed']}, scale: {result['scale']}; "
+        f"set {result['set']}: {result['runs']} runs of {result['run_s']:g} s, "
         f"{duration(result['virtual_s'])} of virtual time in {duration(result['wall_s'])}; git {result['git']}"
     )
     every = figures_table(result)
