@@ -45,7 +45,8 @@ def mine(tmp_path: Path) -> str:
 
 
 def run(root: Path, exp: str, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "EXP": exp, "KERNEL": KERNEL, "SET": "full", "CCBPF_LAB_ROOT": str(root)}
+    asked = {"EXP": exp, "KERNEL": KERNEL, "SET": "full", "CCBPF_LAB_ROOT": str(root)}
+    environment = {**os.environ, **asked, "CCBPF_LAB_MODE": "record"}  # the same bytes, also where FIFO is taken away
     return subprocess.run(
         [sys.executable, "-m", *words], env=environment, capture_output=True, text=True, timeout=END_S,
         cwd=session.REPOSITORY, check=False,
