@@ -203,6 +203,9 @@ LAW void delay_base_moved(struct delay *d, s32 by_us)
 	delay_cap_smoothed(d);
 }
 
+/* Another tick, or none. The one-way delay begins at the anchor, whose queue was
+ * at most the RTT's: so its base is at least that much lower, however long the
+ * queue is by now. */
 LAW void delay_set_tick(struct delay *d, u32 tick_ns)
 {
 	if (tick_ns == d->tick_ns)
@@ -210,6 +213,8 @@ LAW void delay_set_tick(struct delay *d, u32 tick_ns)
 	d->tick_ns = tick_ns;
 	d->anchor_owd_ns = 0;
 	aged_reset(&d->owd, AGED_NO_MIN);
+	if (tick_ns)
+		aged_put_min(&d->owd, -(s32)d->anchor_queue_us);
 }
 
 /* Turn the halves of the memory when it is time. What was smoothed may be older
@@ -315,10 +320,9 @@ LAW void delay_clock(struct delay *d, const struct delay_ack *a,
 		return;
 	if (elapsed_ns > 0 && ticks > 0)
 		tick_ns = delay_snap_tick(ticks, elapsed_ns);
-	owd_ns = delay_owd_ns(d, a);
 	delay_set_tick(d, tick_ns);
-	delay_anchor(d, a, aged_min(&d->owd) == AGED_NO_MIN ? 0 : owd_ns,
-		     rtt_queue_us);
+	owd_ns = delay_owd_ns(d, a);
+	delay_anchor(d, a, owd_ns, rtt_queue_us);
 }
 
 /* floor(ns / 1000), without signed division */
@@ -362,7 +366,8 @@ LAW void delay_smooth(struct delay *d, u32 queue_q8, u32 smoothing)
 }
 
 /* What was taken for a queue is the path: its base delay rose to this RTT (us, 1
- * ... 2^23). Returns by how much. The one-way delay begins anew as well. */
+ * ... 2^23). Returns by how much. The one-way delay's base stays, as nobody knows
+ * which way became longer: until it is forgotten the RTT decides. */
 LAW u32 delay_rebase(struct delay *d, u32 rtt_us)
 {
 	s32 rise_us = (s32)law_min(rtt_us, DELAY_MAX_US) - aged_min(&d->rtt);
@@ -371,7 +376,6 @@ LAW u32 delay_rebase(struct delay *d, u32 rtt_us)
 		return 0;
 	aged_reset(&d->rtt, aged_min(&d->rtt) + rise_us);
 	delay_base_moved(d, -rise_us);
-	aged_reset(&d->owd, AGED_NO_MIN);
 	return rise_us;
 }
 

@@ -178,8 +178,8 @@ def test_queueing_delay_against_the_truth(estimator, real_ns, learned_ns, our_ti
         if ack.at_ns < calm_ns:
             continue
         assert known_ns is not None
-        # 976562 for 976562.5 ns is half a ppm more
-        drift_us = (abs(drift) + 0.6) * 1e-6 * (ack.at_ns - known_ns) / 1000 + 2
+        # 976562 for 976562.5 ns is half a ppm more; the base is as old as the anchor of the first window
+        drift_us = (abs(drift) + 0.6) * 1e-6 * ack.at_ns / 1000 + 2
         assert queue > ack.ahead_ns / 1000 - fine - drift_us
         assert queue < ack.one_way_ns / 1000 + fine + 2 * coarse + drift_us
         if not busy:
@@ -197,15 +197,19 @@ def test_queueing_delay_against_floats(estimator, real_ns, learned_ns, our_tick_
                 reverse=sawtooth(rng, 80 * MS), packets_per_ack=2)
     law = estimator()
     owd_min_us, tick_us = None, max(learned_ns, our_tick_ns) / 1000
-    compared = 0
+    compared, seen_us = 0, {}
     for ack in path.acks(paced(rng, 12 * S, 5 * MS)):
+        owd_us = (ack.peer_ticks * learned_ns - ack.our_ticks * our_tick_ns) / 1000
+        seen_us[ack.tsval, ack.tsecr] = owd_us
+        anchor, anchor_queue = (law.state.anchor_tsval, law.state.anchor_tsecr), law.state.anchor_queue_us
         queue = law.feed(ack)
         by_rtt = ack.rtt_us - law.base
         if not law.tick_ns:
             assert queue == by_rtt
             continue
-        owd_us = (ack.peer_ticks * learned_ns - ack.our_ticks * our_tick_ns) / 1000
-        owd_min_us = owd_us if owd_min_us is None else min(owd_us, owd_min_us)
+        if owd_min_us is None:  # just learned: the window's first pair, were its queue all ahead
+            owd_min_us = seen_us[anchor] - anchor_queue
+        owd_min_us = min(owd_us, owd_min_us)
         assert abs(queue - min(by_rtt, owd_us - owd_min_us + tick_us)) <= 2
         compared += queue < by_rtt
     assert compared, "the one-way delay never took anything away"
@@ -312,3 +316,21 @@ def test_a_peer_that_lies_for_a_window_loses_its_tick(estimator, lie, our_tick_n
             assert law.tick_ns == 0, "after one window that is all lies"
             assert queue == ack.rtt_us - law.base
     assert law.tick_ns == 1_000_000, "honest for three seconds: known again"
+
+
+@each_of_ours
+@settings(max_examples=8)
+@given(seeds)
+def test_a_clock_that_is_learned_in_a_standing_queue_does_not_hide_it(estimator, our_tick_ns, seed):
+    """Empty for half a second, 20 ms for ever after: the window ends in the queue, and its base is not there."""
+    rng = random.Random(seed)
+    path = Path(*clocks(rng, our_tick_ns, 1 * MS, 0.0), forward=lambda ns: 20 * MS if ns > S // 2 else 0,
+                reverse=lambda ns: 0, packets_per_ack=1)
+    law = estimator()
+    learned = 0
+    for ack in path.acks(paced(rng, 8 * S, 5 * MS)):
+        queue = law.feed(ack)
+        if law.tick_ns and ack.at_ns > S:
+            learned += 1
+            assert queue >= 18_000
+    assert learned > 100
