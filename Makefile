@@ -54,6 +54,7 @@ demo: deps ## a background transfer beside a foreground one, without and with tc
 	$(Q)$(PYTHON) -m tests.lab.demo $(DEMO_ARGS)
 
 test: lab-guest ## all tests
+	$(Q)packaging/deps.sh $(VENV) sweep
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)$(PYTHON) -m pytest tests $(PYTEST_ARGS)
 
