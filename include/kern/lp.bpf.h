@@ -92,13 +92,16 @@ static __always_inline u32 lp_window(struct tcp_sock *tp, struct lp *lp)
 	return lp->window ?: tp->snd_cwnd;
 }
 
-/* us between two pairs of a small window */
+/* us between two pairs of a small window. In base RTTs: a gap that the queue of
+ * others had made longer would still last when they are gone. */
 static __always_inline u32 lp_gap_us(struct tcp_sock *tp, struct lp *lp)
 {
 	u32 rtts = small_gap_rtts(lp->window, tp->mss_cache,
 				  lp_param_small_spread());
+	s32 base_us = aged_min(&lp->delay.rtt);
 
-	return small_gap_us(rtts, sock_srtt_us(tp));
+	return small_gap_us(rtts, base_us == AGED_NO_MIN ? sock_srtt_us(tp) :
+							   base_us);
 }
 
 static __always_inline void lp_event(struct sock *sk, struct lp *lp, u32 type,

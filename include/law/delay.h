@@ -35,6 +35,11 @@
  * when it is 128 times as long as that, so the error is below 0.8 % (and a tick),
  * and the ticks that are closest to each other (1/1000 and 1/1024 s) differ by
  * 2.4 %. This holds when the path was empty once, so that rtt_min is its base.
+ * Where queues are long such a window is too: 100 ms in the reverse path need 13 s.
+ * So after 1 s, if the error is below 1/8 of it, a clock that may tick in 1 ms is
+ * assumed to (Linux's, and most others'). The only tick in use that could be taken
+ * for it is 1/1024 s, a faster one: then the one-way delay seems to grow, confirms
+ * all, and the RTT serves as before.
  * The measurement is repeated for ever: a peer whose clock stands still, jumps,
  * runs backwards or lies loses its tick within such a window, and the RTT serves.
  *
@@ -57,6 +62,8 @@
 #define DELAY_FIRST 4 /* samples whose smallest begins the average */
 #define DELAY_CLOCK_WINDOW_NS 1000000000ll /* VI-A: one second */
 #define DELAY_CLOCK_PRECISION 128 /* window / error, see above */
+#define DELAY_ASSUME_PRECISION 8 /* the same, before a tick is assumed */
+#define DELAY_ASSUMED_TICK_NS 1000000
 #define DELAY_OWD_LIMIT_US (1ll << 30)
 #define DELAY_ANCHOR_KIUS (1u << 21) /* 2^31 us: the most that s32 us tell */
 
@@ -298,6 +305,20 @@ LAW void delay_anchor(struct delay *d, const struct delay_ack *a,
 	d->anchored = 1;
 }
 
+/* The error is too large to tell ticks apart: may it be the usual one? */
+LAW void delay_assume_tick(struct delay *d, s32 ticks, s64 elapsed_ns,
+			   s64 error_ns)
+{
+	s64 off = (s64)ticks * DELAY_ASSUMED_TICK_NS - elapsed_ns;
+
+	if (elapsed_ns < error_ns * DELAY_ASSUME_PRECISION)
+		return;
+	if (off < 0)
+		off = -off;
+	if (off <= error_ns + DELAY_ASSUMED_TICK_NS)
+		delay_set_tick(d, DELAY_ASSUMED_TICK_NS);
+}
+
 /* Learn the peer's tick, and go on checking it. */
 LAW void delay_clock(struct delay *d, const struct delay_ack *a,
 			       u32 rtt_queue_us)
@@ -315,9 +336,13 @@ LAW void delay_clock(struct delay *d, const struct delay_ack *a,
 		return;
 	}
 	if (law_likely(elapsed_ns > -DELAY_CLOCK_WINDOW_NS &&
-		       (elapsed_ns < DELAY_CLOCK_WINDOW_NS ||
-			elapsed_ns < error_ns * DELAY_CLOCK_PRECISION)))
+		       elapsed_ns < DELAY_CLOCK_WINDOW_NS))
 		return;
+	if (elapsed_ns > 0 && elapsed_ns < error_ns * DELAY_CLOCK_PRECISION) {
+		if (!d->tick_ns)
+			delay_assume_tick(d, ticks, elapsed_ns, error_ns);
+		return;
+	}
 	if (elapsed_ns > 0 && ticks > 0)
 		tick_ns = delay_snap_tick(ticks, elapsed_ns);
 	delay_set_tick(d, tick_ns);

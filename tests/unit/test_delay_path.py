@@ -39,6 +39,11 @@ def clocks(rng, our_ns, peer_ns, drift_ppm, life_s=20):
             Clock(peer_ns, offset(peer_ns), drift_ppm, rng.random()))
 
 
+def assumed(learned_ns):
+    """What may be assumed where this tick is the truth: 1/1024 s looks like 1 ms until the window is long."""
+    return 1_000_000 if learned_ns == 976_562 else learned_ns
+
+
 @each_tick
 @each_of_ours
 @settings(max_examples=24)
@@ -53,13 +58,51 @@ def test_the_right_tick_is_learned_and_never_a_wrong_one(estimator, real_ns, lea
     learned_at = None
     for ack in path.acks(paced(rng, 15 * S, gap, burst=rng.choice([1, 1, 4]))):
         law.check(law.feed(ack), ack.rtt_us)
-        assert law.tick_ns in (0, learned_ns)
+        assert law.tick_ns in (0, learned_ns, assumed(learned_ns))
         if learned_at is None and law.tick_ns:
             learned_at = ack.at_ns
         assert learned_at is None or law.tick_ns, "a tick that was learned stays"
     assert learned_at is not None
     if top == 0 and path.packets_per_ack == 1:
         assert learned_at < 1.3 * S, "VI-A: one second"
+
+
+def queues_behind(rng, our_tick_ns, real_ns, ms, ahead=lambda ns: 0):
+    """Empty for half a second, then so many ms, give or take ten, in the reverse path for ever."""
+    behind = sawtooth(rng, 20 * MS)
+    return Path(*clocks(rng, our_tick_ns, real_ns, 0.0), forward=lambda ns: ahead(ns) if ns > S // 2 else 0,
+                reverse=lambda ns: (ms - 10) * MS + behind(ns) if ns > S // 2 else 0, packets_per_ack=1)
+
+
+@each_of_ours
+@settings(max_examples=8)
+@given(seeds)
+def test_the_usual_tick_is_assumed_before_it_is_sure(estimator, c, our_tick_ns, seed):
+    """A tick would be sure after 128 × 100 ms; the reverse path's queue is none of ours after two seconds."""
+    rng = random.Random(seed)
+    law = estimator()
+    for ack in queues_behind(rng, our_tick_ns, 1 * MS, 100).acks(paced(rng, 16 * S, 9 * MS)):
+        queue = law.feed(ack)
+        law.check(queue, ack.rtt_us)
+        if ack.at_ns > 2 * S:
+            assert law.tick_ns == c.DELAY_ASSUMED_TICK_NS
+            assert queue < 10_000 < 80_000 < ack.rtt_us - law.base
+
+
+@each_tick
+@each_of_ours
+@settings(max_examples=4)
+@given(seeds)
+def test_a_tick_that_was_assumed_wrongly_hides_no_queue(estimator, real_ns, learned_ns, our_tick_ns, seed):
+    """Nothing but 1/1024 s is taken for 1 ms, and then what is ahead is seen all the same."""
+    rng = random.Random(seed)
+    law = estimator()
+    path = queues_behind(rng, our_tick_ns, real_ns, rng.choice([100, 600]), sawtooth(rng, 50 * MS))
+    fine = min(real_ns, our_tick_ns) / 1000
+    for ack in path.acks(paced(rng, 16 * S, 9 * MS)):
+        queue = law.feed(ack)
+        assert law.tick_ns in (0, learned_ns, assumed(learned_ns))
+        assert queue > ack.ahead_ns / 1000 - fine - 20
 
 
 def windows(law, path, sends, real_ns, drift):
@@ -206,6 +249,10 @@ def test_queueing_delay_against_floats(estimator, real_ns, learned_ns, our_tick_
         by_rtt = ack.rtt_us - law.base
         if not law.tick_ns:
             assert queue == by_rtt
+            continue
+        if law.tick_ns != learned_ns:
+            assert law.tick_ns == assumed(learned_ns)
+            owd_min_us = None
             continue
         if owd_min_us is None:  # just learned: the window's first pair, were its queue all ahead
             owd_min_us = seen_us[anchor] - anchor_queue
