@@ -41,7 +41,7 @@ again='make deps'
 case $with in
 lab | sweep)
     again="packaging/deps.sh ${venv#"$top"/} $with"
-    packages="$packages qemu-system-x86 zstd lz4 binutils debian-archive-keyring"
+    packages="$packages qemu-system-x86 zstd lz4 xz-utils binutils debian-archive-keyring"
     ;;
 esac
 

@@ -137,7 +137,8 @@ def test_no_lie_pays(controllers: dict[str, Controller], peer: Peer) -> None:
 
 @pytest.mark.parametrize("name", ["tcp_lp", "tcp_lp_ecn"])
 def test_lying_clock_is_dropped(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
-    """Learned while it was honest; then the RTT serves again within seconds, and events and counts say so."""
+    """Learned while it was honest; then the RTT serves again, after a window of 128 times this host's own delays, and
+    events and counts say so."""
     controller = controllers[name]
     flows = {}
     for lie in [*CLOCKS, *REFUSED_CLOCKS, *ECHOES]:
@@ -153,7 +154,7 @@ def test_lying_clock_is_dropped(name: str, controllers: dict[str, Controller], p
     for lie in CLOCKS:
         eventually(
             lambda: (f := controller.flow(flows[lie].sock)) and f.delay_source == SIGNAL.RTT and f.lp.peer_tick_ns == 0,
-            8, f"the clock {lie}: {controller.flow(flows[lie].sock)}",
+            20, f"the clock {lie}: {controller.flow(flows[lie].sock)}",
         )
     assert controller.stats().fallbacks >= before.fallbacks + len(CLOCKS)
     at = {lie: flow.received for lie, flow in flows.items()}
