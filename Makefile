@@ -66,9 +66,9 @@ kernels: lab-guest ## load every program on each guest kernel, pass traffic; a t
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)$(PYTHON) -m tests.kernels $(KERNEL)
 
-lab: lab-guest ## the experiments, judged: EXP=id,… or file.toml, KERNEL=6.12, SET=quick or full, JOBS=n
+lab: lab-guest ## the experiments, judged: EXP=id,… or file.toml, KERNEL=6.12, SET=quick or full, JOBS=n, KEEP=run
 	$(Q)$(MAKE) --no-print-directory all
-	$(Q)EXP='$(EXP)' KERNEL='$(KERNEL)' SET='$(SET)' JOBS='$(JOBS)' $(PYTHON) -m tests.lab
+	$(Q)EXP='$(EXP)' KERNEL='$(KERNEL)' SET='$(SET)' JOBS='$(JOBS)' KEEP='$(KEEP)' $(PYTHON) -m tests.lab
 
 lab-list: deps ## the experiments' ids, one line each
 	$(Q)EXP='$(EXP)' KERNEL='$(KERNEL)' SET='$(SET)' $(PYTHON) -m tests.lab list

@@ -7,11 +7,13 @@ import argparse
 import os
 import signal
 import sys
+from collections.abc import Sequence
 
-from . import report, rows, session, sweep
+from . import report, rows, session, sweep, virtual, virtual_experiment
 from .guest.errors import LabError
 from .guest.lock import kernels
 from .rows import SETS, RowError
+from .session import Work
 
 EXIT_LAB = 2  # 1: a bound does not hold
 
@@ -25,6 +27,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=int(os.environ.get("JOBS") or os.cpu_count() or 1))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--run", metavar="DIGEST", help="only this run of them, not judged: a job of `make sweep`")
+    parser.add_argument(
+        "--keep", metavar="NAME", default=os.environ.get("KEEP"),
+        help="this run of one row (a link in its directory), in real time, and then a shell in its guest",
+    )  # fmt: skip
     return parser.parse_args()
 
 
@@ -34,6 +40,16 @@ def check(options: argparse.Namespace) -> None:
             raise RowError(f"{name}={value}: there are {', '.join(allowed)}")
     if options.jobs < 1:
         raise RowError(f"JOBS={options.jobs}: at least 1")
+
+
+def keep(works: Sequence[Work], name: str) -> int:
+    """A run in a guest that stays."""
+    jobs = {key.slug or "run": job for work in works for key, job in work.jobs.items()}
+    if len(works) != 1 or name not in jobs:
+        raise RowError(f"--keep {name}: give one row by --exp, and one of its runs: {', '.join(jobs)}")
+    job = jobs[name]
+    files = virtual_experiment.files_of(job.experiment)
+    return virtual.shell(job.kernel, files, job.memory_mb, virtual_experiment.script(job.experiment))
 
 
 def main() -> int:
@@ -51,6 +67,8 @@ def main() -> int:
             print(report.write(chosen, options.kernel, options.set))
             return 0
         works = session.plan(chosen, options.kernel, options.seed, options.set)
+        if options.keep:
+            return keep(works, options.keep)
         return sweep.run_one(works, options.run) if options.run else session.run(works, options.jobs)
     except (RowError, LabError) as error:
         print(f"lab: {error}", file=sys.stderr)
