@@ -326,6 +326,7 @@ void BPF_PROG(ltcp_init, struct sock *sk)
 	l->open = 1;
 	flow_open(sk, name);
 	ltcp_tell(sk, l, CCBPF_EVENT_OPENED, sock_ecn(tp), sock_timestamps(tp));
+	ltcp_fill(sk);
 }
 
 SEC("struct_ops")

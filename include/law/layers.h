@@ -30,7 +30,7 @@
 #define LAYERS_Q 12
 #define LAYERS_ONE (1 << LAYERS_Q)
 #define LAYERS_RTT_MAX_US (1 << 23)
-#define LAYERS_CBRT_BITS 21 /* the highest of a cube root of 64 bits */
+#define LAYERS_CBRT_BIT 20 /* the highest of a cube root of 63 bits */
 #define LAYERS_REDUCED_MIN 2 /* packets: RFC 5681, eq. 4 */
 
 struct layers {
@@ -45,17 +45,17 @@ struct layers {
 	u32 kr_q12; /* K_R */
 };
 
-/* The largest r with r^3 <= v, bit by bit (exact). */
+/* The largest r with r^3 <= v < 2^63, bit by bit (exact). Without a branch: the
+ * verifier would walk through each of the 2^21 ways of the bits. */
 LAW u32 layers_cbrt(u64 v)
 {
 	u64 r = 0;
 
-	for (int bit = LAYERS_CBRT_BITS; bit >= 0; bit--) {
+	for (int bit = LAYERS_CBRT_BIT; bit >= 0; bit--) {
 		u64 more = r | 1ull << bit;
+		u64 above = (v / more - more * more) >> 63; /* more^3 > v */
 
-		/* more^3 <= v, without its 66 bits */
-		if (more * more <= v / more)
-			r = more;
+		r |= (above ^ 1) << bit;
 	}
 	return r;
 }
