@@ -24,7 +24,7 @@
 	X(12, FALLBACK, "fallback", "the signal changed; a: old enum ccbpf_signal, b: new one")               \
 	X(13, SLOW_START_END, "slow-start-end", "gentle_start left slow start; a: RTT us, b: before us") \
 	X(14, REBASE, "rebase", "a delay that stands still is the path; a: its rise us, b: new base RTT us") \
-	X(15, LAYER, "layer", "a virtual layer gained or lost; a: old layers, b: new layers")
+	X(16, LAYER, "layer", "a virtual layer gained or lost; a: old layers, b: new layers")
 
 enum ccbpf_event_type {
 #define X(number, name, word, text) CCBPF_EVENT_##name = number,

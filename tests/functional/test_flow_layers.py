@@ -62,15 +62,15 @@ def test_only_the_privileged_may_select_it(ltcp: Controller) -> None:
         assert ("PermissionError" in done.stderr) == refused == bool(done.returncode), done.stderr
 
 
-def test_no_other_namespace_takes_it_as_its_default(
-    ltcp: Controller, netns_pair: tuple[Namespace, Namespace]
-) -> None:
+# That no other network namespace may make it its default is not tried here: on 6.18 the kernel, refusing it
+# (tcp_set_default_congestion_control(), net/ipv4/tcp_cong.c), keeps the reference that it took, and the programs stay
+# in the kernel for ever.
+
+
+def test_root_selects_it_in_other_namespaces(ltcp: Controller, netns_pair: tuple[Namespace, Namespace]) -> None:
     a, _ = netns_pair
-    setting = "net.ipv4.tcp_congestion_control"
-    assert a.run("sysctl", "-qw", f"{setting}=reno", check=False).returncode == 0
-    assert "not permitted" in a.run("sysctl", "-qw", f"{setting}={ltcp.name}", check=False).stderr
     sock = a.socket()
-    choose(sock, ltcp.name)  # root may, socket by socket
+    choose(sock, ltcp.name)
     assert chosen(sock) == ltcp.name
     sock.close()
 
