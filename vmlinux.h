@@ -107,6 +107,7 @@ struct tcp_sock {
 	__u32 mss_cache;
 	__u32 snd_cwnd;
 	__u32 snd_cwnd_cnt;
+	__u32 snd_cwnd_clamp;
 	__u32 snd_ssthresh;
 	__u32 max_packets_out;
 	__u32 lost_out;

@@ -103,6 +103,15 @@ static const struct field lp_fields[] = {
 };
 #undef F
 
+#define F(member) FIELD(struct ccbpf_flow_ltcp, member)
+static const struct field ltcp_fields[] = {
+	F(layer),
+	F(layer_begin),
+	F(layer_end),
+	F(rtt_factor_permille),
+};
+#undef F
+
 #define F(member) FIELD(struct ccbpf_event, member)
 static const struct field event_fields[] = {
 	F(time_ns),    F(flow),	       F(instance), F(kind),	 F(family),
@@ -124,6 +133,7 @@ static const struct {
 } own_parts[CCBPF_KINDS] = {
 	[CCBPF_KIND_tcp_lp] = { "lp", lp_fields, COUNT(lp_fields) },
 	[CCBPF_KIND_tcp_lp_ecn] = { "lp", lp_fields, COUNT(lp_fields) },
+	[CCBPF_KIND_ltcp] = { "ltcp", ltcp_fields, COUNT(ltcp_fields) },
 };
 
 static struct json_object *number(const void *record, const struct field *field)

@@ -15,7 +15,9 @@
 	X(1, tcp_lp, OPEN, "low priority, yields to rising one-way delay",                        \
 	  "TCP-LP, Kuzmanovic and Knightly 2003/2006")                                            \
 	X(2, tcp_lp_ecn, OPEN, "low priority, yields to ECN marks set at a small queue",          \
-	  "TCP-LP/ECN, the same paper, section IV-A")
+	  "TCP-LP/ECN, the same paper, section IV-A")                                             \
+	X(5, ltcp, RESTRICTED, "fast on long paths: a window of several virtual layers",          \
+	  "LTCP, Bhandarkar, Jain and Reddy 2006")
 
 enum ccbpf_kind {
 	CCBPF_KIND_NONE = 0,

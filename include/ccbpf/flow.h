@@ -39,6 +39,14 @@ struct ccbpf_flow_lp {
 	__u32 peer_tick_ns; /* ns per tick of the peer's timestamp clock, 0: not known (yet) */
 };
 
+/* The part of LTCP. */
+struct ccbpf_flow_ltcp {
+	__u32 layer; /* K, the number of virtual layers, from 1 */
+	__u32 layer_begin; /* packets: W_K, where this layer begins */
+	__u32 layer_end; /* packets: W_K+1, where the next one does */
+	__u32 rtt_factor_permille; /* K_R, in 1/1000; a window of ACKs adds K_R K packets from the second layer on */
+};
+
 struct ccbpf_flow {
 	char controller[CCBPF_NAME_LEN];
 	__u64 instance; /* which loading of the controller serves this flow: see identity.h */
@@ -76,6 +84,7 @@ struct ccbpf_flow {
 	__u32 reserved;
 	union {
 		struct ccbpf_flow_lp lp;
+		struct ccbpf_flow_ltcp ltcp;
 		__u64 own[8]; /* room for every controller's part */
 	};
 };

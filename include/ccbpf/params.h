@@ -33,10 +33,22 @@
 /* The ECN variant is the same policy with another signal, and falls back to the delay where ECN is not agreed. */
 #define TCP_LP_ECN_PARAMS(X) TCP_LP_PARAMS(X)
 
+#define LTCP_PARAMS(X)                                                                                                \
+	X(layer_window, "packets", 1, 1000, 50, "3.1", "W_T: up to this window the flow is reno, above it has layers") \
+	X(decrease, "permille", 10, 500, 150, "3.1", "beta: what a loss takes of a window above layer_window")        \
+	X(rtt_ref, "us", 1000, 1000000, 10000, "ours",                                                                \
+	  "RTT_ref: with a base RTT of n times this, the window grows by the cube root of n faster (K_R)")            \
+	X(rtt_memory, "s", 10, 3600, 180, "ours", "the base RTT is forgotten after this time, in two halves")         \
+	X(gentle_start, "switch", 0, 1, 0, "RFC 9406; ours", "leave slow start when the delay rises, before a loss")
+
 #define CCBPF_PARAM_FIELD(name, unit, min, max, def, source, text) __u32 name;
 
 struct tcp_lp_params {
 	TCP_LP_PARAMS(CCBPF_PARAM_FIELD)
+};
+
+struct ltcp_params {
+	LTCP_PARAMS(CCBPF_PARAM_FIELD)
 };
 
 #endif

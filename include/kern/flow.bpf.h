@@ -16,6 +16,7 @@
 #include "ccbpf/identity.h"
 #include "ccbpf/stats.h"
 #include "kern/socket.bpf.h"
+#include "law/fixed.h"
 
 /* A record is rewritten at the first ACK after this many units of 1024 us. */
 #define FLOW_PUBLISH_KIUS 9
@@ -211,6 +212,66 @@ static __noinline int flow_event(struct sock *sk, const struct flow_event *e)
 	out->b = e->b;
 	bpf_ringbuf_submit(out, 0);
 	return 0;
+}
+
+/* Is it time to write the record again? */
+static __always_inline bool flow_due(struct tcp_sock *tp, u32 *published_kius)
+{
+	u32 now_kius = tp->tcp_mstamp >> KIUS_SHIFT;
+
+	if (law_likely(now_kius - *published_kius < FLOW_PUBLISH_KIUS))
+		return false;
+	*published_kius = now_kius;
+	return true;
+}
+
+/* The kernel asks cong_avoid() again when its repair is over, or never, while every
+ * ACK carries ECE: the record, just written, says so at its beginning, once per
+ * RTT. */
+static __always_inline void flow_repairs(struct sock *sk, u32 ssthresh)
+{
+	struct ccbpf_flow *f = flow_of(sk);
+
+	if (!f)
+		return;
+	f->phase = CCBPF_PHASE_RECOVERY;
+	f->ssthresh = ssthresh;
+}
+
+/* Count and tell a reduction that the kernel asked for: by a loss, or by an ECN
+ * echo. @e: the RTT and the delay. */
+static __always_inline void flow_reduced(struct sock *sk, struct flow_event *e,
+					 bool loss, u32 to)
+{
+	struct ccbpf_flow *f = flow_of(sk);
+	struct tcp_sock *tp = tcp_of(sk);
+
+	if (loss)
+		flow_count(losses);
+	else
+		flow_count(marks);
+	e->type = loss ? CCBPF_EVENT_LOSS : CCBPF_EVENT_MARK;
+	e->a = loss ? tp->snd_ssthresh : tp->snd_cwnd;
+	e->b = to;
+	flow_event(sk, e);
+	if (f) {
+		f->losses += loss;
+		f->marks += !loss;
+	}
+}
+
+/* Count and tell that the kernel took a reduction back. */
+static __always_inline void flow_undone(struct sock *sk, struct flow_event *e,
+					u32 given_back)
+{
+	struct ccbpf_flow *f = flow_of(sk);
+
+	flow_count(undos);
+	if (f)
+		f->undos++;
+	e->type = CCBPF_EVENT_UNDO;
+	e->a = given_back;
+	flow_event(sk, e);
 }
 
 #endif

@@ -10,8 +10,8 @@
 #ifndef CCBPF_KERN_LP_BPF_H
 #define CCBPF_KERN_LP_BPF_H
 
-#include "ccbpf/params.h"
 #include "kern/flow.bpf.h"
+#include "kern/params.bpf.h"
 #include "law/delay.h"
 #include "law/flat.h"
 #include "law/gentle_start.h"
@@ -52,23 +52,17 @@ _Static_assert(sizeof(struct lp) <=
 		       sizeof(((struct inet_connection_sock *)0)->icsk_ca_priv),
 	       "a connection's state must fit icsk_ca_priv");
 
-#define LP_DEFAULT(name, unit, min, max, def, source, text) .name = def,
-
-#define LP_PARAMS_DEFINE() \
-	struct tcp_lp_params params SEC(".data.params") = { TCP_LP_PARAMS( \
-		LP_DEFAULT) }
+#define LP_PARAMS_DEFINE()               \
+	struct tcp_lp_params params SEC( \
+		".data.params") = { TCP_LP_PARAMS(PARAM_DEFAULT) }
 
 extern struct tcp_lp_params params;
 
-/* lp_param_<name>(): the parameter, clamped whoever wrote it */
-#define LP_GETTER(name, unit, min, max, def, source, text)                 \
-	static __always_inline u32 lp_param_##name(void)                   \
-	{                                                                  \
-		u32 v = *(volatile u32 *)&params.name;                     \
-                                                                           \
-		if (min)                                                   \
-			v = law_max(v, min);                               \
-		return law_min(v, max);                                    \
+/* lp_param_<name>() */
+#define LP_GETTER(name, unit, min, max, def, source, text) \
+	static __always_inline u32 lp_param_##name(void)   \
+	{                                                  \
+		return PARAM_READ(name, min, max);         \
 	}
 TCP_LP_PARAMS(LP_GETTER)
 
@@ -503,25 +497,14 @@ static __noinline int lp_fill(struct sock *sk)
 
 static __always_inline void lp_publish(struct sock *sk, struct lp *lp)
 {
-	u32 now_kius = tcp_of(sk)->tcp_mstamp >> KIUS_SHIFT;
-
-	if (law_likely(now_kius - lp->published_kius < FLOW_PUBLISH_KIUS))
-		return;
-	lp->published_kius = now_kius;
-	lp_fill(sk);
+	if (law_unlikely(flow_due(tcp_of(sk), &lp->published_kius)))
+		lp_fill(sk);
 }
 
-/* The kernel asks cong_avoid() again when its repair is over, or never, while every
- * ACK carries ECE: the record is written at its beginning, once per RTT. */
 static __noinline int lp_publish_repair(struct sock *sk, u32 ssthresh)
 {
-	struct ccbpf_flow *f = flow_of(sk);
-
 	lp_fill(sk);
-	if (f) {
-		f->phase = CCBPF_PHASE_RECOVERY;
-		f->ssthresh = ssthresh;
-	}
+	flow_repairs(sk, ssthresh);
 	return 0;
 }
 
@@ -530,20 +513,12 @@ static __noinline int lp_publish_repair(struct sock *sk, u32 ssthresh)
 static __always_inline void lp_tell_reduction(struct sock *sk, struct lp *lp,
 					      bool loss, u32 to)
 {
-	struct ccbpf_flow *f = flow_of(sk);
-	struct tcp_sock *tp = tcp_of(sk);
+	struct flow_event e = {
+		.rtt_us = lp->rtt_us,
+		.delay_us = lp->queue_us,
+	};
 
-	if (loss) {
-		flow_count(losses);
-		lp_event(sk, lp, CCBPF_EVENT_LOSS, tp->snd_ssthresh, to);
-	} else {
-		flow_count(marks);
-		lp_event(sk, lp, CCBPF_EVENT_MARK, tp->snd_cwnd, to);
-	}
-	if (f) {
-		f->losses += loss;
-		f->marks += !loss;
-	}
+	flow_reduced(sk, &e, loss, to);
 }
 
 /* Reno, and mute the next RTT. A small window halves as the window it is. */
@@ -570,15 +545,15 @@ static __always_inline u32 lp_loss(struct sock *sk, struct lp *lp, bool loss)
 static __always_inline u32 lp_undo(struct sock *sk, struct lp *lp)
 {
 	u32 now = tcp_of(sk)->snd_cwnd, cwnd = law_max(now, lp->loss_cwnd);
-	struct ccbpf_flow *f = flow_of(sk);
+	struct flow_event e = {
+		.rtt_us = lp->rtt_us,
+		.delay_us = lp->queue_us,
+	};
 
 	lp->undone = !lp->loss_cwnd;
 	if (lp->window && cwnd >= lp_param_small_window())
 		lp_small_leave(sk, cwnd);
-	flow_count(undos);
-	if (f)
-		f->undos++;
-	lp_event(sk, lp, CCBPF_EVENT_UNDO, cwnd - now, 0);
+	flow_undone(sk, &e, cwnd - now);
 	return cwnd ?: 1;
 }
 
@@ -630,8 +605,8 @@ static __always_inline void lp_transmit_start(struct sock *sk, struct lp *lp)
 {
 	struct tcp_sock *tp = tcp_of(sk);
 	u32 now_kius = tp->tcp_mstamp >> KIUS_SHIFT;
-	u32 idle_kius = law_max(LP_IDLE_KIUS,
-				sock_srtt_us(tp) >> (KIUS_SHIFT - 1));
+	u32 idle_kius =
+		law_max(LP_IDLE_KIUS, sock_srtt_us(tp) >> (KIUS_SHIFT - 1));
 	u64 rate;
 
 	if (now_kius - lp->published_kius > idle_kius)

@@ -32,7 +32,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 BUILD = REPOSITORY / "build"
 CCBPF = BUILD / "ccbpf"
 EMPTY = BUILD / "tests/empty.bpf.o"
-CONTROLLERS = ("tcp_lp", "tcp_lp_ecn")
+CONTROLLERS = ("tcp_lp", "tcp_lp_ecn", "ltcp")
 ROUNDS = 5
 ROUND_S = 4
 FLOWS = 10_000
@@ -266,7 +266,7 @@ def report_per_ack(path: str, acks: dict) -> None:
     row(f"{path}: empty controller, ns per ACK", spread(empty))
     for name in CONTROLLERS:
         over = [r["ns"] - e for r, e in zip(acks[name], empty, strict=True)]
-        row(f"{path}: {name} over it, ns per ACK", spread(over), "<= 60" if name == "tcp_lp" else "")
+        row(f"{path}: {name} over it, ns per ACK", spread(over), "<= 60" if name in ("tcp_lp", "ltcp") else "")
 
 
 def report(result: dict) -> None:

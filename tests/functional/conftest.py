@@ -8,8 +8,8 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -116,26 +116,40 @@ def netns_pair() -> Iterator[tuple[kernel.Namespace, kernel.Namespace]]:
         yield a, b
 
 
-@pytest.fixture(scope="module")
-def controllers(request: pytest.FixtureRequest) -> Iterator[dict[str, kernel.Controller]]:
-    """Both controllers, enabled for the tests of a module under one pin directory, by name.
+@contextmanager
+def enabled(request: pytest.FixtureRequest, names: Iterable[str]) -> Iterator[dict[str, kernel.Controller]]:
+    """These controllers, enabled under one pin directory, by name.
 
     CCBPF_TEST_OBJECTS=DIRECTORY takes the objects there instead, by bpftool, under the names that they register: a copy
     that was broken on purpose, to see a test fail.
     """
     if objects := os.environ.get("CCBPF_TEST_OBJECTS"):
         with ExitStack() as stack:
-            paths = {name: Path(objects, f"{name}.bpf.o") for name in kernel.KINDS}
+            paths = {name: Path(objects, f"{name}.bpf.o") for name in names}
             yield {name: stack.enter_context(kernel.registered_by_bpftool(path)) for name, path in paths.items()}
         return
     root = request.getfixturevalue("bpffs") / f"ccbpf-test-{os.getpid()}-{next(_counter)}"
     cli = Cli(root)
     try:
-        cli("enable", *kernel.KINDS)
-        yield {name: kernel.pinned(root, name) for name in kernel.KINDS}
+        cli("enable", *names)
+        yield {name: kernel.pinned(root, name) for name in names}
     finally:
         cli.run("disable", "--all")
         cli.run("clean", "--all")
+
+
+@pytest.fixture(scope="module")
+def controllers(request: pytest.FixtureRequest) -> Iterator[dict[str, kernel.Controller]]:
+    """All controllers, for the tests of a module."""
+    with enabled(request, kernel.KINDS) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def ltcp(request: pytest.FixtureRequest) -> Iterator[kernel.Controller]:
+    """It alone, for the tests of a module."""
+    with enabled(request, ["ltcp"]) as found:
+        yield found["ltcp"]
 
 
 @pytest.fixture

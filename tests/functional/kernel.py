@@ -269,10 +269,16 @@ class Controller:
         until = time.monotonic_ns() + round(seconds * 1e9) if seconds else 0
         self.maps["listener"].update(bytes(4), struct.pack("=Q", until))
 
+    @property
+    def _params(self) -> str:
+        """Its struct of parameters; who has none of its own has TCP-LP's."""
+        own = f"{self.title}_params"
+        return own if own in ffi.list_types()[1] else "tcp_lp_params"
+
     def params(self) -> SimpleNamespace:
         data = self.maps["params"].lookup(bytes(4))
         assert data
-        return decode("tcp_lp_params", data)
+        return decode(self._params, data)
 
     @contextmanager
     def set(self, **values: int) -> Iterator[None]:
@@ -280,8 +286,8 @@ class Controller:
         params = self.maps["params"]
         before = params.lookup(bytes(4))
         assert before
-        changed = ffi.new("struct tcp_lp_params *")
-        ffi.memmove(changed, before, ffi.sizeof("struct tcp_lp_params"))
+        changed = ffi.new(f"struct {self._params} *")
+        ffi.memmove(changed, before, ffi.sizeof(f"struct {self._params}"))
         for name, value in values.items():
             setattr(changed, name, value)
         params.update(bytes(4), bytes(ffi.buffer(changed)))
@@ -291,7 +297,9 @@ class Controller:
             params.update(bytes(4), before)
 
 
-KINDS = {row[1]: row[0] for row in headers.table("ccbpf/controllers.h", "CCBPF_CONTROLLERS", "vwwvv")}
+CONTROLLERS = headers.table("ccbpf/controllers.h", "CCBPF_CONTROLLERS", "vwwvv")
+KINDS = {row[1]: row[0] for row in CONTROLLERS}
+YIELDING = {row[1] for row in CONTROLLERS if row[2] == "OPEN"}  # the background class; the others are only root's
 
 
 def available() -> set[str]:

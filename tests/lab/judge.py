@@ -144,6 +144,7 @@ def figures_once(row: Row, key: RunKey, results: Results) -> dict[str, float]:
         "response_mean_s": measures.response_mean(result),
         "response_10kb_s": measures.response_mean(result, low=9535, high=10488),  # the papers' favourite size
         "response_p95_s": measures.response_quantile(result),
+        "guest_busy": getattr(result, "busy", math.nan),
     }
     if len(measures.group(result, "background")) > 1:
         found["jain_background"] = measures.jain(result, "background", **window)

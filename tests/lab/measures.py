@@ -210,6 +210,50 @@ def deviation(
     return (got - expect) / capacity_mbit(result.experiment.link)
 
 
+@measure("")
+def goodput_ratio(
+    result: Result, flows: str = "foreground", to: str = "background", expect: float = 1.0,
+    from_s: float = 0.0, to_s: float = 0.0,
+) -> float:  # fmt: skip
+    """Goodput of the flows ÷ goodput of the other ones, ÷ the figure expected."""
+    other = goodput(result, to, from_s, to_s)
+    return goodput(result, flows, from_s, to_s) / other / expect if other else NAN
+
+
+@measure("")
+def available_in_phases(
+    result: Result, flows: str = "background", load_mbit: float = 0.0, period_s: float = 60.0, settle_s: float = 5.0
+) -> float:
+    """Beside a square wave that is load_mbit (of frames) in the first half of each period_s and 0 in the second: the
+    least, over all whole halves but the very first, of the flows' goodput ÷ what the wave leaves of the link for TCP
+    data, from settle_s after the half's beginning to its end."""
+    link, half = result.experiment.link, period_s / 2
+    parts = []
+    for number in range(1, int(result.experiment.end_s / half + 1e-9)):
+        left = capacity_mbit(link) * (1 - (0 if number % 2 else load_mbit) / link.rate_mbit)
+        begin = number * half
+        parts.append(received_mbit(group(result, flows), begin + settle_s, begin + half) / left)
+    return min(parts, default=NAN)
+
+
+@measure("")
+def newcomer_deviation(result: Result, flows: str = "background", window_s: float = 30.0) -> float:
+    """Flows that come one after the other: over the window_s before the next one comes, or the first one goes, what
+    the newest has less its fair share of what all have then, ÷ that share; the farthest from 0 of them all."""
+    chosen = group(result, flows)
+    changes = sorted({at for flow in chosen for at in (flow.flow.start_s, flow.flow.end_s)})
+    worst = 0.0
+    for newest in chosen:
+        begin = newest.flow.start_s
+        until = min((at for at in changes if at > begin), default=NAN)
+        there = [flow for flow in chosen if flow.flow.start_s <= begin < flow.flow.end_s]
+        if len(there) > 1:
+            fair = received_mbit(there, until - window_s, until) / len(there)
+            own = newest.goodput_mbit(until - window_s, until)
+            worst = max(worst, (own - fair) / fair if fair else math.inf, key=abs)
+    return worst if len(chosen) > 1 else NAN
+
+
 # --- the queue -------------------------------------------------------------------------------------------------------
 
 
@@ -296,6 +340,15 @@ def time_to_fill(result: Result, flows: str = "background", level: float = 0.9) 
     _, end = arrived_s(group(result, "foreground"))
     goal = level * capacity_mbit(result.experiment.link)
     return first_time(chosen, end, arrived_s(chosen)[1], lambda now: now >= goal)
+
+
+@measure("s")
+def time_to_link(result: Result, flows: str = "background", after_s: float = 0.0, level: float = 0.9) -> float:
+    """From after_s until a second begins in which the flows get `level` of the link. If they never do, the time to the
+    end of the run: it was at least as long."""
+    goal = level * capacity_mbit(result.experiment.link)
+    end_s = result.experiment.end_s
+    return min(first_time(group(result, flows), after_s, end_s, lambda now: now >= goal), end_s - after_s)
 
 
 @measure("s")

@@ -41,6 +41,7 @@ PARSED_KEPT = 24  # results in memory; one is some megabytes
 BOOT_S = 3.0
 PER_VIRTUAL_S = 0.12  # samplers, timers
 PER_PACKET_S = 220e-6  # of data, its ACK included, at each bottleneck
+GSO_PACKETS = 12  # so many travel as one, in the mean over a gigabit's runs
 PER_FLOW_S = 0.004  # a virtual second of iperf3 at both ends
 RECORD_FACTOR = 1.6
 
@@ -75,7 +76,9 @@ def estimate_s(experiment: Experiment) -> float:
     """Seconds of one core that a run takes, before anything was measured here."""
     virtual_s = experiment.end_s + virtual_experiment.SETTLE_S
     packets = experiment.link.rate_mbit * 1e6 / 8 / 1514 * virtual_s
-    factor = 2 if getattr(experiment.link, "both_ways", False) else 1
+    factor = 2.0 if getattr(experiment.link, "both_ways", False) else 1.0
+    if getattr(experiment.link, "gso", False):
+        factor /= GSO_PACKETS
     return BOOT_S + PER_VIRTUAL_S * virtual_s + PER_PACKET_S * packets * factor
 
 

@@ -93,6 +93,39 @@ def test_difference_to_what_was_expected() -> None:
     assert measures.deviation(ALONE, "background", 0) == pytest.approx(0)
 
 
+def test_ratio_to_what_was_expected() -> None:
+    made = result(flow("near", constant(6)), flow("far", constant(2)))
+    assert measures.goodput_ratio(made, "near", "far") == pytest.approx(3)
+    assert measures.goodput_ratio(made, "near", "far", expect=4) == pytest.approx(0.75)
+    assert math.isnan(measures.goodput_ratio(made, "near", "nobody"))
+
+
+def test_available_in_the_worst_phase_of_a_square_wave() -> None:
+    """On 0-10, off 10-20, on 20-30, …: the first half does not count, nor do the first seconds of each."""
+
+    def worst(fourth: float, settle_s: float) -> float:
+        rates = {1: CAPACITY, 2: CAPACITY / 2, 3: CAPACITY, 4: fourth, 5: CAPACITY}
+        made = result(flow("background", lambda t: 0 if t % 10 < 2 else rates.get(int(t // 10), 0)))
+        return measures.available_in_phases(made, load_mbit=5, period_s=20, settle_s=settle_s)
+
+    assert worst(CAPACITY / 4, 2) == pytest.approx(0.5)
+    assert worst(CAPACITY / 2, 2) == pytest.approx(1)
+    assert worst(CAPACITY / 2, 0) == pytest.approx(0.8)
+
+
+def test_deviation_of_newcomers() -> None:
+    """Two come at 20 and 40 s; the first of all goes at 60 s."""
+    one = flow("background", lambda t: 9 if t < 20 else 5 if t < 40 else 3)
+    two = flow("background-2", lambda t: 0 if t < 20 else 4 if t < 40 else 3)
+    three = flow("background-3", lambda t: 0 if t < 40 else 3 if t < 57 else 2)
+    for number, late in ((1, two), (2, three)):
+        late.flow = VirtualFlow(late.flow.name, "ltcp", 60 - 20 * number, 20 * number)
+    made = result(one, two, three)
+    assert measures.newcomer_deviation(made, window_s=10) == pytest.approx(4 / 4.5 - 1)
+    assert measures.newcomer_deviation(made, window_s=4) == pytest.approx(2.25 / 2.75 - 1)
+    assert math.isnan(measures.newcomer_deviation(result(one), window_s=10))
+
+
 # --- the queue -------------------------------------------------------------------------------------------------------
 
 
@@ -137,6 +170,12 @@ def test_time_to_fill_and_to_recover() -> None:
     made = result(flow("foreground", between(9, 20, 40), 40), flow("background", between(1, 20, 45, 9), 60))
     assert measures.time_to_fill(made) == pytest.approx(5, abs=0.11)
     assert measures.time_to_recover(made, at_s=20, level=0.6) == pytest.approx(24.6, abs=0.11)
+
+
+def test_time_to_the_link_ends_with_the_run() -> None:
+    made = result(flow("background", lambda t: 2 if t < 20 else 9))
+    assert measures.time_to_link(made, after_s=5) == pytest.approx(15, abs=0.11)
+    assert measures.time_to_link(made, after_s=5, level=0.99) == 55
 
 
 def test_time_to_fair_counts_from_the_latecomer() -> None:

@@ -75,6 +75,34 @@ def test_a_controller_brings_its_router_and_its_ecn(load) -> None:
     assert [flow.ecn for flow in run.flows if isinstance(flow, VirtualFlow)] == [False, True, True]
 
 
+def test_a_gigabit_has_offloads_and_queues_that_count_bytes(load) -> None:
+    plain, fast = (
+        next(iter(load(GOOD.replace("rate_mbit = 10,", words))[0].runs.values()))
+        for words in ("rate_mbit = 1000,", "rate_mbit = 1000, gso = true,")
+    )
+    assert isinstance(fast.link, VirtualLink) and fast.link.gso
+    limit = round(0.5 * 1e9 / 8 * 0.05)
+    assert "tso off gso off" in script(plain) and f"handle 10: pfifo limit {limit // 1500}" in script(plain)
+    assert "tso off gso off" not in script(fast) and f"handle 10: bfifo limit {limit}" in script(fast)
+    assert "tcp_mem" in script(fast) and "echo $idle >>idle" in script(fast)
+    assert "tcp_mem" not in script(plain) and "echo $idle >>idle" not in script(plain)
+
+
+def test_a_gigabit_under_strict_priority_and_with_a_buffer_in_packets(load) -> None:
+    text = GOOD.replace("rate_mbit = 10,", "rate_mbit = 1000, gso = true, buffer_packets = 200,")
+    (row,) = load(text)
+    assert script(row.runs[RunKey("reno", "1", IDEAL)]).count("bfifo limit 302800") == 2
+    assert "handle 10: bfifo limit 302800" in script(row.runs[RunKey("reno", "1", "lp")])
+
+
+def test_a_sysctl_of_several_numbers_is_one_word(load) -> None:
+    text = GOOD.replace("parameters =", 'sysctls = { "net.ipv4.tcp_rmem" = "4096 131072 9000000", "net.ipv4.tcp_ecn" = 1 }\nparameters =')
+    (row,) = load(text)
+    for line in script(next(iter(row.runs.values()))).splitlines():
+        if "tcp_rmem" in line:
+            assert line.endswith("sysctl -qw net.ipv4.tcp_ecn=1 'net.ipv4.tcp_rmem=4096 131072 9000000'")
+
+
 def test_quick_is_one_point_and_its_own_length(load) -> None:
     (row,) = load(GOOD, "quick")
     assert {key.point for key in row.runs} == {"1"}
@@ -107,6 +135,7 @@ def test_names_of_runs_are_names_of_directories(load) -> None:
         ("rate_mbit = 10", "rate_mbit = 0", r"link: rate_mbit: 0 is below 0.01"),
         ("rate_mbit = 10", 'rate_mbit = "10"', r"link: rate_mbit: '10' is not a number"),
         ("rate_mbit = 10", "rate_mbit = true", r"link: rate_mbit: True is not a number"),
+        ("rate_mbit = 10", "gso = 1, rate_mbit = 10", r"link: gso: 1 is not true or false"),
         ("what =", "why =", r"row mine: why: no such key"),
         ('"@background"', '"@backgroud"', r"flow 2.*@backgroud: there are @foreground, @background"),
         ('"@point"', '"@point.x"', r"@point.x: there are"),

@@ -15,6 +15,10 @@ from __future__ import annotations
 
 HOPS_MAX = 3
 
+# One packet, one segment, as on a wire; with gso up to 64 kB of them travel as one, which is how a gigabit is reached.
+NO_OFFLOADS = "ip netns exec $1 ethtool -K $2 tso off gso off gro off >/dev/null"
+OFFLOADS = ":"
+
 HEAD = """\
 set -e
 for ns in {names}; do
@@ -27,7 +31,7 @@ join() {{ # namespace, device, address, namespace, device, address
     ip link add $2 netns $1 type veth peer name $5 netns $4
     for end in "$1 $2 $3" "$4 $5 $6"; do
         set -- $end
-        ip netns exec $1 ethtool -K $2 tso off gso off gro off >/dev/null
+        {offloads}
         ip -n $1 addr add $3/24 dev $2
         ip -n $1 link set $2 up
     done
@@ -66,7 +70,7 @@ def receiver_address(hop: int, hops: int, ecn: bool = False) -> str:
     return f"{net}.{3 if ecn else 2}"
 
 
-def commands(hops: int = 1, cross: tuple[int, ...] = ()) -> str:
+def commands(hops: int = 1, cross: tuple[int, ...] = (), gso: bool = False) -> str:
     """Makes the namespaces, links, addresses and routes; `cross` are the bottlenecks that have hosts of their own."""
     chain = ["sender", *(name for pair in zip(routers(hops), delays(hops), strict=True) for name in pair), "receiver"]
     own = [name for hop in cross for name in (sender(hop), receiver(hop))]
@@ -77,7 +81,8 @@ def commands(hops: int = 1, cross: tuple[int, ...] = ()) -> str:
     lines += routes(chain)
     for hop in cross:
         lines += hosts(hop, hops)
-    return HEAD.format(names=" ".join([*chain, *own])) + "\n".join(lines) + "\n"
+    head = HEAD.format(names=" ".join([*chain, *own]), offloads=OFFLOADS if gso else NO_OFFLOADS)
+    return head + "\n".join(lines) + "\n"
 
 
 def routes(chain: list[str]) -> list[str]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +33,7 @@ BLOCK, FAST_BLOCK = 8192, 131072  # bytes; iperf3 counts whole blocks: 0.1 s of 
 FAST_MBIT = 100.0
 GRACE_S = 15.0  # after its end a starved flow may take this long to say so
 DELAY_PACKETS = 100_000  # the delay line never drops
+FRAME_BYTES = 1514  # of a full packet
 BANDS = 16  # of a prio: as many different round trips as one experiment may have
 EVENTS = "events.jsonl"
 OURS = virtual.image.BUILD / "bpf"
@@ -53,10 +55,16 @@ class VirtualLink(Link):
     both_ways: bool = False  # the same bottleneck on the way back
     rtt_changes: tuple[tuple[float, float], ...] = ()  # (s, the round trip in ms from then on)
     hops: int = 1  # so many of these bottlenecks in a row, each with this round trip
+    gso: bool = False  # segments travel 64 kB at a time: for what a gigabit needs; what is lost is lost by as much
 
     @property
     def packets(self) -> int:
         return self.buffer_packets or max(2, self.buffer_bytes // 1500)
+
+    @property
+    def limit_bytes(self) -> int:
+        """Of a queue that counts bytes."""
+        return self.buffer_packets * FRAME_BYTES if self.buffer_packets else self.buffer_bytes
 
 
 @dataclass(frozen=True)
@@ -110,6 +118,7 @@ class VirtualResult(Result):
     events: list[dict[str, object]] = field(default_factory=list)  # of `ccbpf trace -j`; at_s is on our clock
     sockets: list[tuple[float, str]] = field(default_factory=list)  # (s, `ss -ti` of the senders)
     traffic: dict[str, TrafficResult] = field(default_factory=dict)
+    busy: float = float("nan")  # the part of the time that the guest's CPU was, where gso is on: near 1 it is no lab
     outcome: virtual.Outcome | None = None
 
 
@@ -117,6 +126,10 @@ class VirtualResult(Result):
 
 def hops_of(experiment: Experiment) -> int:
     return experiment.link.hops if isinstance(experiment.link, VirtualLink) else 1
+
+
+def gso_of(experiment: Experiment) -> bool:
+    return isinstance(experiment.link, VirtualLink) and experiment.link.gso
 
 
 def hop_of(item: Flow | Traffic) -> int:
@@ -133,7 +146,7 @@ def topology_commands(experiment: Experiment) -> str:
     hops, cross = hops_of(experiment), crossed(experiment)
     if not 1 <= hops <= topology.HOPS_MAX or any(hop > hops for hop in cross):
         raise LabError(f"{experiment.name}: {hops} bottlenecks, hop {max(cross, default=0)}; 1 to {topology.HOPS_MAX} work")
-    return topology.commands(hops, cross)
+    return topology.commands(hops, cross, gso_of(experiment))
 
 
 def queue_commands(experiment: Experiment) -> list[str]:
@@ -150,24 +163,30 @@ def bottleneck_commands(experiment: Experiment, router: str, device: str) -> lis
     """htb with the queue that the link asks for below it, as handle 10:."""
     link = experiment.link
     queue = link.queue if isinstance(link, VirtualLink) else "bfifo"
-    packets = link.packets if isinstance(link, VirtualLink) else 0
     tc = f"tc -n {router} qdisc add dev {device}"
     rate = f"{link.rate_mbit * 1000:.0f}kbit"
     lines = [
         f"{tc} root handle 1: htb default 1",
         f"tc -n {router} class add dev {device} parent 1: classid 1:1 htb rate {rate} quantum 1514",
     ]
-    if queue == "pfifo":
-        lines.append(f"{tc} parent 1:1 handle 10: pfifo limit {packets}")
-    elif queue == "bfifo":
-        lines.append(f"{tc} parent 1:1 handle 10: bfifo limit {link.buffer_bytes}")
+    if queue in ("pfifo", "bfifo"):
+        lines.append(f"{tc} parent 1:1 handle 10: {fifo(link, queue)}")
     elif queue == "priority":
-        lines += priority_commands(experiment, router, device, packets)
+        lines += priority_commands(experiment, router, device)
     elif queue == "marking" and isinstance(link, VirtualLink):
         lines.append(f"{tc} parent 1:1 handle 10: {marking_queue(link)}")
     else:
         lines.append(f"{tc} parent 1:1 handle 10: {queue}")
     return lines
+
+
+def fifo(link: Link, queue: str = "pfifo") -> str:
+    """A drop-tail queue. Where 64 kB count as one packet, it must count bytes."""
+    if not isinstance(link, VirtualLink):
+        return f"bfifo limit {link.buffer_bytes}"
+    if queue == "bfifo" or link.gso:
+        return f"bfifo limit {link.limit_bytes}"
+    return f"pfifo limit {link.packets}"
 
 
 def marking_queue(link: VirtualLink) -> str:
@@ -236,12 +255,12 @@ def change_commands(experiment: Experiment) -> list[str]:
     return lines
 
 
-def priority_commands(experiment: Experiment, router: str, device: str, packets: int) -> list[str]:
+def priority_commands(experiment: Experiment, router: str, device: str) -> list[str]:
     """Strict priority: band 1 for all, band 2 for the background flows; each may fill the buffer."""
     tc = f"tc -n {router} qdisc add dev {device}"
     port = "dport" if device == "out" else "sport"
     lines = [f"{tc} parent 1:1 handle 10: prio bands 2 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"]
-    lines += [f"{tc} parent 10:{band} pfifo limit {packets}" for band in (1, 2)]
+    lines += [f"{tc} parent 10:{band} {fifo(experiment.link)}" for band in (1, 2)]
     for number, flow in enumerate(experiment.flows):
         if isinstance(flow, VirtualFlow) and flow.background:
             match = f"match ip {port} {FIRST_PORT + number} 0xffff"
@@ -320,7 +339,7 @@ def controllers_to_enable(experiment: Experiment) -> list[str]:
 
 def sysctl_commands(experiment: Experiment) -> list[str]:
     settings = experiment.sysctls if isinstance(experiment, VirtualExperiment) else ()
-    words = " ".join(f"{key}={value}" for key, value in settings)
+    words = " ".join(shlex.quote(f"{key}={value}") for key, value in settings)
     names = [end(hop) for hop in (0, *crossed(experiment)) for end in (topology.sender, topology.receiver)]
     return [f"ip netns exec {name} sysctl -qw {words}" for name in names] if words else []
 
@@ -336,6 +355,8 @@ def script(experiment: Experiment) -> str:
     parameters = "".join(f" --set {key}={value}" for key, value in settings)
     sockets_s = experiment.sockets_every_s if isinstance(experiment, VirtualExperiment) else 1.0
     lines = [topology_commands(experiment), *sysctl_commands(experiment), *queue_commands(experiment)]
+    idle = ["echo $idle >>idle"] if gso_of(experiment) else []
+    lines += [TCP_MEMORY] if gso_of(experiment) else []
     lines += ["stamped() { while read -r line; do read -r now idle </proc/uptime; echo \"$now $line\"; done; }"]
     lines += [f"modprobe -q tcp_{name} || true" for name in theirs]  # else the first flow waits for it
     if ours:
@@ -345,6 +366,7 @@ def script(experiment: Experiment) -> str:
     lines += [
         f"sleep {SETTLE_S:g}",
         "read -r start idle </proc/uptime; echo $start >start",
+        *idle,
         f"ip netns exec sender ping -n -D -i {interval} {pinged} >ping.txt & helpers=\"$helpers $!\"",
         *[client for _, client in (*flows, *others)],
         *change_commands(experiment),
@@ -352,6 +374,7 @@ def script(experiment: Experiment) -> str:
         f"sleep {experiment.end_s:g}",
         "for client in $clients; do wait $client; done",
         "read -r now idle </proc/uptime; echo $now >end",
+        *idle,
         "touch /tmp/over; killall tick",
         "tc -n router -s qdisc show dev out >qdisc.txt",
         "tc -n delay -s qdisc show >delay.txt",
@@ -362,6 +385,9 @@ def script(experiment: Experiment) -> str:
     lines += ["kill $helpers $servers", "wait"]
     return "\n".join(lines) + "\n"
 
+
+# Windows of 100 000 packets are not to be short of memory: pages, for all sockets of the guest together.
+TCP_MEMORY = "sysctl -qw net.ipv4.tcp_mem='40000 50000 60000'"
 
 # One tc takes all its requests from one program: forks each 0.1 s took as long as a flow of 10 Mbit/s.
 SAMPLERS = f"""\
@@ -390,6 +416,9 @@ def parse(experiment: Experiment, outcome: virtual.Outcome) -> VirtualResult:
         result.traffic[traffic.name] = parse_traffic(outcome.directory, number, traffic, start_s)
     parse_queue(outcome.directory, start_s, result)
     parse_sockets(outcome.text("ss.txt"), start_s, result)
+    if (outcome.directory / "idle").exists():
+        before_s, after_s = (float(word) for word in outcome.text("idle").split())
+        result.busy = 1 - (after_s - before_s) / (float(outcome.text("end")) - start_s)
     if (outcome.directory / EVENTS).exists():
         result.events = [json.loads(line) for line in outcome.text(EVENTS).splitlines()]
         for event in result.events:

@@ -11,6 +11,7 @@
 #include "law/delay.h"
 #include "law/gentle_start.h"
 #include "law/inference.h"
+#include "law/layers.h"
 #include "law/small_window.h"
 
 static u64 seed, step, random_state;
@@ -160,6 +161,33 @@ static void other_laws(void)
 	}
 }
 
+static void layers_life(void)
+{
+	u32 first = 1 + below(1000), beta = 10 + below(491), window = any_u32(), ref_us = 1000 + below(999001);
+	struct layers l;
+
+	layers_init(&l);
+	for (u32 i = below(64); i--; step++) {
+		u32 before = window, most, kept;
+
+		if (!layers_at(&l, window, first))
+			layers_place(&l, window, first);
+		HOLDS(l.layer >= 1 && l.layer <= LAYERS_MAX && l.begin <= window);
+		HOLDS(window < l.end || window == ~0u);
+		if (below(4) == 0)
+			l.kr_q12 = layers_kr_q12(any_u32(), ref_us);
+		HOLDS(l.kr_q12 >= LAYERS_ONE && l.kr_q12 <= 21 * LAYERS_ONE);
+		most = 2 * (layers_rate_q12(&l) >> LAYERS_Q) + 2;
+		if (window < ~0u - most)
+			window = layers_grow(&l, window, any_u32());
+		HOLDS(window >= before && window - before <= most);
+		kept = layers_reduced(window, first, beta);
+		HOLDS(kept >= 2 && (kept <= window || window < 2));
+		if (below(8) == 0)
+			window = below(2) ? kept : any_u32();
+	}
+}
+
 int main(int argc, char **argv)
 {
 	u64 steps;
@@ -172,6 +200,7 @@ int main(int argc, char **argv)
 	while (step < steps) {
 		delay_life(1 + below(500));
 		other_laws();
+		layers_life();
 	}
 	return 0;
 }

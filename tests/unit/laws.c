@@ -6,4 +6,5 @@
 #include "law/flat.h"
 #include "law/gentle_start.h"
 #include "law/inference.h"
+#include "law/layers.h"
 #include "law/small_window.h"

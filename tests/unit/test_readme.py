@@ -3,18 +3,30 @@
 import re
 
 from tests.unit import headers
-from tests.unit.test_tables import CONTROLLERS, TCP_LP
+from tests.unit.test_tables import CONTROLLERS, PARAMS
 
 README = headers.ROOT / "README.md"
 SECTION = re.compile(r"(<!-- parameters -->\n).*?(<!-- /parameters -->)", re.S)
 
 
+def tables() -> dict[tuple, list[str]]:
+    """The controllers of each table of parameters: some share one."""
+    found: dict[tuple, list[str]] = {}
+    for name, rows in PARAMS.items():
+        found.setdefault(tuple(rows), []).append(f"`{name}`")
+    return found
+
+
 def parameters() -> str:
-    """The table of parameters, in Markdown."""
-    rows = ["| parameter | unit | range | default | source | what |", "| --- | --- | --- | --- | --- | --- |"]
-    for name, unit, least, most, default, source, text in TCP_LP.values():
-        rows.append(f"| `{name}` | {unit} | {least} … {most} | {default} | {source.replace('ours', '*ours*')} | {text} |")
-    return "\n".join(rows) + "\n"
+    """The tables of parameters, in Markdown."""
+    parts = []
+    for table, names in tables().items():
+        rows = [f"{', '.join(names)}:", "",
+                "| parameter | unit | range | default | source | what |", "| --- | --- | --- | --- | --- | --- |"]
+        for name, unit, least, most, default, source, text in table:
+            rows.append(f"| `{name}` | {unit} | {least} … {most} | {default} | {source.replace('ours', '*ours*')} | {text} |")
+        parts.append("\n".join(rows) + "\n")
+    return "\n".join(parts)
 
 
 def test_every_parameter_is_in_the_readme():

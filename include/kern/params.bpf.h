@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A controller's parameters on the kernel side: the map `.data.params`, whose one
+ * value is the struct that include/ccbpf/params.h makes of the controller's table.
+ * The object calls it `params`.
+ */
+#ifndef CCBPF_KERN_PARAMS_BPF_H
+#define CCBPF_KERN_PARAMS_BPF_H
+
+#include "ccbpf/params.h"
+#include "law/fixed.h"
+
+/* For a table: the initialiser of each parameter. */
+#define PARAM_DEFAULT(name, unit, min, max, def, source, text) .name = def,
+
+/* A parameter as it is now, clamped whoever wrote it. */
+#define PARAM_READ(name, min, max)                       \
+	({                                               \
+		u32 __v = *(volatile u32 *)&params.name; \
+                                                         \
+		if (min)                                 \
+			__v = law_max(__v, min);         \
+		law_min(__v, max);                       \
+	})
+
+#endif
