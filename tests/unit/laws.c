@@ -5,5 +5,6 @@
 #include "law/delay.h"
 #include "law/flat.h"
 #include "law/gentle_start.h"
+#include "law/highspeed.h"
 #include "law/inference.h"
 #include "law/small_window.h"
