@@ -15,7 +15,9 @@
 	X(1, tcp_lp, OPEN, "low priority, yields to rising one-way delay",                        \
 	  "TCP-LP, Kuzmanovic and Knightly 2003/2006")                                            \
 	X(2, tcp_lp_ecn, OPEN, "low priority, yields to ECN marks set at a small queue",          \
-	  "TCP-LP/ECN, the same paper, section IV-A")
+	  "TCP-LP/ECN, the same paper, section IV-A")                                             \
+	X(3, hstcp_lp, OPEN, "low priority on fast long paths, yields to rising one-way delay",   \
+	  "HSTCP-LP, Kuzmanovic, Knightly and Cottrell 2004; RFC 3649")
 
 enum ccbpf_kind {
 	CCBPF_KIND_NONE = 0,

@@ -33,10 +33,20 @@
 /* The ECN variant is the same policy with another signal, and falls back to the delay where ECN is not agreed. */
 #define TCP_LP_ECN_PARAMS(X) TCP_LP_PARAMS(X)
 
+/* TCP-LP's, and its own. */
+#define HSTCP_LP_PARAMS(X)                                                                                            \
+	TCP_LP_PARAMS(X)                                                                                              \
+	X(first_half, "switch", 0, 1, 0, "ours",                                                                      \
+	  "the first indication halves every window, as TCP-LP's, where RFC 3649's b(w) takes less of large ones")
+
 #define CCBPF_PARAM_FIELD(name, unit, min, max, def, source, text) __u32 name;
 
 struct tcp_lp_params {
 	TCP_LP_PARAMS(CCBPF_PARAM_FIELD)
+};
+
+struct hstcp_lp_params {
+	HSTCP_LP_PARAMS(CCBPF_PARAM_FIELD)
 };
 
 #endif
