@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.functional.kernel import SIGNAL, Controller, eventually
+from tests.functional.kernel import LP_FAMILY, SIGNAL, Controller, eventually
 from tests.functional.peer import Behaviour, Flow, Peer, Segment
 
 RTT_S = 0.02
@@ -135,7 +135,7 @@ def test_no_lie_pays(controllers: dict[str, Controller], peer: Peer) -> None:
     assert not [flow.end.wrong for flow in flows.values() if flow.end.wrong]
 
 
-@pytest.mark.parametrize("name", ["tcp_lp", "tcp_lp_ecn"])
+@pytest.mark.parametrize("name", LP_FAMILY)
 def test_lying_clock_is_dropped(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
     """Learned while it was honest; then the RTT serves again within seconds, and events and counts say so."""
     controller = controllers[name]

@@ -159,6 +159,13 @@ def available(
     return goodput(result, flows, from_s, to_s) / left
 
 
+@measure("")
+def to_foreground(result: Result, flows: str = "background", from_s: float = 0.0, to_s: float = 0.0) -> float:
+    """Goodput of the flows together ÷ the foreground's in the same run."""
+    other = goodput(result, "foreground", from_s, to_s)
+    return goodput(result, flows, from_s, to_s) / other if other else NAN
+
+
 @measure("", reference="alone")
 def transparency(
     result: Result, alone: Result, flows: str = "foreground", from_s: float = 0.0, to_s: float = 0.0
