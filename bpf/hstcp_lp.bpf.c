@@ -82,8 +82,6 @@ static __always_inline u32 lp_policy_reduced(enum inference_verdict verdict,
 
 static __always_inline u32 lp_policy_loss(struct tcp_sock *tp)
 {
-	if (tp->snd_cwnd <= HIGHSPEED_LOW)
-		return sock_reno_ssthresh(tp);
 	return highspeed_loss(tp->snd_cwnd);
 }
 

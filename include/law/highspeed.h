@@ -118,10 +118,10 @@ LAW u32 highspeed_log2(u32 v)
 	return log;
 }
 
-/* L in 1/65536, w above HIGHSPEED_LOW: 0 ... 1.025 */
+/* L in 1/65536, 0 (up to HIGHSPEED_LOW) ... 1.025 */
 LAW u32 highspeed_level(u32 w)
 {
-	u32 log = highspeed_log2(law_clamp(w, HIGHSPEED_LOW, HIGHSPEED_TOP));
+	u32 log = highspeed_log2(law_min(w, HIGHSPEED_TOP));
 	u64 above = log < HIGHSPEED_LOG_LOW ? 0 : log - HIGHSPEED_LOG_LOW;
 
 	return above * HIGHSPEED_Q16 / HIGHSPEED_LOG_SPAN;
@@ -150,23 +150,23 @@ LAW u32 highspeed_left(u32 w, u32 part)
 	return (u64)w * (HIGHSPEED_Q16 - part) / HIGHSPEED_Q16;
 }
 
-/* packets: what a reducing verdict leaves of @w, at least 1 */
+/* packets: what a reducing verdict leaves of @w, at least 1. Up to HIGHSPEED_LOW L
+ * is 0, and what b and c leave then is what TCP-LP leaves: half, and one packet. */
 LAW u32 highspeed_reduced(enum inference_verdict verdict, u32 w,
 			  bool first_half)
 {
-	bool second = verdict == INFERENCE_TO_ONE;
+	u32 part = highspeed_second(w);
 
-	if (w <= HIGHSPEED_LOW || (first_half && !second))
-		return inference_reduced(verdict, w);
-	return law_max(highspeed_left(w, second ? highspeed_second(w)
-						: highspeed_decrease(w)),
-		       1);
+	if (verdict != INFERENCE_TO_ONE)
+		part = first_half ? HIGHSPEED_HALF_Q16 : highspeed_decrease(w);
+	return law_max(highspeed_left(w, part), 1);
 }
 
-/* packets: what a loss leaves of @w > HIGHSPEED_LOW; below that it is reno's */
+/* packets: what a loss leaves of @w, at least 2: reno's half (RFC 5681, eq. 4) up to
+ * HIGHSPEED_LOW, where b is 1/2 */
 LAW u32 highspeed_loss(u32 w)
 {
-	return highspeed_left(w, highspeed_decrease(w));
+	return law_max(highspeed_left(w, highspeed_decrease(w)), 2);
 }
 
 #endif

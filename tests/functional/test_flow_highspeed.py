@@ -54,7 +54,7 @@ def repaired(flow: Flow, controller: Controller) -> None:
     )
 
 
-@pytest.mark.parametrize(("number", "large"), [(30, False), (250, True)])
+@pytest.mark.parametrize(("number", "large"), [(15, False), (250, True)])
 def test_a_loss(number: int, large: bool, hstcp_lp: Controller, peer: Peer) -> None:
     """b(w) of a large window, half of a small one."""
     flow = peer.connect(hstcp_lp.name, LosesOne(number))
@@ -70,7 +70,7 @@ def test_a_loss(number: int, large: bool, hstcp_lp: Controller, peer: Peer) -> N
 
 def test_growth_and_record(hstcp_lp: Controller, peer: Peer) -> None:
     """a(w) packets per round trip, where reno has one; the record shows the coefficients of its window."""
-    flow = peer.connect(hstcp_lp.name, LosesOne(500))
+    flow = peer.connect(hstcp_lp.name, LosesOne(250))
     flow.pump()
     repaired(flow, hstcp_lp)
     time.sleep(3 * RTT_S)

@@ -159,13 +159,6 @@ def available(
     return goodput(result, flows, from_s, to_s) / left
 
 
-@measure("")
-def to_foreground(result: Result, flows: str = "background", from_s: float = 0.0, to_s: float = 0.0) -> float:
-    """Goodput of the flows together ÷ the foreground's in the same run."""
-    other = goodput(result, "foreground", from_s, to_s)
-    return goodput(result, flows, from_s, to_s) / other if other else NAN
-
-
 @measure("", reference="alone")
 def transparency(
     result: Result, alone: Result, flows: str = "foreground", from_s: float = 0.0, to_s: float = 0.0
@@ -215,6 +208,16 @@ def deviation(
     """Goodput of the flows less the figure expected (Mbit/s) ÷ the TCP data that the bottleneck carries at most."""
     got = received_mbit(group(result, flows), *span(result, from_s, to_s))
     return (got - expect) / capacity_mbit(result.experiment.link)
+
+
+@measure("")
+def goodput_ratio(
+    result: Result, flows: str = "foreground", to: str = "background", expect: float = 1.0,
+    from_s: float = 0.0, to_s: float = 0.0,
+) -> float:  # fmt: skip
+    """Goodput of the flows ÷ goodput of the other ones, ÷ the figure expected."""
+    other = goodput(result, to, from_s, to_s)
+    return goodput(result, flows, from_s, to_s) / other / expect if other else NAN
 
 
 # --- the queue -------------------------------------------------------------------------------------------------------

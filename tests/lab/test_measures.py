@@ -80,13 +80,6 @@ def test_available_takes_the_load_away() -> None:
     assert measures.available(made, load_mbit=10 / 3) == pytest.approx(0.5)
 
 
-def test_of_the_foregrounds() -> None:
-    made = result(flow("foreground", constant(6)), flow("background", constant(1)), flow("background-2", constant(2)))
-    assert measures.to_foreground(made) == pytest.approx(0.5)
-    assert math.isnan(measures.to_foreground(result(flow("background", constant(1)))))
-    assert math.isnan(measures.to_foreground(result(flow("foreground", constant(0)), flow("background", constant(1)))))
-
-
 @pytest.mark.parametrize(("rates", "index"), [((1, 1, 1), 1.0), ((3, 0, 0), 1 / 3), ((2, 1), 0.9)])
 def test_jain(rates: tuple[float, ...], index: float) -> None:
     names = ["background", *(f"background-{n}" for n in range(2, 9))]
@@ -98,6 +91,13 @@ def test_difference_to_what_was_expected() -> None:
     assert measures.deviation(BOTH, expect=4.75) == pytest.approx(0)
     assert measures.deviation(BOTH, "background", 4) == pytest.approx(-1 / CAPACITY)
     assert measures.deviation(ALONE, "background", 0) == pytest.approx(0)
+
+
+def test_ratio_to_what_was_expected() -> None:
+    made = result(flow("near", constant(6)), flow("far", constant(2)))
+    assert measures.goodput_ratio(made, "near", "far") == pytest.approx(3)
+    assert measures.goodput_ratio(made, "near", "far", expect=4) == pytest.approx(0.75)
+    assert math.isnan(measures.goodput_ratio(made, "near", "nobody"))
 
 
 # --- the queue -------------------------------------------------------------------------------------------------------

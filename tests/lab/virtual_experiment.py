@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -320,7 +321,7 @@ def controllers_to_enable(experiment: Experiment) -> list[str]:
 
 def sysctl_commands(experiment: Experiment) -> list[str]:
     settings = experiment.sysctls if isinstance(experiment, VirtualExperiment) else ()
-    words = " ".join(f"{key}={value}" for key, value in settings)
+    words = " ".join(shlex.quote(f"{key}={value}") for key, value in settings)
     names = [end(hop) for hop in (0, *crossed(experiment)) for end in (topology.sender, topology.receiver)]
     return [f"ip netns exec {name} sysctl -qw {words}" for name in names] if words else []
 

@@ -222,6 +222,7 @@ def test_tcp_lp_up_to_38(law, first_half):
         for verdict in (law.INFERENCE_HALVE, law.INFERENCE_TO_ONE):
             assert law.highspeed_reduced(verdict, w, first_half) == law.inference_reduced(verdict, w)
         assert law.highspeed_credit(w, law.highspeed_row(w)) == w, "reno's growth"
+        assert law.highspeed_loss(w) == max(w // 2, 2), "RFC 5681, eq. 4"
 
 
 def test_tcp_lps_reductions(law):
