@@ -67,6 +67,8 @@ ffi = cffi.FFI()
 ffi.cdef(headers.preprocessed("".join(f'#include "{name}"\n' for name in headers.SHARED)))
 PHASE = SimpleNamespace(SLOW_START=0, AVOIDANCE=1, INFERENCE=2, RECOVERY=3, SMALL=4)
 SIGNAL = SimpleNamespace(RTT=0, OWD=1, ECN=2)
+_flow = dict(ffi.typeof("struct ccbpf_flow").fields)
+OWN_PARTS = {name for name, field in _flow.items() if name and field.offset >= _flow["own"].offset}  # of a flow's record
 PARAM_STRUCTS = {name for name in ffi.list_types()[1] if name.endswith("_params")}
 EVENT_WORDS = {row[0]: row[2] for row in headers.table("ccbpf/event.h", "CCBPF_EVENTS", "vwvv")}
 EVENT_DATA = 1 << 20

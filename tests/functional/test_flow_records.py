@@ -91,7 +91,7 @@ def test_records_with_names_in_bpftool(tcp_lp: Controller, peer: Peer) -> None:
     ]
     own = dumped.pop("")  # the union of the controllers' own parts has no name
     names = {name for name, _ in ffi.typeof("struct ccbpf_flow").fields if name}
-    assert names - {"lp", "own"} == set(dumped)
+    assert names - kernel.OWN_PARTS == set(dumped)
     assert set(own["lp"]) == {name for name, _ in ffi.typeof("struct ccbpf_flow_lp").fields}
     assert (dumped["controller"], dumped["phase"]) == ("tcp_lp", "CCBPF_PHASE_SLOW_START")
     assert 0 < dumped["cwnd"] <= tcp_info(flow.sock).cwnd
