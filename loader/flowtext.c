@@ -112,6 +112,15 @@ static const struct field ltcp_fields[] = {
 };
 #undef F
 
+#define F(member) FIELD(struct ccbpf_flow_hstcp_lp, member)
+static const struct field highspeed_fields[] = {
+	F(increase_permille),
+	F(decrease_permille),
+	F(second_permille),
+	F(highspeed),
+};
+#undef F
+
 #define F(member) FIELD(struct ccbpf_event, member)
 static const struct field event_fields[] = {
 	F(time_ns),    F(flow),	       F(instance), F(kind),	 F(family),
@@ -123,17 +132,23 @@ static const struct field event_fields[] = {
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /*
- * The controllers' own parts: which member of the record's union belongs to a
- * kind.
+ * The controllers' own parts, by kind: fields of the record's union, and the
+ * name of the object that shows them.
  */
-static const struct {
+struct part {
 	const char *name;
 	const struct field *fields;
 	unsigned int n;
-} own_parts[CCBPF_KINDS] = {
-	[CCBPF_KIND_tcp_lp] = { "lp", lp_fields, COUNT(lp_fields) },
-	[CCBPF_KIND_tcp_lp_ecn] = { "lp", lp_fields, COUNT(lp_fields) },
-	[CCBPF_KIND_ltcp] = { "ltcp", ltcp_fields, COUNT(ltcp_fields) },
+};
+
+#define PARTS_MAX 2
+#define PART(name, fields) { name, fields, COUNT(fields) }
+static const struct part own_parts[CCBPF_KINDS][PARTS_MAX] = {
+	[CCBPF_KIND_tcp_lp] = { PART("lp", lp_fields) },
+	[CCBPF_KIND_tcp_lp_ecn] = { PART("lp", lp_fields) },
+	[CCBPF_KIND_hstcp_lp] = { PART("lp", lp_fields),
+				  PART("highspeed", highspeed_fields) },
+	[CCBPF_KIND_ltcp] = { PART("ltcp", ltcp_fields) },
 };
 
 static struct json_object *number(const void *record, const struct field *field)
@@ -186,10 +201,21 @@ static void add_address(struct json_object *doc, const char *key, __u16 family,
 	add(doc, key, json_object_new_string(name));
 }
 
+static void add_parts(struct json_object *doc, const struct ccbpf_flow *record,
+		      const struct part *parts)
+{
+	for (unsigned int i = 0; i < PARTS_MAX && parts[i].name; i++) {
+		struct json_object *own = json_object_new_object();
+
+		add_numbers(own, record->own, parts[i].fields, parts[i].n);
+		add(doc, parts[i].name, own);
+	}
+}
+
 struct json_object *flow_json(const struct flow *flow)
 {
 	const struct ccbpf_flow *record = &flow->record;
-	struct json_object *doc = json_object_new_object(), *own;
+	struct json_object *doc = json_object_new_object();
 	__u32 kind = record->kind;
 
 	add(doc, "key", json_object_new_uint64(flow->key));
@@ -203,12 +229,8 @@ struct json_object *flow_json(const struct flow *flow)
 	add(doc, "delay_source",
 	    json_object_new_string(signal_word(record->delay_source)));
 	add_numbers(doc, record, flow_fields, COUNT(flow_fields));
-	if (kind < CCBPF_KINDS && own_parts[kind].name) {
-		own = json_object_new_object();
-		add_numbers(own, record->own, own_parts[kind].fields,
-			    own_parts[kind].n);
-		add(doc, own_parts[kind].name, own);
-	}
+	if (kind < CCBPF_KINDS)
+		add_parts(doc, record, own_parts[kind]);
 	return doc;
 }
 

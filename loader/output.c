@@ -122,6 +122,8 @@ int output_finish(void)
 	int failed = ferror(stdout);
 
 	errno = failed ? EIO : 0;
+	if (failed)
+		putchar('\n'); /* its reason is gone: the next one has it */
 	if ((fflush(stdout) == 0 && !failed) || said++)
 		return said ? EXIT_FAILED : EXIT_OK;
 	return FAIL(EXIT_FAILED, .what = "write", .on = "the output",

@@ -39,6 +39,15 @@ struct ccbpf_flow_lp {
 	__u32 peer_tick_ns; /* ns per tick of the peer's timestamp clock, 0: not known (yet) */
 };
 
+/* The part of HSTCP-LP: TCP-LP's, and the coefficients at this window. */
+struct ccbpf_flow_hstcp_lp {
+	struct ccbpf_flow_lp lp;
+	__u32 increase_permille; /* of a packet per RTT: a(w) */
+	__u32 decrease_permille; /* of the window: what a first indication takes; a loss takes b(w) */
+	__u32 second_permille; /* of the window: what another one takes, c(w) */
+	__u32 highspeed; /* 1: the window is above 38 packets; up to there everything is TCP-LP's */
+};
+
 /* The part of LTCP. */
 struct ccbpf_flow_ltcp {
 	__u32 layer; /* K, the number of virtual layers, from 1 */
@@ -77,13 +86,14 @@ struct ccbpf_flow {
 	__u64 rate_bps; /* bit/s: delivery rate, the kernel's last sample */
 	__u64 bytes_acked; /* bytes */
 	__u32 indications; /* early congestion indications that were acted upon */
-	__u32 cuts_to_one; /* of these: second ones, which took the window to 1 */
+	__u32 cuts_to_one; /* of these: second ones, which took the window to 1 (hstcp_lp: c(w) of it) */
 	__u32 losses; /* times that a loss (or RTO) reduced the window */
 	__u32 marks; /* times that an ECN echo reduced the window */
 	__u32 undos; /* reductions that the kernel took back */
 	__u32 reserved;
 	union {
 		struct ccbpf_flow_lp lp;
+		struct ccbpf_flow_hstcp_lp hstcp_lp;
 		struct ccbpf_flow_ltcp ltcp;
 		__u64 own[8]; /* room for every controller's part */
 	};

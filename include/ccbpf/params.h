@@ -33,6 +33,12 @@
 /* The ECN variant is the same policy with another signal, and falls back to the delay where ECN is not agreed. */
 #define TCP_LP_ECN_PARAMS(X) TCP_LP_PARAMS(X)
 
+/* TCP-LP's, and its own. */
+#define HSTCP_LP_PARAMS(X)                                                                                            \
+	TCP_LP_PARAMS(X)                                                                                              \
+	X(first_half, "switch", 0, 1, 0, "ours",                                                                      \
+	  "the first indication halves every window, as TCP-LP's, where RFC 3649's b(w) takes less of large ones")
+
 #define LTCP_PARAMS(X)                                                                                                \
 	X(layer_window, "packets", 1, 1000, 50, "3.1", "W_T: up to this window the flow is reno, above it has layers") \
 	X(decrease, "permille", 10, 500, 150, "3.1", "beta: what a loss takes of a window above layer_window")        \
@@ -45,6 +51,10 @@
 
 struct tcp_lp_params {
 	TCP_LP_PARAMS(CCBPF_PARAM_FIELD)
+};
+
+struct hstcp_lp_params {
+	HSTCP_LP_PARAMS(CCBPF_PARAM_FIELD)
 };
 
 struct ltcp_params {

@@ -5,7 +5,10 @@
  * and undo, and the family's part of the flow record. The policy's laws are in
  * include/law; which signal drives it is the controller's own story.
  *
- * The including object defines its parameters by LP_PARAMS_DEFINE().
+ * The including object defines its parameters by LP_PARAMS_DEFINE(). The policy is
+ * TCP-LP's. An object with another one defines LP_OWN_POLICY, LP_PARAMS (a table
+ * that begins with TCP-LP's) and LP_PARAMS_STRUCT before it includes this, and the
+ * lp_policy_ functions after it.
  */
 #ifndef CCBPF_KERN_LP_BPF_H
 #define CCBPF_KERN_LP_BPF_H
@@ -45,18 +48,25 @@ struct lp {
 	u8 open : 1; /* init() was there: the kernel asks ssthresh() before,
 		      * when it has to send its SYN again */
 	u8 signal; /* enum ccbpf_signal */
-	u8 flat; /* samples that stand still, while small */
+	union {
+		u8 flat; /* samples that stand still, while small */
+		u8 row; /* else: a policy's row of its table, a hint */
+	};
 };
 
 _Static_assert(sizeof(struct lp) <=
 		       sizeof(((struct inet_connection_sock *)0)->icsk_ca_priv),
 	       "a connection's state must fit icsk_ca_priv");
 
-#define LP_PARAMS_DEFINE()               \
-	struct tcp_lp_params params SEC( \
-		".data.params") = { TCP_LP_PARAMS(PARAM_DEFAULT) }
+#ifndef LP_OWN_POLICY
+#define LP_PARAMS TCP_LP_PARAMS
+#define LP_PARAMS_STRUCT struct tcp_lp_params
+#endif
 
-extern struct tcp_lp_params params;
+#define LP_PARAMS_DEFINE() \
+	LP_PARAMS_STRUCT params SEC(".data.params") = { LP_PARAMS(PARAM_DEFAULT) }
+
+extern LP_PARAMS_STRUCT params;
 
 /* lp_param_<name>() */
 #define LP_GETTER(name, unit, min, max, def, source, text) \
@@ -64,7 +74,7 @@ extern struct tcp_lp_params params;
 	{                                                  \
 		return PARAM_READ(name, min, max);         \
 	}
-TCP_LP_PARAMS(LP_GETTER)
+LP_PARAMS(LP_GETTER)
 
 static __always_inline struct lp *lp_of(struct sock *sk)
 {
@@ -111,6 +121,47 @@ static __always_inline void lp_event(struct sock *sk, struct lp *lp, u32 type,
 
 	flow_event(sk, &e);
 }
+
+/* --- policy ------------------------------------------------------------ */
+
+/* packets: what @acked ones count for where a window of them earns one more */
+static __always_inline u32 lp_policy_credit(struct tcp_sock *tp, struct lp *lp,
+					    u32 acked);
+
+/* packets: what a reducing verdict leaves of the policy's @window */
+static __always_inline u32 lp_policy_reduced(enum inference_verdict verdict,
+					     u32 window);
+
+/* packets: what a loss leaves of the kernel's window, at least 2 */
+static __always_inline u32 lp_policy_loss(struct tcp_sock *tp);
+
+/* The policy's own part of the record, beside the family's. */
+static __always_inline void lp_policy_fill(struct tcp_sock *tp, struct lp *lp,
+					   struct ccbpf_flow *f);
+
+#ifndef LP_OWN_POLICY
+static __always_inline u32 lp_policy_credit(struct tcp_sock *tp, struct lp *lp,
+					    u32 acked)
+{
+	return acked;
+}
+
+static __always_inline u32 lp_policy_reduced(enum inference_verdict verdict,
+					     u32 window)
+{
+	return inference_reduced(verdict, window);
+}
+
+static __always_inline u32 lp_policy_loss(struct tcp_sock *tp)
+{
+	return sock_reno_ssthresh(tp);
+}
+
+static __always_inline void lp_policy_fill(struct tcp_sock *tp, struct lp *lp,
+					   struct ccbpf_flow *f)
+{
+}
+#endif
 
 /* --- measure ----------------------------------------------------------- */
 
@@ -303,8 +354,7 @@ static __always_inline u32 lp_set_window(struct sock *sk, struct lp *lp,
 static __always_inline u32 lp_reduced(struct tcp_sock *tp, struct lp *lp,
 				      enum inference_verdict verdict)
 {
-	return verdict == INFERENCE_TO_ONE ? 1 :
-					     law_max(lp_window(tp, lp) / 2, 1);
+	return lp_policy_reduced(verdict, lp_window(tp, lp));
 }
 
 /* Count and tell an early indication that was acted upon. */
@@ -406,6 +456,7 @@ static __always_inline void lp_grow(struct sock *sk, struct lp *lp, u32 acked)
 		if (!acked)
 			return;
 	}
+	acked = lp_policy_credit(tp, lp, acked);
 	tcp_cong_avoid_ai(tp, tp->snd_cwnd, acked);
 }
 
@@ -492,6 +543,7 @@ static __noinline int lp_fill(struct sock *sk)
 	f->lp.pair_gap_us = lp->window ? lp_gap_us(tp, lp) : 0;
 	f->lp.inference_left_us = until_us > now_us ? until_us - now_us : 0;
 	f->lp.peer_tick_ns = lp->delay.tick_ns;
+	lp_policy_fill(tp, lp, f);
 	return 0;
 }
 
@@ -521,11 +573,12 @@ static __always_inline void lp_tell_reduction(struct sock *sk, struct lp *lp,
 	flow_reduced(sk, &e, loss, to);
 }
 
-/* Reno, and mute the next RTT. A small window halves as the window it is. */
+/* The policy's cut, and mute the next RTT. A small window halves as the window it
+ * is. */
 static __always_inline u32 lp_loss(struct sock *sk, struct lp *lp, bool loss)
 {
 	struct tcp_sock *tp = tcp_of(sk);
-	u32 to = sock_reno_ssthresh(tp);
+	u32 to = lp_policy_loss(tp);
 
 	if (!lp->open)
 		return to;

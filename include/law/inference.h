@@ -95,4 +95,10 @@ inference_step(struct inference *m, const struct inference_ack *a,
 	return verdict;
 }
 
+/* packets: what a reducing verdict leaves of @window, at least 1 */
+LAW u32 inference_reduced(enum inference_verdict verdict, u32 window)
+{
+	return verdict == INFERENCE_TO_ONE ? 1 : law_max(window / 2, 1);
+}
+
 #endif

@@ -67,6 +67,9 @@ ffi = cffi.FFI()
 ffi.cdef(headers.preprocessed("".join(f'#include "{name}"\n' for name in headers.SHARED)))
 PHASE = SimpleNamespace(SLOW_START=0, AVOIDANCE=1, INFERENCE=2, RECOVERY=3, SMALL=4)
 SIGNAL = SimpleNamespace(RTT=0, OWD=1, ECN=2)
+_flow = dict(ffi.typeof("struct ccbpf_flow").fields)
+OWN_PARTS = {name for name, field in _flow.items() if name and field.offset >= _flow["own"].offset}  # of a flow's record
+PARAM_STRUCTS = {name for name in ffi.list_types()[1] if name.endswith("_params")}
 EVENT_WORDS = {row[0]: row[2] for row in headers.table("ccbpf/event.h", "CCBPF_EVENTS", "vwvv")}
 EVENT_DATA = 1 << 20
 
@@ -270,15 +273,15 @@ class Controller:
         self.maps["listener"].update(bytes(4), struct.pack("=Q", until))
 
     @property
-    def _params(self) -> str:
-        """Its struct of parameters; who has none of its own has TCP-LP's."""
+    def table(self) -> str:
+        """The struct of its parameters: its own, or TCP-LP's where it has none."""
         own = f"{self.title}_params"
-        return own if own in ffi.list_types()[1] else "tcp_lp_params"
+        return own if own in PARAM_STRUCTS else "tcp_lp_params"
 
     def params(self) -> SimpleNamespace:
         data = self.maps["params"].lookup(bytes(4))
         assert data
-        return decode(self._params, data)
+        return decode(self.table, data)
 
     @contextmanager
     def set(self, **values: int) -> Iterator[None]:
@@ -286,8 +289,8 @@ class Controller:
         params = self.maps["params"]
         before = params.lookup(bytes(4))
         assert before
-        changed = ffi.new(f"struct {self._params} *")
-        ffi.memmove(changed, before, ffi.sizeof(f"struct {self._params}"))
+        changed = ffi.new(f"struct {self.table} *")
+        ffi.memmove(changed, before, ffi.sizeof(f"struct {self.table}"))
         for name, value in values.items():
             setattr(changed, name, value)
         params.update(bytes(4), bytes(ffi.buffer(changed)))
@@ -297,9 +300,10 @@ class Controller:
             params.update(bytes(4), before)
 
 
-CONTROLLERS = headers.table("ccbpf/controllers.h", "CCBPF_CONTROLLERS", "vwwvv")
-KINDS = {row[1]: row[0] for row in CONTROLLERS}
-YIELDING = {row[1] for row in CONTROLLERS if row[2] == "OPEN"}  # the background class; the others are only root's
+_TABLE = headers.table("ccbpf/controllers.h", "CCBPF_CONTROLLERS", "vwwvv")
+KINDS = {row[1]: row[0] for row in _TABLE}
+OPEN = [row[1] for row in _TABLE if row[2] == "OPEN"]  # anybody may select them
+LP_FAMILY = ["tcp_lp", "tcp_lp_ecn", "hstcp_lp"]  # TCP-LP's machinery: below 38 packets they are one
 
 
 def available() -> set[str]:

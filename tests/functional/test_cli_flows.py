@@ -70,8 +70,17 @@ def test_every_field_of_the_record_is_shown(enabled: Cli, flows_map: kernel.Map)
     assert (flow["local_addr"], flow["remote_addr"]) == ("10.1.2.3", "10.1.2.4")
     assert flow["lp"] == {"window": 1, "pair_gap_us": 2, "inference_left_us": 3, "peer_tick_ns": 4}
     declared = {name for name, _ in kernel.ffi.typeof("struct ccbpf_flow").fields if name}
-    assert flow.keys() == declared - {"reserved", "own"} | {"key", "lp"}
+    assert flow.keys() == declared - kernel.OWN_PARTS - {"reserved"} | {"key", "lp"}
     assert list(flow["lp"]) == [name for name, _ in kernel.ffi.typeof("struct ccbpf_flow_lp").fields]
+
+
+def test_both_parts_of_hstcp_lp_are_shown(enabled: Cli, flows_map: kernel.Map) -> None:
+    own = struct.pack("=8I", *range(1, 9)).ljust(64, b"\0")
+    flows_map.update(struct.pack("=Q", 1), record(kind=kernel.KINDS["hstcp_lp"], controller=b"hstcp_lp")[:-64] + own)
+    (flow,) = enabled("-j", "flows").json["flows"]
+    assert list(flow["lp"].values()) == [1, 2, 3, 4]
+    declared = [name for name, _ in kernel.ffi.typeof("struct ccbpf_flow_hstcp_lp").fields if name != "lp"]
+    assert flow["highspeed"] == dict(zip(declared, [5, 6, 7, 8], strict=True))
 
 
 def test_values_that_this_ccbpf_does_not_know(enabled: Cli, flows_map: kernel.Map) -> None:

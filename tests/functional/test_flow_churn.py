@@ -265,22 +265,22 @@ print(json.dumps(found))
 def test_anybody_may_select_them(ccbpf: Cli, netns_pair: Pair) -> None:
     """A user without capabilities, in another network namespace than the one where they were enabled."""
     a, b = netns_pair
-    ccbpf("enable", *OURS)
+    ccbpf("enable", *kernel.OPEN)
     with Sink(b, "10.77.0.2") as sink:
         drop = "--reuid nobody --regid nogroup --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs".split()
-        done = a.run("setpriv", *drop, "/usr/bin/env", "python3", "-c", SELECT, sink.address[1], *OURS, "nothing")
+        done = a.run("setpriv", *drop, "/usr/bin/env", "python3", "-c", SELECT, sink.address[1], *kernel.OPEN, "nothing")
         found = json.loads(done.stdout)
         assert found.pop("uid") != 0 and found.pop("capabilities") == 0
-        assert found == {**{name: name for name in OURS}, "nothing": os.strerror(2)}
-        eventually(lambda: sink.received == 200_000, 5, "all data")
-    statistics = {name: ccbpf.status()[name]["stats"] for name in OURS}
-    assert [statistics[name]["flows_opened"] for name in OURS] == [1, 1]
+        assert found == {**{name: name for name in kernel.OPEN}, "nothing": os.strerror(2)}
+        eventually(lambda: sink.received == 100_000 * len(kernel.OPEN), 5, "all data")
+    statistics = {name: ccbpf.status()[name]["stats"] for name in kernel.OPEN}
+    assert [statistics[name]["flows_opened"] for name in kernel.OPEN] == [1] * len(kernel.OPEN)
 
 
 # --- without ccbpf -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("name", kernel.KINDS)
 def test_bpftool_alone(name: str, registry_lock: Path, netns_pair: Pair) -> None:
     """`bpftool struct_ops register build/bpf/<name>.bpf.o`, a flow, `bpftool map dump name flows`."""
     a, b = netns_pair

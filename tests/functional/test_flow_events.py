@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.functional.kernel import Controller, eventually
+from tests.functional.kernel import LP_FAMILY, Controller, eventually
 from tests.functional.peer import RECEIVER, SENDER, Behaviour, Flow, Peer, Segment
 
 RTT_S = 0.01
@@ -42,7 +42,7 @@ def busy(controller: Controller, peer: Peer) -> Flow:
     return flow
 
 
-@pytest.mark.parametrize("name", ["tcp_lp", "tcp_lp_ecn"])
+@pytest.mark.parametrize("name", LP_FAMILY)
 def test_events_of_a_flow(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
     controller = controllers[name]
     controller.ring.read()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.functional.kernel import SIGNAL, YIELDING, Controller, eventually
+from tests.functional.kernel import LP_FAMILY, OPEN, SIGNAL, Controller, eventually
 from tests.functional.peer import Behaviour, Flow, Peer, Segment
 
 RTT_S = 0.02
@@ -122,7 +122,7 @@ def test_no_lie_pays(controllers: dict[str, Controller], peer: Peer) -> None:
     for name, controller in controllers.items():
         shown = [f for f in controller.flows() if f.cwnd < 1 or f.cwnd > max(m for m, *_ in found.values())]
         assert not shown, shown
-        if name in YIELDING:
+        if name in OPEN:
             assert controller.stats().indications > before[name].indications
     for (lie, _), flow in flows.items():
         flow.end.behaviour.lying = lie in CLOCKS  # a clock that went back would be refused, see below
@@ -136,7 +136,7 @@ def test_no_lie_pays(controllers: dict[str, Controller], peer: Peer) -> None:
     assert not [flow.end.wrong for flow in flows.values() if flow.end.wrong]
 
 
-@pytest.mark.parametrize("name", ["tcp_lp", "tcp_lp_ecn"])
+@pytest.mark.parametrize("name", LP_FAMILY)
 def test_lying_clock_is_dropped(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
     """Learned while it was honest; then the RTT serves again, after a window of 128 times this host's own delays, and
     events and counts say so."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.functional import kernel
-from tests.functional.kernel import Controller, Namespace, Sink, abort, choose, eventually, ffi, tcp_info
+from tests.functional.kernel import LP_FAMILY, Controller, Namespace, Sink, abort, choose, eventually, ffi, tcp_info
 from tests.functional.peer import MTU, RECEIVER, SENDER, Behaviour, Peer, Segment
 
 ADDRESSES = {4: ("10.77.0.1", "10.77.0.2"), 6: ("fd77::1", "fd77::2")}
@@ -148,7 +148,7 @@ class AlwaysMarked(Behaviour):
         return True
 
 
-@pytest.mark.parametrize("name", ["tcp_lp", "tcp_lp_ecn"])
+@pytest.mark.parametrize("name", LP_FAMILY)
 def test_record_is_fresh_under_marks(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
     rtt_s = 0.02
     flow = peer.connect(controllers[name].name, AlwaysMarked(rtt_s=rtt_s))

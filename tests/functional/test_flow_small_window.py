@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.functional.kernel import PHASE, Controller, eventually, tcp_info
+from tests.functional.kernel import LP_FAMILY, PHASE, Controller, eventually, tcp_info
 from tests.functional.peer import Behaviour, Flow, Peer, Segment
 
 RTT_S = 0.01
@@ -39,7 +39,7 @@ def bursts(flow: Flow, since: int, apart_s: float) -> list[list[Segment]]:
     return found
 
 
-@pytest.mark.parametrize("name", ["tcp_lp", "tcp_lp_ecn"])
+@pytest.mark.parametrize("name", LP_FAMILY)
 def test_pairs_under_a_standing_queue(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
     """A delay that does not go away: indicated twice, the flow sends pairs, as far apart as it says."""
     controller = controllers[name]

@@ -5,6 +5,7 @@
 #include "law/delay.h"
 #include "law/flat.h"
 #include "law/gentle_start.h"
+#include "law/highspeed.h"
 #include "law/inference.h"
 #include "law/layers.h"
 #include "law/small_window.h"

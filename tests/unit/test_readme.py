@@ -9,24 +9,17 @@ README = headers.ROOT / "README.md"
 SECTION = re.compile(r"(<!-- parameters -->\n).*?(<!-- /parameters -->)", re.S)
 
 
-def tables() -> dict[tuple, list[str]]:
-    """The controllers of each table of parameters: some share one."""
-    found: dict[tuple, list[str]] = {}
-    for name, rows in PARAMS.items():
-        found.setdefault(tuple(rows), []).append(f"`{name}`")
-    return found
-
-
 def parameters() -> str:
-    """The tables of parameters, in Markdown."""
-    parts = []
-    for table, names in tables().items():
-        rows = [f"{', '.join(names)}:", "",
-                "| parameter | unit | range | default | source | what |", "| --- | --- | --- | --- | --- | --- |"]
-        for name, unit, least, most, default, source, text in table:
-            rows.append(f"| `{name}` | {unit} | {least} … {most} | {default} | {source.replace('ours', '*ours*')} | {text} |")
-        parts.append("\n".join(rows) + "\n")
-    return "\n".join(parts)
+    """The table of parameters, in Markdown: each once, with the controllers that have it."""
+    rows = ["| parameter | of | unit | range | default | source | what |", "| --- | --- | --- | --- | --- | --- | --- |"]
+    of: dict[tuple, list[str]] = {}
+    for controller, table in PARAMS.items():
+        for row in table:
+            of.setdefault(row, []).append(f"`{controller}`")
+    for (name, unit, least, most, default, source, text), names in of.items():
+        whose = "all" if len(names) == len(PARAMS) else ", ".join(names)
+        rows.append(f"| `{name}` | {whose} | {unit} | {least} … {most} | {default} | {source.replace('ours', '*ours*')} | {text} |")
+    return "\n".join(rows) + "\n"
 
 
 def test_every_parameter_is_in_the_readme():

@@ -52,11 +52,20 @@ def test_parameters_are_told_apart():
         assert unique(row[0] for row in rows)
 
 
-@pytest.mark.parametrize("name", ["tcp_lp", "ltcp"])
+OWN_STRUCTS = ["tcp_lp", "hstcp_lp", "ltcp"]  # of parameters; the others share TCP-LP's
+
+
+@pytest.mark.parametrize("name", OWN_STRUCTS)
 def test_the_struct_has_the_tables_fields(ffi, name):
     fields = ffi.typeof(f"struct {name}_params").fields
     assert [field for field, _ in fields] == [row[0] for row in PARAMS[name]]
     assert ffi.sizeof(f"struct {name}_params") == 4 * len(fields)
+
+
+@pytest.mark.parametrize("name", ["tcp_lp_ecn", "hstcp_lp"])
+def test_the_familys_parameters_come_first(name):
+    """lp.bpf.h reads them by TCP-LP's names."""
+    assert PARAMS[name][: len(TCP_LP)] == list(TCP_LP.values())
 
 
 @pytest.mark.parametrize("name, value, where", [
@@ -111,8 +120,8 @@ def test_stats(ffi):
     assert all(WORD.fullmatch(name) and text for name, text in STATS)
 
 
-@pytest.mark.parametrize("record", ["ccbpf_flow", "ccbpf_flow_lp", "ccbpf_flow_ltcp", "ccbpf_event",
-                                    "ccbpf_identity", "ccbpf_stats", "tcp_lp_params", "ltcp_params"])
+@pytest.mark.parametrize("record", ["ccbpf_flow", "ccbpf_flow_lp", "ccbpf_flow_hstcp_lp", "ccbpf_flow_ltcp",
+                                    "ccbpf_event", "ccbpf_identity", "ccbpf_stats", *(f"{n}_params" for n in OWN_STRUCTS)])
 def test_no_hole_in_what_crosses_to_user_space(ffi, record):
     """A hole would carry the kernel's memory, and differ between compilers."""
     covered = set()
