@@ -12,11 +12,11 @@
 
 #include "ccbpf/params.h"
 #include "kern/flow.bpf.h"
+#include "kern/small.bpf.h"
 #include "law/delay.h"
 #include "law/flat.h"
 #include "law/gentle_start.h"
 #include "law/inference.h"
-#include "law/small_window.h"
 
 /* After a restart of the smoothing so many samples make an indication: one late
  * ACK is none, and still a window of five packets shows both within an RTT. A
@@ -95,10 +95,7 @@ static __always_inline u32 lp_window(struct tcp_sock *tp, struct lp *lp)
 /* us between two pairs of a small window */
 static __always_inline u32 lp_gap_us(struct tcp_sock *tp, struct lp *lp)
 {
-	u32 rtts = small_gap_rtts(lp->window, tp->mss_cache,
-				  lp_param_small_spread());
-
-	return small_gap_us(rtts, sock_srtt_us(tp));
+	return small_gap(tp, lp->window, lp_param_small_spread());
 }
 
 static __always_inline void lp_event(struct sock *sk, struct lp *lp, u32 type,
@@ -254,28 +251,17 @@ static __noinline int lp_small_enter(struct sock *sk, u32 window)
 	lp->window = window ?: 1;
 	if (!was_small)
 		lp->flat = 0;
-	if (sk->sk_pacing_status == SK_PACING_NONE) {
-		sk->sk_pacing_status = SK_PACING_NEEDED;
+	if (small_pace(sk))
 		lp->paced = 1;
-	}
 	if (!was_small)
 		lp_event(sk, lp, CCBPF_EVENT_SMALL_ENTER, lp_gap_us(tp, lp), 0);
 	return 0;
 }
 
-/* Pacing as it was; but where fq took it over meanwhile, it is fq's. Not before
- * the next departure that a gap has set: without pacing the kernel would send at
- * once and stamp the packets with that time, which is still to come, and every
- * round trip until then would read too short. */
 static __always_inline void lp_unpace(struct sock *sk, struct lp *lp)
 {
-	struct tcp_sock *tp = tcp_of(sk);
-
-	if (tp->tcp_wstamp_ns > tp->tcp_clock_cache)
-		return;
-	if (sk->sk_pacing_status == SK_PACING_NEEDED)
-		sk->sk_pacing_status = SK_PACING_NONE;
-	lp->paced = 0;
+	if (small_unpace(sk))
+		lp->paced = 0;
 }
 
 static __noinline int lp_small_leave(struct sock *sk, u32 window)
@@ -389,15 +375,6 @@ static __always_inline void lp_small_grow(struct sock *sk, struct lp *lp)
 		lp_small_leave(sk, lp->window);
 }
 
-/* The kernel's window of a small one. Nothing while a pair is in flight, whose ACKs
- * must not pull single packets after them. Else two pairs: the kernel sends half of
- * its window at once (tcp_cwnd_test(), net/ipv4/tcp_output.c), and what does not
- * leave at once is paced apart. The pacing holds the second pair back. */
-static __always_inline void lp_small_keep(struct tcp_sock *tp)
-{
-	tp->snd_cwnd = tp->packets_out ? 1 : 2 * SMALL_PAIR;
-}
-
 static __always_inline void lp_grow(struct sock *sk, struct lp *lp, u32 acked)
 {
 	struct tcp_sock *tp = tcp_of(sk);
@@ -442,7 +419,7 @@ static __always_inline void lp_act(struct sock *sk, struct lp *lp,
 		return;
 	lp_notice_small(sk, lp);
 	if (law_unlikely(lp->window))
-		lp_small_keep(tp);
+		small_keep(tp);
 	else if (law_unlikely(lp->paced))
 		lp_unpace(sk, lp);
 }
@@ -618,26 +595,18 @@ static __always_inline void lp_close(struct sock *sk)
 	flow_close(sk);
 }
 
-/* Nothing was in flight and the first packets leave. The kernel computes the
- * next departure from the pacing rate right after this event, and overwrites the
- * rate at the next ACK: so here, and only here, a small window is paced. Who has
- * but one packet to send is not: it waits for nobody, and its ACK, a delayed one,
- * would never let it out. */
+/* Nothing was in flight and the first packets leave. */
 static __always_inline void lp_transmit_start(struct sock *sk, struct lp *lp)
 {
 	struct tcp_sock *tp = tcp_of(sk);
 	u32 now_kius = tp->tcp_mstamp >> KIUS_SHIFT;
 	u32 idle_kius = law_max(LP_IDLE_KIUS,
 				sock_srtt_us(tp) >> (KIUS_SHIFT - 1));
-	u64 rate;
 
 	if (now_kius - lp->published_kius > idle_kius)
 		delay_restart(&lp->delay);
-	if (!lp->window || tp->write_seq - tp->snd_nxt <= tp->mss_cache)
-		return;
-	rate = small_rate(tp->mss_cache, lp_gap_us(tp, lp));
-	if (rate < sk->sk_pacing_rate)
-		sk->sk_pacing_rate = rate;
+	if (lp->window)
+		small_depart(sk, lp_gap_us(tp, lp));
 }
 
 #endif
