@@ -14,6 +14,7 @@
 	{ #name, unit, min, max, def, source, text },
 static const struct param params_tcp_lp[] = { TCP_LP_PARAMS(PARAM) };
 static const struct param params_tcp_lp_ecn[] = { TCP_LP_ECN_PARAMS(PARAM) };
+static const struct param params_tcpw_lp[] = { TCPW_LP_PARAMS(PARAM) };
 
 #define OPEN true
 #define RESTRICTED false

@@ -103,6 +103,20 @@ static const struct field lp_fields[] = {
 };
 #undef F
 
+#define F(member) FIELD(struct ccbpf_flow_tcpw, member)
+static const struct field tcpw_fields[] = {
+	F(ere_bps),
+	F(queue_milli),
+	F(threshold_milli),
+	F(d_min_us),
+	F(d_max_us),
+	F(d_loss_us),
+	F(foreground_permille),
+	F(window),
+	F(pair_gap_us),
+};
+#undef F
+
 #define F(member) FIELD(struct ccbpf_event, member)
 static const struct field event_fields[] = {
 	F(time_ns),    F(flow),	       F(instance), F(kind),	 F(family),
@@ -124,6 +138,7 @@ static const struct {
 } own_parts[CCBPF_KINDS] = {
 	[CCBPF_KIND_tcp_lp] = { "lp", lp_fields, COUNT(lp_fields) },
 	[CCBPF_KIND_tcp_lp_ecn] = { "lp", lp_fields, COUNT(lp_fields) },
+	[CCBPF_KIND_tcpw_lp] = { "tcpw", tcpw_fields, COUNT(tcpw_fields) },
 };
 
 static struct json_object *number(const void *record, const struct field *field)

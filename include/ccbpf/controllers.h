@@ -15,7 +15,9 @@
 	X(1, tcp_lp, OPEN, "low priority, yields to rising one-way delay",                        \
 	  "TCP-LP, Kuzmanovic and Knightly 2003/2006")                                            \
 	X(2, tcp_lp_ecn, OPEN, "low priority, yields to ECN marks set at a small queue",          \
-	  "TCP-LP/ECN, the same paper, section IV-A")
+	  "TCP-LP/ECN, the same paper, section IV-A")                                             \
+	X(4, tcpw_lp, OPEN, "low priority, yields to a queue that others keep, survives random loss", \
+	  "TCPW-LP, Shimonishi, Hama, Sanadidi, Gerla and Murase 2006")
 
 enum ccbpf_kind {
 	CCBPF_KIND_NONE = 0,

@@ -39,6 +39,19 @@ struct ccbpf_flow_lp {
 	__u32 peer_tick_ns; /* ns per tick of the peer's timestamp clock, 0: not known (yet) */
 };
 
+/* The part of TCPW-LP. */
+struct ccbpf_flow_tcpw {
+	__u64 ere_bps; /* bit/s: eligible rate, the window per RTT */
+	__u32 queue_milli; /* 1/1000 packet: the virtual queue */
+	__u32 threshold_milli; /* 1/1000 packet: Q_th */
+	__u32 d_min_us; /* us: average of the smallest queueing delay between two early reductions */
+	__u32 d_max_us; /* ... and of the largest */
+	__u32 d_loss_us; /* us: average of the queueing delay just before losses, 0: no loss yet */
+	__u32 foreground_permille; /* D_min / D_max: the part of the queue that others keep */
+	__u32 window; /* packets: the policy's window; cwnd is at most 4 while it is below small_window */
+	__u32 pair_gap_us; /* us between two pairs in a small window, else 0 */
+};
+
 struct ccbpf_flow {
 	char controller[CCBPF_NAME_LEN];
 	__u64 instance; /* which loading of the controller serves this flow: see identity.h */
@@ -76,6 +89,7 @@ struct ccbpf_flow {
 	__u32 reserved;
 	union {
 		struct ccbpf_flow_lp lp;
+		struct ccbpf_flow_tcpw tcpw;
 		__u64 own[8]; /* room for every controller's part */
 	};
 };

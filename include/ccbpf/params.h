@@ -33,10 +33,32 @@
 /* The ECN variant is the same policy with another signal, and falls back to the delay where ECN is not agreed. */
 #define TCP_LP_ECN_PARAMS(X) TCP_LP_PARAMS(X)
 
+#define TCPW_LP_PARAMS(X)                                                                                             \
+	X(backlog_max, "1/1000 packet", 100, 64000, 3000, "4.3",                                                      \
+	  "M: so much of its own may a flow have in the queue of an empty path")                                      \
+	X(backlog_min, "1/1000 packet", 0, 3000, 200, "ours",                                                         \
+	  "the threshold is not below this: a delay that hardly changes has a way out")                               \
+	X(averaging, "reductions", 1, 64, 4, "ours",                                                                  \
+	  "D_min, D_max, D_loss: a new one weighs 1/averaging")                                                       \
+	X(delay_memory, "s", 10, 3600, 180, "ours", "the smallest RTT is forgotten after this time, in two halves")   \
+	X(noise_floor, "us", 0, 100000, 500, "ours",                                                                  \
+	  "a queueing delay up to this (or half of D_loss) is noise")                                                 \
+	X(small_window, "packets", 0, 16, 2, "5.2.1; ours",                                                           \
+	  "below this window the flow sends pairs of packets apart; 0: never")                                        \
+	X(small_spread, "RTT", 1, 16, 4, "ours",                                                                      \
+	  "a small window of w packets is sent in this many RTT, at most MSS/64")                                     \
+	X(rebase_pairs, "pairs", 0, 255, 6, "ours",                                                                   \
+	  "so many pairs in a small window whose delay stands still mean a longer path; 0: never")                    \
+	X(gentle_start, "switch", 0, 1, 0, "RFC 9406; ours", "leave slow start when the delay rises, before a loss")
+
 #define CCBPF_PARAM_FIELD(name, unit, min, max, def, source, text) __u32 name;
 
 struct tcp_lp_params {
 	TCP_LP_PARAMS(CCBPF_PARAM_FIELD)
+};
+
+struct tcpw_lp_params {
+	TCPW_LP_PARAMS(CCBPF_PARAM_FIELD)
 };
 
 #endif

@@ -2,8 +2,10 @@
 /* The laws as a shared library for the host tests: the headers, their inline
  * functions under the names that tests/unit/conftest.py declares to cffi. */
 #define LAW /* exported */
+#include "law/backlog.h"
 #include "law/delay.h"
 #include "law/flat.h"
 #include "law/gentle_start.h"
 #include "law/inference.h"
 #include "law/small_window.h"
+#include "law/westwood.h"

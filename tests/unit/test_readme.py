@@ -3,17 +3,22 @@
 import re
 
 from tests.unit import headers
-from tests.unit.test_tables import CONTROLLERS, TCP_LP
+from tests.unit.test_tables import CONTROLLERS, PARAMS
 
 README = headers.ROOT / "README.md"
 SECTION = re.compile(r"(<!-- parameters -->\n).*?(<!-- /parameters -->)", re.S)
 
 
 def parameters() -> str:
-    """The table of parameters, in Markdown."""
-    rows = ["| parameter | unit | range | default | source | what |", "| --- | --- | --- | --- | --- | --- |"]
-    for name, unit, least, most, default, source, text in TCP_LP.values():
-        rows.append(f"| `{name}` | {unit} | {least} … {most} | {default} | {source.replace('ours', '*ours*')} | {text} |")
+    """The table of parameters, in Markdown: each once, with the controllers that have it."""
+    rows = ["| parameter | of | unit | range | default | source | what |", "| --- | --- | --- | --- | --- | --- | --- |"]
+    of: dict[tuple, list[str]] = {}
+    for controller, table in PARAMS.items():
+        for row in table:
+            of.setdefault(row, []).append(f"`{controller}`")
+    for (name, unit, least, most, default, source, text), names in of.items():
+        whose = "all" if len(names) == len(PARAMS) else ", ".join(names)
+        rows.append(f"| `{name}` | {whose} | {unit} | {least} … {most} | {default} | {source.replace('ours', '*ours*')} | {text} |")
     return "\n".join(rows) + "\n"
 
 

@@ -52,10 +52,11 @@ def test_parameters_are_told_apart():
         assert unique(row[0] for row in rows)
 
 
-def test_the_struct_has_the_tables_fields(ffi):
-    fields = ffi.typeof("struct tcp_lp_params").fields
-    assert [name for name, _ in fields] == list(TCP_LP)
-    assert ffi.sizeof("struct tcp_lp_params") == 4 * len(fields)
+@pytest.mark.parametrize("name", ["tcp_lp", "tcpw_lp"])
+def test_the_struct_has_the_tables_fields(ffi, name):
+    fields = ffi.typeof(f"struct {name}_params").fields
+    assert [field for field, _ in fields] == [row[0] for row in PARAMS[name]]
+    assert ffi.sizeof(f"struct {name}_params") == 4 * len(fields)
 
 
 @pytest.mark.parametrize("name, value, where", [
@@ -64,6 +65,12 @@ def test_the_struct_has_the_tables_fields(ffi):
     ("gentle_start", 0, "the papers leave slow start alone")])
 def test_defaults_are_the_papers(name, value, where):
     assert TCP_LP[name][4] == value, where
+
+
+@pytest.mark.parametrize("name, value, where", [
+    ("backlog_max", 3000, "4.3: as in Vegas, M = 3"), ("gentle_start", 0, "the papers leave slow start alone")])
+def test_defaults_are_tcpw_lps(name, value, where):
+    assert {row[0]: row for row in PARAMS["tcpw_lp"]}[name][4] == value, where
 
 
 @pytest.mark.parametrize("delta, smoothing, memory, floor", itertools.product(*(
@@ -103,8 +110,8 @@ def test_stats(ffi):
     assert all(WORD.fullmatch(name) and text for name, text in STATS)
 
 
-@pytest.mark.parametrize("record", ["ccbpf_flow", "ccbpf_flow_lp", "ccbpf_event", "ccbpf_identity", "ccbpf_stats",
-                                    "tcp_lp_params"])
+@pytest.mark.parametrize("record", ["ccbpf_flow", "ccbpf_flow_lp", "ccbpf_flow_tcpw", "ccbpf_event", "ccbpf_identity", "ccbpf_stats",
+                                    "tcp_lp_params", "tcpw_lp_params"])
 def test_no_hole_in_what_crosses_to_user_space(ffi, record):
     """A hole would carry the kernel's memory, and differ between compilers."""
     covered = set()
@@ -121,6 +128,7 @@ def test_every_controllers_part_of_a_flow_fits(ffi):
     assert all(part.offset + ffi.sizeof(part.type) <= own.offset + ffi.sizeof(own.type) for part in parts)
 
 
-@pytest.mark.parametrize("state, bytes_", [("delay", 64), ("inference", 16), ("gentle_start", 16)])
+@pytest.mark.parametrize("state, bytes_", [("delay", 64), ("inference", 16), ("gentle_start", 16), ("backlog", 52),
+                                           ("westwood", 16)])
 def test_the_laws_state_fits_a_connection(ffi, state, bytes_):
     assert ffi.sizeof(f"struct {state}") <= bytes_
