@@ -159,6 +159,15 @@ def available(
     return goodput(result, flows, from_s, to_s) / left
 
 
+@measure("")
+def part_of(
+    result: Result, flows: str = "background", of_flows: str = "foreground", from_s: float = 0.0, to_s: float = 0.0
+) -> float:
+    """Goodput of the flows together ÷ that of other flows of the same run."""
+    other = goodput(result, of_flows, from_s, to_s)
+    return goodput(result, flows, from_s, to_s) / other if other else NAN
+
+
 @measure("", reference="alone")
 def transparency(
     result: Result, alone: Result, flows: str = "foreground", from_s: float = 0.0, to_s: float = 0.0
@@ -328,6 +337,14 @@ def window_correlation(result: Result, from_s: float = 5.0, to_s: float = 0.0) -
     one, other = joined(result, "foreground"), joined(result, "background")
     times = [at for at in sorted(one.keys() & other.keys()) if begin <= at <= end]
     return correlation([one[at] for at in times], [other[at] for at in times])
+
+
+@measure("packets")
+def threshold_mean(result: Result, from_s: float = 0.0, to_s: float = 0.0) -> float:
+    """TCPW-LP's threshold Q_th: the mean over the early window reductions of all flows, by its own events."""
+    begin, end = span(result, from_s, to_s)
+    events = [event for event in getattr(result, "events", []) if event.get("type") == "ewr"]
+    return mean([float(event["b"]) / 1000 for event in events if begin <= float(event["at_s"]) <= end])
 
 
 # --- response times --------------------------------------------------------------------------------------------------

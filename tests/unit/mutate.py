@@ -92,7 +92,6 @@ MUTANTS = [
     ("the round's last RTT, not the smallest", "gentle_start.h", "law_min(g->round_min_us, rtt_us)", "rtt_us"),
     ("the queue without RTT", "backlog.h", "> (u64)backlog_threshold(b, p) * b->rtt_us", "> (u64)backlog_threshold(b, p) * backlog_base(b)"),
     ("a queue at its threshold exceeds", "backlog.h", "\treturn queue > (u64)backlog_threshold(b, p) * b->rtt_us", "\treturn queue >= (u64)backlog_threshold(b, p) * b->rtt_us"),
-    ("the least threshold not asked first", "backlog.h", "queue <= (u64)p->least * b->rtt_us", "queue < (u64)p->least * b->rtt_us / 2"),
     ("no least threshold", "backlog.h", "return law_max(threshold, p->least);", "return threshold;"),
     ("D_loss unknown is full", "backlog.h", "u32 near = 0, threshold;", "u32 near = BACKLOG_ONE, threshold;"),
     ("no foreground ratio", "backlog.h", "(BACKLOG_ONE - b->foreground) >>", "BACKLOG_ONE >>"),

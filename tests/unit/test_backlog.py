@@ -181,6 +181,14 @@ def test_exceeds_is_exact_and_the_queue_is_for_people(flow, base, rtt, window, m
     assert ours.exceeds(window) == (min(window, 2**26) * (rtt - base) * 1000 > max(ours.threshold, least) * rtt)
 
 
+def test_at_its_threshold_a_queue_does_not_exceed_it(flow):
+    ours = flow(most=1000)
+    ours.settle(50_000)
+    ours.settle(100_000)
+    assert (ours.law.backlog_queue(ours.state, 2), ours.threshold) == (1000, 1000)
+    assert not ours.exceeds(2) and ours.exceeds(3)
+
+
 def test_the_threshold_at_the_papers_ends(flow):
     """Alone, an emptied queue: M. Only foreground, or at the delay of losses: 0, or the least value."""
     alone = flow()
