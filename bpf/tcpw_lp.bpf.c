@@ -171,12 +171,10 @@ static __noinline int tcpw_notice_flat(struct sock *sk)
 {
 	u32 enough = param_rebase_pairs(), rise_us;
 	struct tcpw *t = tcpw_of(sk);
-	u32 rtt_us = t->backlog.rtt_us, full_us = ~0u;
+	u32 rtt_us = t->backlog.rtt_us, delay_us = tcpw_delay_us(t);
 
-	if (t->backlog.loss_us)
-		full_us = backlog_delay(&t->backlog, t->backlog.loss_us);
-	t->flat = flat_count(t->flat, rtt_us, t->flat_us, tcpw_delay_us(t),
-			     full_us);
+	t->flat = flat_count(t->flat, rtt_us, t->flat_us, delay_us,
+			     backlog_full(&t->backlog, delay_us));
 	if (!t->flat)
 		t->flat_us = rtt_us;
 	if (!enough || t->flat < enough)
@@ -203,7 +201,7 @@ static __always_inline bool tcpw_measure(struct sock *sk, struct tcpw *t,
 	backlog_unmute(&t->backlog, tp->snd_una);
 	westwood_ack(&t->westwood, tp->delivered, tp->tcp_mstamp,
 		     sock_srtt_us(tp));
-	return backlog_sample(&t->backlog, tp->tcp_mstamp, tp->rack.rtt_us,
+	return backlog_sample(&t->backlog, tp->tcp_mstamp, sock_rtt_us(tp),
 			      alone, t->window, &p);
 }
 
@@ -474,7 +472,7 @@ static __always_inline u32 tcpw_lost_ssthresh(struct tcp_sock *tp,
 		westwood_delivered(&t->westwood, tp->delivered, tp->tcp_mstamp,
 				   backlog_base(&t->backlog), sock_srtt_us(tp));
 	return westwood_ssthresh(tp->snd_cwnd, pipe, delivered, !t->avoiding,
-				 !loss);
+				 !loss || !t->backlog.rtt_us);
 }
 
 static __always_inline void tcpw_tell_loss(struct sock *sk, struct tcpw *t,

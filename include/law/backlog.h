@@ -184,6 +184,15 @@ LAW bool backlog_sample(struct backlog *b, u64 now_us, u32 rtt_us, bool alone,
 	return true;
 }
 
+/* us: the D of a full buffer, as far as losses told it. A D well above is of another
+ * path, or the losses were chance: not known, ~0. */
+LAW u32 backlog_full(const struct backlog *b, u32 delay_us)
+{
+	u32 loss_us = backlog_delay(b, b->loss_us);
+
+	return delay_us > loss_us + loss_us / 8 ? ~0u : loss_us;
+}
+
 /* After idle, what was measured before it says nothing of the queue. */
 LAW void backlog_restart(struct backlog *b)
 {

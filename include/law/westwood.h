@@ -66,16 +66,17 @@ LAW u32 westwood_delivered(const struct westwood *w, u32 delivered, u32 now_us,
 }
 
 /* packets: ssthresh after a loss. pipe = cwnd RTT_min / RTT; delivered as above;
- * marked: a mark (ECN) is never chance, and takes half at the least. */
+ * no_chance: a mark (ECN) is never chance, nor is a loss where no RTT is known: they
+ * take half at the least. */
 LAW u32 westwood_ssthresh(u32 cwnd, u32 pipe, u32 delivered, bool slow_start,
-			  bool marked)
+			  bool no_chance)
 {
 	u32 half = cwnd / 2, to = law_min(cwnd, pipe);
 
 	if (delivered < to)
 		to = slow_start ? delivered
 				: law_min(to, law_max(delivered, half));
-	if (marked)
+	if (no_chance)
 		to = law_min(to, half);
 	return law_max(law_min(to, cwnd), WESTWOOD_LEAST);
 }

@@ -67,6 +67,7 @@ ffi = cffi.FFI()
 ffi.cdef(headers.preprocessed("".join(f'#include "{name}"\n' for name in headers.SHARED)))
 PHASE = SimpleNamespace(SLOW_START=0, AVOIDANCE=1, INFERENCE=2, RECOVERY=3, SMALL=4)
 SIGNAL = SimpleNamespace(RTT=0, OWD=1, ECN=2)
+PARAM_STRUCTS = {name for name in ffi.list_types()[1] if name.endswith("_params")}
 EVENT_WORDS = {row[0]: row[2] for row in headers.table("ccbpf/event.h", "CCBPF_EVENTS", "vwvv")}
 EVENT_DATA = 1 << 20
 
@@ -269,10 +270,16 @@ class Controller:
         until = time.monotonic_ns() + round(seconds * 1e9) if seconds else 0
         self.maps["listener"].update(bytes(4), struct.pack("=Q", until))
 
+    @property
+    def table(self) -> str:
+        """The struct of its parameters: its own, or TCP-LP's where it has none."""
+        own = f"{self.title}_params"
+        return own if own in PARAM_STRUCTS else "tcp_lp_params"
+
     def params(self) -> SimpleNamespace:
         data = self.maps["params"].lookup(bytes(4))
         assert data
-        return decode("tcp_lp_params", data)
+        return decode(self.table, data)
 
     @contextmanager
     def set(self, **values: int) -> Iterator[None]:
@@ -280,8 +287,8 @@ class Controller:
         params = self.maps["params"]
         before = params.lookup(bytes(4))
         assert before
-        changed = ffi.new("struct tcp_lp_params *")
-        ffi.memmove(changed, before, ffi.sizeof("struct tcp_lp_params"))
+        changed = ffi.new(f"struct {self.table} *")
+        ffi.memmove(changed, before, ffi.sizeof(f"struct {self.table}"))
         for name, value in values.items():
             setattr(changed, name, value)
         params.update(bytes(4), bytes(ffi.buffer(changed)))

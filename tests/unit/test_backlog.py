@@ -308,6 +308,19 @@ def test_a_packet_that_was_alone_counts_only_where_it_is_smaller(flow):
     assert ours.ack(50_000, alone=True) and ours.base == 50_000
 
 
+@given(us, us, st.integers(0, RTT_MAX))
+def test_a_full_buffer_is_what_losses_told(flow, base, lost_at, delay):
+    base, lost_at = sorted((base, lost_at))
+    ours = flow()
+    assert ours.law.backlog_full(ours.state, delay) == (2**32 - 1 if delay else 0), "no loss yet"
+    ours.settle(base)
+    ours.settle(lost_at)
+    ours.lose()
+    full = lost_at - base
+    assert ours.law.backlog_full(ours.state, delay) == (full if delay <= full + full // 8 else 2**32 - 1)
+    assert ours.law.backlog_full(ours.state, full + full // 8) == full
+
+
 def test_after_idle_two_samples_again(flow):
     ours = flow()
     ours.settle(50_000)
