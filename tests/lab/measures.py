@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from .experiment import FlowResult, Link, Result, quantile
 
@@ -345,6 +346,30 @@ def threshold_mean(result: Result, from_s: float = 0.0, to_s: float = 0.0) -> fl
     begin, end = span(result, from_s, to_s)
     events = [event for event in getattr(result, "events", []) if event.get("type") == "ewr"]
     return mean([float(event["b"]) / 1000 for event in events if begin <= float(event["at_s"]) <= end])
+
+
+# --- datagrams -------------------------------------------------------------------------------------------------------
+
+
+def stream(result: Result, traffic: str) -> dict[str, Any]:
+    """What the sink of that UDP stream counted."""
+    own = getattr(result, "traffic", {}).get(traffic)
+    return own.report if own else {}
+
+
+@measure("")
+def datagram_loss(result: Result, traffic: str = "") -> float:
+    """Packets of that UDP stream that never came ÷ its packets."""
+    report = stream(result, traffic)
+    sent = report.get("packets", 0) + report.get("lost", 0)
+    return report["lost"] / sent if sent else NAN
+
+
+@measure("ms")
+def datagram_delay(result: Result, traffic: str = "") -> float:
+    """Mean queueing delay of that UDP stream's packets: above the least delay that one of them had."""
+    mean_s = stream(result, traffic).get("variation_s", {}).get("mean")
+    return NAN if mean_s is None else 1e3 * mean_s
 
 
 # --- response times --------------------------------------------------------------------------------------------------

@@ -71,6 +71,15 @@ def test_the_threshold_is_the_mean_of_the_reductions() -> None:
     assert measures.threshold_mean(made, from_s=30) == pytest.approx(0.3)
 
 
+def test_datagrams() -> None:
+    made = result(flow("background", constant(1)))
+    assert math.isnan(measures.datagram_loss(made, "rtp")) and math.isnan(measures.datagram_delay(made, "rtp"))
+    report = {"packets": 990, "lost": 10, "variation_s": {"mean": 0.0042}}
+    made.traffic["rtp"] = TrafficResult(Traffic("rtp", "udp", 60), report=report)
+    assert measures.datagram_loss(made, "rtp") == pytest.approx(0.01)
+    assert measures.datagram_delay(made, "rtp") == pytest.approx(4.2)
+
+
 def test_transparency_efficiency_distance() -> None:
     assert measures.transparency(BOTH, ALONE) == pytest.approx(0.5)
     assert measures.efficiency(BOTH, IDEAL) == pytest.approx(3 / (CAPACITY - 5))
