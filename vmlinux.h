@@ -124,6 +124,7 @@ struct tcp_sock {
 	__u32 snd_una;
 	__u32 srtt_us;
 	__u32 packets_out;
+	__u32 delivered;
 	__u32 rate_delivered;
 	__u32 rate_interval_us;
 	__u64 bytes_acked;

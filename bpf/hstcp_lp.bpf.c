@@ -77,7 +77,7 @@ static __always_inline u32 lp_policy_credit(struct tcp_sock *tp, struct lp *lp,
 static __always_inline u32 lp_policy_reduced(enum inference_verdict verdict,
 					     u32 window)
 {
-	return highspeed_reduced(verdict, window, lp_param_first_half());
+	return highspeed_reduced(verdict, window, param_first_half());
 }
 
 static __always_inline u32 lp_policy_loss(struct tcp_sock *tp)

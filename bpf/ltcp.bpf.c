@@ -55,13 +55,7 @@ CCBPF_IDENTITY(ltcp);
 
 struct ltcp_params params SEC(".data.params") = { LTCP_PARAMS(PARAM_DEFAULT) };
 
-/* param_<name>() */
-#define GETTER(name, unit, min, max, def, source, text) \
-	static __always_inline u32 param_##name(void)   \
-	{                                               \
-		return PARAM_READ(name, min, max);      \
-	}
-LTCP_PARAMS(GETTER)
+LTCP_PARAMS(PARAM_GETTER)
 
 /* A connection's state, in icsk_ca_priv. */
 struct ltcp {
@@ -132,7 +126,7 @@ static __always_inline void ltcp_measure(struct sock *sk, struct ltcp *l)
 {
 	struct tcp_sock *tp = tcp_of(sk);
 	u32 now_kius = tp->tcp_mstamp >> KIUS_SHIFT;
-	u32 rtt_us = law_min(tp->rack.rtt_us, LAYERS_RTT_MAX_US);
+	u32 rtt_us = law_min(sock_rtt_us(tp), LAYERS_RTT_MAX_US);
 
 	if (law_unlikely(sock_ca_state(sk) != TCP_CA_Open || !rtt_us))
 		return;

@@ -15,6 +15,7 @@
 static const struct param params_tcp_lp[] = { TCP_LP_PARAMS(PARAM) };
 static const struct param params_tcp_lp_ecn[] = { TCP_LP_ECN_PARAMS(PARAM) };
 static const struct param params_hstcp_lp[] = { HSTCP_LP_PARAMS(PARAM) };
+static const struct param params_tcpw_lp[] = { TCPW_LP_PARAMS(PARAM) };
 static const struct param params_ltcp[] = { LTCP_PARAMS(PARAM) };
 
 #define OPEN true

@@ -121,6 +121,20 @@ static const struct field highspeed_fields[] = {
 };
 #undef F
 
+#define F(member) FIELD(struct ccbpf_flow_tcpw, member)
+static const struct field tcpw_fields[] = {
+	F(ere_bps),
+	F(queue_milli),
+	F(threshold_milli),
+	F(d_min_us),
+	F(d_max_us),
+	F(d_loss_us),
+	F(foreground_permille),
+	F(window),
+	F(pair_gap_us),
+};
+#undef F
+
 #define F(member) FIELD(struct ccbpf_event, member)
 static const struct field event_fields[] = {
 	F(time_ns),    F(flow),	       F(instance), F(kind),	 F(family),
@@ -148,6 +162,7 @@ static const struct part own_parts[CCBPF_KINDS][PARTS_MAX] = {
 	[CCBPF_KIND_tcp_lp_ecn] = { PART("lp", lp_fields) },
 	[CCBPF_KIND_hstcp_lp] = { PART("lp", lp_fields),
 				  PART("highspeed", highspeed_fields) },
+	[CCBPF_KIND_tcpw_lp] = { PART("tcpw", tcpw_fields) },
 	[CCBPF_KIND_ltcp] = { PART("ltcp", ltcp_fields) },
 };
 

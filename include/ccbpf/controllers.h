@@ -11,14 +11,16 @@
 #ifndef CCBPF_CONTROLLERS_H
 #define CCBPF_CONTROLLERS_H
 
-#define CCBPF_CONTROLLERS(X)                                                                      \
-	X(1, tcp_lp, OPEN, "low priority, yields to rising one-way delay",                        \
-	  "TCP-LP, Kuzmanovic and Knightly 2003/2006")                                            \
-	X(2, tcp_lp_ecn, OPEN, "low priority, yields to ECN marks set at a small queue",          \
-	  "TCP-LP/ECN, the same paper, section IV-A")                                             \
-	X(3, hstcp_lp, OPEN, "low priority on fast long paths, yields to rising one-way delay",   \
-	  "HSTCP-LP, Kuzmanovic, Knightly and Cottrell 2004; RFC 3649")                            \
-	X(5, ltcp, RESTRICTED, "fast on long paths: a window of several virtual layers",          \
+#define CCBPF_CONTROLLERS(X)                                                                          \
+	X(1, tcp_lp, OPEN, "low priority, yields to rising one-way delay",                            \
+	  "TCP-LP, Kuzmanovic and Knightly 2003/2006")                                                \
+	X(2, tcp_lp_ecn, OPEN, "low priority, yields to ECN marks set at a small queue",              \
+	  "TCP-LP/ECN, the same paper, section IV-A")                                                 \
+	X(3, hstcp_lp, OPEN, "low priority on fast long paths, yields to rising one-way delay",       \
+	  "HSTCP-LP, Kuzmanovic, Knightly and Cottrell 2004; RFC 3649")                               \
+	X(4, tcpw_lp, OPEN, "low priority, yields to a queue that others keep, survives random loss", \
+	  "TCPW-LP, Shimonishi, Hama, Sanadidi, Gerla and Murase 2006")                               \
+	X(5, ltcp, RESTRICTED, "fast on long paths: a window of several virtual layers",              \
 	  "LTCP, Bhandarkar, Jain and Reddy 2006")
 
 enum ccbpf_kind {

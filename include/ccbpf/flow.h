@@ -48,6 +48,19 @@ struct ccbpf_flow_hstcp_lp {
 	__u32 highspeed; /* 1: the window is above 38 packets; up to there everything is TCP-LP's */
 };
 
+/* The part of TCPW-LP. */
+struct ccbpf_flow_tcpw {
+	__u64 ere_bps; /* bit/s: eligible rate, the window per RTT */
+	__u32 queue_milli; /* 1/1000 packet: the virtual queue */
+	__u32 threshold_milli; /* 1/1000 packet: Q_th */
+	__u32 d_min_us; /* us: average of the smallest queueing delay between two early reductions */
+	__u32 d_max_us; /* ... and of the largest */
+	__u32 d_loss_us; /* us: average of the queueing delay just before losses, 0: no loss yet */
+	__u32 foreground_permille; /* D_min / D_max: the part of the queue that others keep */
+	__u32 window; /* packets: the policy's window; cwnd is at most 4 while it is below small_window */
+	__u32 pair_gap_us; /* us between two pairs in a small window, else 0 */
+};
+
 /* The part of LTCP. */
 struct ccbpf_flow_ltcp {
 	__u32 layer; /* K, the number of virtual layers, from 1 */
@@ -94,6 +107,7 @@ struct ccbpf_flow {
 	union {
 		struct ccbpf_flow_lp lp;
 		struct ccbpf_flow_hstcp_lp hstcp_lp;
+		struct ccbpf_flow_tcpw tcpw;
 		struct ccbpf_flow_ltcp ltcp;
 		__u64 own[8]; /* room for every controller's part */
 	};

@@ -39,6 +39,24 @@
 	X(first_half, "switch", 0, 1, 0, "ours",                                                                      \
 	  "the first indication halves every window, as TCP-LP's, where RFC 3649's b(w) takes less of large ones")
 
+#define TCPW_LP_PARAMS(X)                                                                                             \
+	X(backlog_max, "1/1000 packet", 100, 64000, 3000, "4.3",                                                      \
+	  "M: so much of its own may a flow have in the queue of an empty path")                                      \
+	X(backlog_min, "1/1000 packet", 0, 3000, 200, "ours",                                                         \
+	  "the threshold is not below this: a delay that hardly changes has a way out")                               \
+	X(averaging, "reductions", 1, 64, 4, "ours",                                                                  \
+	  "D_min, D_max, D_loss: a new one weighs 1/averaging")                                                       \
+	X(delay_memory, "s", 10, 3600, 180, "ours", "the smallest RTT is forgotten after this time, in two halves")   \
+	X(noise_floor, "us", 0, 100000, 500, "ours",                                                                  \
+	  "a queueing delay up to this (or half of D_loss) is noise")                                                 \
+	X(small_window, "packets", 0, 16, 2, "5.2.1; ours",                                                           \
+	  "below this window the flow sends pairs of packets apart; 0: never")                                        \
+	X(small_spread, "RTT", 1, 16, 4, "ours",                                                                      \
+	  "a small window of w packets is sent in this many RTT, at most MSS/64")                                     \
+	X(rebase_pairs, "pairs", 0, 255, 6, "ours",                                                                   \
+	  "so many pairs in a small window whose delay stands still mean a longer path; 0: never")                    \
+	X(gentle_start, "switch", 0, 1, 0, "RFC 9406; ours", "leave slow start when the delay rises, before a loss")
+
 #define LTCP_PARAMS(X)                                                                                                \
 	X(layer_window, "packets", 1, 1000, 50, "3.1", "W_T: up to this window the flow is reno, above it has layers") \
 	X(decrease, "permille", 10, 500, 150, "3.1", "beta: what a loss takes of a window above layer_window")        \
@@ -55,6 +73,10 @@ struct tcp_lp_params {
 
 struct hstcp_lp_params {
 	HSTCP_LP_PARAMS(CCBPF_PARAM_FIELD)
+};
+
+struct tcpw_lp_params {
+	TCPW_LP_PARAMS(CCBPF_PARAM_FIELD)
 };
 
 struct ltcp_params {

@@ -21,6 +21,8 @@
 /* A record is rewritten at the first ACK after this many units of 1024 us. */
 #define FLOW_PUBLISH_KIUS 9
 
+#define FLOW_IDLE_KIUS 196 /* 200 ms, the least RTO (net/ipv4/tcp.h) */
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, CCBPF_FLOWS_MAX);
@@ -223,6 +225,17 @@ static __always_inline bool flow_due(struct tcp_sock *tp, u32 *published_kius)
 		return false;
 	*published_kius = now_kius;
 	return true;
+}
+
+/* When a packet leaves and none was in flight: has the flow been idle for longer than
+ * max(FLOW_IDLE_KIUS, 2 RTT), so that what it measured is history? */
+static __always_inline bool flow_idle(struct tcp_sock *tp, u32 published_kius)
+{
+	u32 now_kius = tp->tcp_mstamp >> KIUS_SHIFT;
+	u32 two_rtt_kius = sock_srtt_us(tp) >> (KIUS_SHIFT - 1);
+
+	return now_kius - published_kius >
+	       law_max(FLOW_IDLE_KIUS, two_rtt_kius);
 }
 
 /* The kernel asks cong_avoid() again when its repair is over, or never, while every

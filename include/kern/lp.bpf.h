@@ -15,19 +15,16 @@
 
 #include "kern/flow.bpf.h"
 #include "kern/params.bpf.h"
+#include "kern/small.bpf.h"
 #include "law/delay.h"
 #include "law/flat.h"
 #include "law/gentle_start.h"
 #include "law/inference.h"
-#include "law/small_window.h"
 
 /* After a restart of the smoothing so many samples make an indication: one late
  * ACK is none, and still a window of five packets shows both within an RTT. A
  * small window sends so little that each sample counts. */
 #define LP_SAMPLES 2
-
-/* Idle for longer than max(this, 2 RTT): the smoothed delay is history. */
-#define LP_IDLE_KIUS 196 /* 200 ms, the least RTO (net/ipv4/tcp.h) */
 
 /* A connection's state, in icsk_ca_priv. */
 struct lp {
@@ -68,13 +65,7 @@ _Static_assert(sizeof(struct lp) <=
 
 extern LP_PARAMS_STRUCT params;
 
-/* lp_param_<name>() */
-#define LP_GETTER(name, unit, min, max, def, source, text) \
-	static __always_inline u32 lp_param_##name(void)   \
-	{                                                  \
-		return PARAM_READ(name, min, max);         \
-	}
-LP_PARAMS(LP_GETTER)
+LP_PARAMS(PARAM_GETTER)
 
 static __always_inline struct lp *lp_of(struct sock *sk)
 {
@@ -83,10 +74,10 @@ static __always_inline struct lp *lp_of(struct sock *sk)
 
 static __always_inline void lp_delay_params(struct delay_params *p)
 {
-	p->delta = lp_param_delta();
-	p->smoothing = lp_param_smoothing();
-	p->memory_s = lp_param_delay_memory();
-	p->floor_us = lp_param_threshold_floor();
+	p->delta = param_delta();
+	p->smoothing = param_smoothing();
+	p->memory_s = param_delay_memory();
+	p->floor_us = param_threshold_floor();
 	p->least = LP_SAMPLES;
 }
 
@@ -100,12 +91,10 @@ static __always_inline u32 lp_window(struct tcp_sock *tp, struct lp *lp)
  * others had made longer would still last when they are gone. */
 static __always_inline u32 lp_gap_us(struct tcp_sock *tp, struct lp *lp)
 {
-	u32 rtts = small_gap_rtts(lp->window, tp->mss_cache,
-				  lp_param_small_spread());
 	s32 base_us = aged_min(&lp->delay.rtt);
 
-	return small_gap_us(rtts, base_us == AGED_NO_MIN ? sock_srtt_us(tp) :
-							   base_us);
+	return small_gap(tp, lp->window, param_small_spread(),
+			 base_us == AGED_NO_MIN ? sock_srtt_us(tp) : base_us);
 }
 
 static __always_inline void lp_event(struct sock *sk, struct lp *lp, u32 type,
@@ -169,7 +158,7 @@ static __always_inline void lp_read_ack(struct tcp_sock *tp, u32 acked,
 					struct delay_ack *a)
 {
 	a->now_us = tp->tcp_mstamp;
-	a->rtt_us = tp->rack.rtt_us;
+	a->rtt_us = sock_rtt_us(tp);
 	a->tsval = tp->rx_opt.rcv_tsval;
 	a->tsecr = tp->rx_opt.rcv_tsecr;
 	a->our_tick_ns = sock_stamped(tp) ? compat_our_tick_ns(tp) : 0;
@@ -199,7 +188,7 @@ static __noinline int lp_clock_changed(struct sock *sk, u32 was_ns)
  * them, to which all are compared. */
 static __noinline u32 lp_notice_flat(struct sock *sk, u32 rtt_us)
 {
-	u32 enough = lp_param_rebase_pairs();
+	u32 enough = param_rebase_pairs();
 	struct lp *lp = lp_of(sk);
 	struct delay_params p;
 	u32 rise_us;
@@ -256,7 +245,7 @@ static __noinline int lp_inference_ended(struct sock *sk)
 	struct lp *lp = lp_of(sk);
 
 	lp_event(sk, lp, CCBPF_EVENT_INFERENCE_END,
-		 sock_srtt_us(tcp_of(sk)) * lp_param_inference_rtts(), 0);
+		 sock_srtt_us(tcp_of(sk)) * param_inference_rtts(), 0);
 	return 0;
 }
 
@@ -270,7 +259,7 @@ lp_decide(struct sock *sk, struct lp *lp, bool indicated)
 		.rtt_us = sock_srtt_us(tp),
 		.snd_una = tp->snd_una,
 		.snd_nxt = tp->snd_nxt,
-		.rtts = lp_param_inference_rtts(),
+		.rtts = param_inference_rtts(),
 	};
 
 	if (!lp->avoiding)
@@ -302,28 +291,17 @@ static __noinline int lp_small_enter(struct sock *sk, u32 window)
 	lp->window = window ?: 1;
 	if (!was_small)
 		lp->flat = 0;
-	if (sk->sk_pacing_status == SK_PACING_NONE) {
-		sk->sk_pacing_status = SK_PACING_NEEDED;
+	if (small_pace(sk))
 		lp->paced = 1;
-	}
 	if (!was_small)
 		lp_event(sk, lp, CCBPF_EVENT_SMALL_ENTER, lp_gap_us(tp, lp), 0);
 	return 0;
 }
 
-/* Pacing as it was; but where fq took it over meanwhile, it is fq's. Not before
- * the next departure that a gap has set: without pacing the kernel would send at
- * once and stamp the packets with that time, which is still to come, and every
- * round trip until then would read too short. */
 static __always_inline void lp_unpace(struct sock *sk, struct lp *lp)
 {
-	struct tcp_sock *tp = tcp_of(sk);
-
-	if (tp->tcp_wstamp_ns > tp->tcp_clock_cache)
-		return;
-	if (sk->sk_pacing_status == SK_PACING_NEEDED)
-		sk->sk_pacing_status = SK_PACING_NONE;
-	lp->paced = 0;
+	if (small_unpace(sk))
+		lp->paced = 0;
 }
 
 static __noinline int lp_small_leave(struct sock *sk, u32 window)
@@ -342,7 +320,7 @@ static __noinline int lp_small_leave(struct sock *sk, u32 window)
 static __always_inline u32 lp_set_window(struct sock *sk, struct lp *lp,
 					 u32 window)
 {
-	if (window < lp_param_small_window()) {
+	if (window < param_small_window()) {
 		lp_small_enter(sk, window);
 		return SMALL_PAIR;
 	}
@@ -408,7 +386,7 @@ static __always_inline u32 lp_slow_start(struct sock *sk, struct lp *lp,
 {
 	struct tcp_sock *tp = tcp_of(sk);
 
-	if (!lp->avoiding && lp->rtt_us && lp_param_gentle_start() &&
+	if (!lp->avoiding && lp->rtt_us && param_gentle_start() &&
 	    gentle_start_ack(&lp->gentle, lp->rtt_us, tp->snd_una,
 			     tp->snd_nxt)) {
 		lp_gentle_left(sk);
@@ -422,9 +400,9 @@ static __always_inline u32 lp_slow_start(struct sock *sk, struct lp *lp,
 static __always_inline void lp_small_grow(struct sock *sk, struct lp *lp)
 {
 	struct tcp_sock *tp = tcp_of(sk);
-	u32 limit = lp_param_small_window();
+	u32 limit = param_small_window();
 	u32 rtts = small_gap_rtts(lp->window, tp->mss_cache,
-				  lp_param_small_spread());
+				  param_small_spread());
 	struct delay_params p;
 
 	lp_delay_params(&p);
@@ -434,15 +412,6 @@ static __always_inline void lp_small_grow(struct sock *sk, struct lp *lp)
 	lp->window = law_min(lp->window + rtts, law_max(limit, 1));
 	if (lp->window >= limit)
 		lp_small_leave(sk, lp->window);
-}
-
-/* The kernel's window of a small one. Nothing while a pair is in flight, whose ACKs
- * must not pull single packets after them. Else two pairs: the kernel sends half of
- * its window at once (tcp_cwnd_test(), net/ipv4/tcp_output.c), and what does not
- * leave at once is paced apart. The pacing holds the second pair back. */
-static __always_inline void lp_small_keep(struct tcp_sock *tp)
-{
-	tp->snd_cwnd = tp->packets_out ? 1 : 2 * SMALL_PAIR;
 }
 
 static __always_inline void lp_grow(struct sock *sk, struct lp *lp, u32 acked)
@@ -466,7 +435,7 @@ static __always_inline void lp_notice_small(struct sock *sk, struct lp *lp)
 	struct tcp_sock *tp = tcp_of(sk);
 
 	if (lp->avoiding && !lp->window && !sock_in_slow_start(tp) &&
-	    tp->snd_cwnd < lp_param_small_window())
+	    tp->snd_cwnd < param_small_window())
 		lp_small_enter(sk, tp->snd_cwnd);
 }
 
@@ -490,7 +459,7 @@ static __always_inline void lp_act(struct sock *sk, struct lp *lp,
 		return;
 	lp_notice_small(sk, lp);
 	if (law_unlikely(lp->window))
-		lp_small_keep(tp);
+		small_keep(tp);
 	else if (law_unlikely(lp->paced))
 		lp_unpace(sk, lp);
 }
@@ -604,7 +573,7 @@ static __always_inline u32 lp_undo(struct sock *sk, struct lp *lp)
 	};
 
 	lp->undone = !lp->loss_cwnd;
-	if (lp->window && cwnd >= lp_param_small_window())
+	if (lp->window && cwnd >= param_small_window())
 		lp_small_leave(sk, cwnd);
 	flow_undone(sk, &e, cwnd - now);
 	return cwnd ?: 1;
@@ -649,26 +618,15 @@ static __always_inline void lp_close(struct sock *sk)
 	flow_close(sk);
 }
 
-/* Nothing was in flight and the first packets leave. The kernel computes the
- * next departure from the pacing rate right after this event, and overwrites the
- * rate at the next ACK: so here, and only here, a small window is paced. Who has
- * but one packet to send is not: it waits for nobody, and its ACK, a delayed one,
- * would never let it out. */
+/* Nothing was in flight and the first packets leave. */
 static __always_inline void lp_transmit_start(struct sock *sk, struct lp *lp)
 {
 	struct tcp_sock *tp = tcp_of(sk);
-	u32 now_kius = tp->tcp_mstamp >> KIUS_SHIFT;
-	u32 idle_kius =
-		law_max(LP_IDLE_KIUS, sock_srtt_us(tp) >> (KIUS_SHIFT - 1));
-	u64 rate;
 
-	if (now_kius - lp->published_kius > idle_kius)
+	if (flow_idle(tp, lp->published_kius))
 		delay_restart(&lp->delay);
-	if (!lp->window || tp->write_seq - tp->snd_nxt <= tp->mss_cache)
-		return;
-	rate = small_rate(tp->mss_cache, lp_gap_us(tp, lp));
-	if (rate < sk->sk_pacing_rate)
-		sk->sk_pacing_rate = rate;
+	if (lp->window)
+		small_depart(sk, lp_gap_us(tp, lp));
 }
 
 #endif

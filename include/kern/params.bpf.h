@@ -13,14 +13,15 @@
 /* For a table: the initialiser of each parameter. */
 #define PARAM_DEFAULT(name, unit, min, max, def, source, text) .name = def,
 
-/* A parameter as it is now, clamped whoever wrote it. */
-#define PARAM_READ(name, min, max)                       \
-	({                                               \
-		u32 __v = *(volatile u32 *)&params.name; \
-                                                         \
-		if (min)                                 \
-			__v = law_max(__v, min);         \
-		law_min(__v, max);                       \
-	})
+/* For a table: param_<name>(), the parameter as it is now, clamped whoever wrote it. */
+#define PARAM_GETTER(name, unit, min, max, def, source, text) \
+	static __always_inline u32 param_##name(void)         \
+	{                                                     \
+		u32 v = *(volatile u32 *)&params.name;        \
+                                                              \
+		if (min)                                      \
+			v = law_max(v, min);                  \
+		return law_min(v, max);                       \
+	}
 
 #endif

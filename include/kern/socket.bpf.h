@@ -73,6 +73,13 @@ static __always_inline u32 sock_srtt_us(struct tcp_sock *tp)
 	return srtt_us ?: 1;
 }
 
+/* us: the round trip of the newest packet that this ACK covers. Without SACK the kernel
+ * keeps none (tcp_clean_rtx_queue(), net/ipv4/tcp_input.c): the smoothed one, then. */
+static __always_inline u32 sock_rtt_us(struct tcp_sock *tp)
+{
+	return tp->rack.rtt_us ?: tp->srtt_us >> SRTT_SHIFT;
+}
+
 static __always_inline bool sock_in_slow_start(struct tcp_sock *tp)
 {
 	return tp->snd_cwnd < tp->snd_ssthresh;

@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from .experiment import FlowResult, Link, Result, quantile
 
@@ -157,6 +158,15 @@ def available(
     link = result.experiment.link
     left = capacity_mbit(link) * (1 - load_mbit / link.rate_mbit)
     return goodput(result, flows, from_s, to_s) / left
+
+
+@measure("")
+def part_of(
+    result: Result, flows: str = "background", of_flows: str = "foreground", from_s: float = 0.0, to_s: float = 0.0
+) -> float:
+    """Goodput of the flows together ÷ that of other flows of the same run."""
+    other = goodput(result, of_flows, from_s, to_s)
+    return goodput(result, flows, from_s, to_s) / other if other else NAN
 
 
 @measure("", reference="alone")
@@ -381,6 +391,38 @@ def window_correlation(result: Result, from_s: float = 5.0, to_s: float = 0.0) -
     one, other = joined(result, "foreground"), joined(result, "background")
     times = [at for at in sorted(one.keys() & other.keys()) if begin <= at <= end]
     return correlation([one[at] for at in times], [other[at] for at in times])
+
+
+@measure("packets")
+def threshold_mean(result: Result, from_s: float = 0.0, to_s: float = 0.0) -> float:
+    """TCPW-LP's threshold Q_th: the mean over the early window reductions of all flows, by its own events."""
+    begin, end = span(result, from_s, to_s)
+    events = [event for event in getattr(result, "events", []) if event.get("type") == "ewr"]
+    return mean([float(event["b"]) / 1000 for event in events if begin <= float(event["at_s"]) <= end])
+
+
+# --- datagrams -------------------------------------------------------------------------------------------------------
+
+
+def stream(result: Result, traffic: str) -> dict[str, Any]:
+    """What the sink of that UDP stream counted."""
+    own = getattr(result, "traffic", {}).get(traffic)
+    return own.report if own else {}
+
+
+@measure("")
+def datagram_loss(result: Result, traffic: str = "") -> float:
+    """Packets of that UDP stream that never came ÷ its packets."""
+    report = stream(result, traffic)
+    sent = report.get("packets", 0) + report.get("lost", 0)
+    return report["lost"] / sent if sent else NAN
+
+
+@measure("ms")
+def datagram_delay(result: Result, traffic: str = "") -> float:
+    """Mean queueing delay of that UDP stream's packets: above the least delay that one of them had."""
+    mean_s = stream(result, traffic).get("variation_s", {}).get("mean")
+    return NAN if mean_s is None else 1e3 * mean_s
 
 
 # --- response times --------------------------------------------------------------------------------------------------

@@ -151,6 +151,7 @@ LINK = {
 FLOW = {
     "name": TEXT, "controller": TEXT, "start_s": NUMBER, "stop_s": NUMBER, "count": NUMBER, "every_s": NUMBER,
     "background": BOOL, "reverse": BOOL, "ecn": BOOL, "rtt_ms": NUMBER, "hop": NUMBER,
+    "relay": TEXT,
 }  # fmt: skip
 TRAFFIC = {
     "name": TEXT, "kind": TEXT, "start_s": NUMBER, "stop_s": NUMBER, "rate_mbit": NUMBER, "size_bytes": NUMBER,
@@ -310,7 +311,7 @@ class Builder:
         traffic = self.tables(f"{where}: traffic", data["traffic"], TRAFFIC, ("name", "kind"))
         if not flows and not traffic:
             raise RowError(f"{where}: no flow and no traffic")
-        varied = any(flow["controller"] == "@background" for flow in flows)
+        varied = any("@background" in (flow["controller"], flow.get("relay")) for flow in flows)
         ours, peers = (tuple(data[key]) if varied else () for key in ("ours", "peers"))
         if varied and not ours and not peers:
             raise RowError(f"{where}: ours: which controllers stand for @background?")
@@ -407,7 +408,7 @@ class Builder:
             if stop <= start:
                 raise RowError(f"{where}: it would stop at {stop:g} s and start at {start:g} s")
             own = {"ecn": special["ecn"]} if background and "ecn" in special else {}
-            options = {key: table[key] for key in ("reverse", "ecn", "rtt_ms", "hop") if key in table} | own
+            options = {key: table[key] for key in ("reverse", "ecn", "rtt_ms", "hop", "relay") if key in table} | own
             name = table["name"] if number == 0 else f"{table['name']}-{number + 1}"
             made.append(VirtualFlow(name, table["controller"], stop - start, start, background=background, **options))
         return made

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from .guest import image, lock
+from .guest import image, lock, proxy
 from .guest.archive import deb_name
 from .guest.cpio import Tree
 from .guest.errors import LabError
@@ -86,6 +87,16 @@ def test_lock_names_three_kernels_and_the_tools() -> None:
     assert lock.kernels() == ["6.1", "6.12", "7.x"]
     assert {pin.suite for pin in lock.read()} == {"bookworm", "trixie", "sid"}
     assert [pin.role for pin in lock.pins_of("6.12")][:2] == ["6.12", "tools"]
+
+
+def test_the_proxy_has_its_libraries_and_a_relay_each() -> None:
+    packages = [pin.package for pin in lock.read(proxy.LOCK)]
+    assert "haproxy" in packages and len(packages) == len(set(packages))
+    text = proxy.configuration({"10.3.0.2:5201": "10.0.3.2:5201", "10.3.0.2:5202": "10.0.3.2:5202"})
+    assert text.count("mode tcp") == 1
+    assert re.findall(r"listen \w+\n    bind (\S+)\n    server receiver (\S+)", text) == [
+        ("10.3.0.2:5201", "10.0.3.2:5201"), ("10.3.0.2:5202", "10.0.3.2:5202")
+    ]  # fmt: skip
 
 
 def test_archive_has_the_same_bytes_in_any_order() -> None:

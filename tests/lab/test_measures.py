@@ -51,6 +51,35 @@ def test_shares_are_of_the_data_that_the_link_carries() -> None:
     assert measures.utilisation(BOTH) == pytest.approx(7.75 / CAPACITY)
 
 
+def test_a_part_of_other_flows() -> None:
+    made = result(flow("foreground", constant(8)), flow("background", constant(1)), flow("background-2", between(1, 0, 30)))
+    assert measures.part_of(made) == pytest.approx(1.5 / 8)
+    assert measures.part_of(made, to_s=30) == pytest.approx(2 / 8)
+    assert measures.part_of(made, "foreground", "background-2", from_s=30) is measures.NAN
+
+
+def test_the_threshold_is_the_mean_of_the_reductions() -> None:
+    made = result(flow("background", constant(1)))
+    assert math.isnan(measures.threshold_mean(made))
+    made.events = [
+        {"type": "ewr", "at_s": 5.0, "a": 3100, "b": 2400},
+        {"type": "ewr", "at_s": 6.0, "a": 3100, "b": 2200},
+        {"type": "loss", "at_s": 6.5, "a": 1, "b": 9000},
+        {"type": "ewr", "at_s": 40.0, "a": 700, "b": 300},
+    ]
+    assert measures.threshold_mean(made, to_s=30) == pytest.approx(2.3)
+    assert measures.threshold_mean(made, from_s=30) == pytest.approx(0.3)
+
+
+def test_datagrams() -> None:
+    made = result(flow("background", constant(1)))
+    assert math.isnan(measures.datagram_loss(made, "rtp")) and math.isnan(measures.datagram_delay(made, "rtp"))
+    report = {"packets": 990, "lost": 10, "variation_s": {"mean": 0.0042}}
+    made.traffic["rtp"] = TrafficResult(Traffic("rtp", "udp", 60), report=report)
+    assert measures.datagram_loss(made, "rtp") == pytest.approx(0.01)
+    assert measures.datagram_delay(made, "rtp") == pytest.approx(4.2)
+
+
 def test_transparency_efficiency_distance() -> None:
     assert measures.transparency(BOTH, ALONE) == pytest.approx(0.5)
     assert measures.efficiency(BOTH, IDEAL) == pytest.approx(3 / (CAPACITY - 5))

@@ -10,7 +10,7 @@ import pytest
 from . import rows
 from .guest.lock import kernels
 from .rows import ALONE, IDEAL, RowError, RunKey
-from .virtual_experiment import VirtualFlow, VirtualLink, script
+from .virtual_experiment import VirtualFlow, VirtualLink, relays, script
 
 GOOD = """
 title = "mine"
@@ -101,6 +101,21 @@ def test_a_sysctl_of_several_numbers_is_one_word(load) -> None:
     for line in script(next(iter(row.runs.values()))).splitlines():
         if "tcp_rmem" in line:
             assert line.endswith("sysctl -qw net.ipv4.tcp_ecn=1 'net.ipv4.tcp_rmem=4096 131072 9000000'")
+RELAYED = GOOD.replace(
+    'controller = "@background", background = true, count = 2', 'controller = "reno", relay = "@background", background = true, count = 2'
+)
+
+
+def test_a_relay_goes_on_with_the_background_controller(load) -> None:
+    (row,) = load(RELAYED)
+    run = row.runs[RunKey("cubic", "1", "tcp_lp")]
+    assert [flow.relay for flow in run.flows if isinstance(flow, VirtualFlow)] == ["", "tcp_lp", "tcp_lp"]
+    assert {flow.controller for flow in run.flows} == {"cubic", "reno"}
+    text = script(run)
+    assert "ip netns exec proxy sysctl -qw net.ipv4.tcp_congestion_control=tcp_lp" in text
+    assert text.count("iperf3 -c 10.3.0.2") == 2 and text.count("iperf3 -c 10.0.3.2") == 1
+    assert relays(run) == {"10.3.0.2:5202": "10.0.3.2:5202", "10.3.0.2:5203": "10.0.3.2:5203"}
+    assert "proxy" not in script(row.runs[RunKey("cubic", "1", ALONE)])
 
 
 def test_quick_is_one_point_and_its_own_length(load) -> None:

@@ -8,12 +8,14 @@
              sender-1               receiver-1    and so on: who uses only that bottleneck (hop 1, 2, 3)
 
 Link i of the chain is 10.0.i.0/24; the hosts of hop k are 10.1.k.2 and 10.2.k.2. Devices are `out` towards the receiver
-and `in` towards the sender; routers and delays have `cross` towards the hosts of their hop.
+and `in` towards the sender; routers and delays have `cross` towards the hosts of their hop. A `proxy`, for one bottleneck,
+hangs on the router (10.3.0.0/24): what it relays comes from the sender and goes on through the bottleneck.
 """
 
 from __future__ import annotations
 
 HOPS_MAX = 3
+PROXY, PROXY_ADDRESS = "proxy", "10.3.0.2"
 
 # One packet, one segment, as on a wire; with gso up to 64 kB of them travel as one, which is how a gigabit is reached.
 NO_OFFLOADS = "ip netns exec $1 ethtool -K $2 tso off gso off gro off >/dev/null"
@@ -70,7 +72,7 @@ def receiver_address(hop: int, hops: int, ecn: bool = False) -> str:
     return f"{net}.{3 if ecn else 2}"
 
 
-def commands(hops: int = 1, cross: tuple[int, ...] = (), gso: bool = False) -> str:
+def commands(hops: int = 1, cross: tuple[int, ...] = (), *, gso: bool = False, proxy: bool = False) -> str:
     """Makes the namespaces, links, addresses and routes; `cross` are the bottlenecks that have hosts of their own."""
     chain = ["sender", *(name for pair in zip(routers(hops), delays(hops), strict=True) for name in pair), "receiver"]
     own = [name for hop in cross for name in (sender(hop), receiver(hop))]
@@ -81,8 +83,22 @@ def commands(hops: int = 1, cross: tuple[int, ...] = (), gso: bool = False) -> s
     lines += routes(chain)
     for hop in cross:
         lines += hosts(hop, hops)
-    head = HEAD.format(names=" ".join([*chain, *own]), offloads=OFFLOADS if gso else NO_OFFLOADS)
+    if proxy:
+        lines += proxy_commands()
+    names = [*chain, *own, *([PROXY] if proxy else [])]
+    head = HEAD.format(names=" ".join(names), offloads=OFFLOADS if gso else NO_OFFLOADS)
     return head + "\n".join(lines) + "\n"
+
+
+def proxy_commands() -> list[str]:
+    """The middle host, with buffers of its own that are no second queue."""
+    memory = "'net.ipv4.tcp_rmem=4096 65536 131072' 'net.ipv4.tcp_wmem=4096 65536 262144'"
+    return [
+        f"join {PROXY} out {PROXY_ADDRESS} router relay 10.3.0.1",
+        f"ip -n {PROXY} route add default via 10.3.0.1",
+        "ip -n delay route add 10.3.0.0/24 via 10.0.2.1",
+        f"ip netns exec {PROXY} sysctl -qw {memory}",
+    ]
 
 
 def routes(chain: list[str]) -> list[str]:

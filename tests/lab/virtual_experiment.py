@@ -21,6 +21,7 @@ from pathlib import Path
 
 from . import topology, virtual
 from .experiment import Experiment, Flow, FlowResult, Link, Result, Sample
+from .guest import proxy
 from .guest.errors import LabError
 from .native import ECHO, INTERVAL
 
@@ -76,6 +77,7 @@ class VirtualFlow(Flow):
     ecn: bool = False  # asks for ECN, whatever the sysctl
     rtt_ms: float | None = None  # its own round trip without a queue; None: the link's
     hop: int = 0  # only through this bottleneck, 1, 2, 3; 0: through all
+    relay: str = ""  # a proxy behind the sender takes it over and goes on with this controller
 
 
 @dataclass(frozen=True)
@@ -142,11 +144,46 @@ def crossed(experiment: Experiment) -> tuple[int, ...]:
     return tuple(sorted(hops - {0}))
 
 
+def relay_of(experiment: Experiment) -> str:
+    """The controller of the proxy's outgoing connections; they are of one namespace, and so of one controller."""
+    names = {flow.relay for flow in experiment.flows if isinstance(flow, VirtualFlow) and flow.relay}
+    if len(names) > 1:
+        raise LabError(f"{experiment.name}: one relay, {len(names)} controllers: {', '.join(sorted(names))}")
+    return next(iter(names), "")
+
+
+def relay_commands(experiment: Experiment) -> list[str]:
+    """The proxy runs, and what it sends is under the relay's controller."""
+    name = relay_of(experiment)
+    if not name:
+        return []
+    inside = f"ip netns exec {topology.PROXY}"
+    start = f"env LD_LIBRARY_PATH=/lab /lab/{proxy.PROGRAM} -db -f /lab/haproxy.cfg >haproxy.txt 2>&1"
+    return [
+        f"{inside} sysctl -qw net.ipv4.tcp_congestion_control={name}",
+        f'{inside} {start} & servers="$servers $!"',
+    ]
+
+
+def relays(experiment: Experiment) -> dict[str, str]:
+    """From where to where the proxy relays."""
+    there = topology.receiver_address(0, hops_of(experiment))
+    ports = [
+        FIRST_PORT + number
+        for number, flow in enumerate(experiment.flows)
+        if isinstance(flow, VirtualFlow) and flow.relay
+    ]
+    return {f"{topology.PROXY_ADDRESS}:{port}": f"{there}:{port}" for port in ports}
+
+
 def topology_commands(experiment: Experiment) -> str:
     hops, cross = hops_of(experiment), crossed(experiment)
     if not 1 <= hops <= topology.HOPS_MAX or any(hop > hops for hop in cross):
         raise LabError(f"{experiment.name}: {hops} bottlenecks, hop {max(cross, default=0)}; 1 to {topology.HOPS_MAX} work")
-    return topology.commands(hops, cross, gso_of(experiment))
+    relay = relay_of(experiment)
+    if relay and (hops > 1 or cross):
+        raise LabError(f"{experiment.name}: a relay works with one bottleneck only")
+    return topology.commands(hops, cross, gso=gso_of(experiment), proxy=bool(relay))
 
 
 def queue_commands(experiment: Experiment) -> list[str]:
@@ -282,6 +319,8 @@ def flow_commands(experiment: Experiment, number: int) -> tuple[str, str]:
     bound = flow.seconds + GRACE_S
     ecn = isinstance(flow, VirtualFlow) and flow.ecn
     address = topology.receiver_address(hop_of(flow), hops_of(experiment), ecn)
+    if isinstance(flow, VirtualFlow) and flow.relay:
+        address = topology.PROXY_ADDRESS
     options = f"-c {address} -p {port} --cport {own} -C {flow.controller} -l {block} -t {flow.seconds:g} {reverse} -J"
     client = (
         f"( sleep {flow.start_s:g}; code=0; ip netns exec {topology.sender(hop_of(flow))} timeout {bound:g} iperf3 {options} >client-{number}.json"
@@ -334,7 +373,12 @@ def traffic_of(experiment: Experiment) -> tuple[Traffic, ...]:
 
 def controllers_to_enable(experiment: Experiment) -> list[str]:
     """Those of the flows' controllers that are ours."""
-    return sorted({flow.controller for flow in experiment.flows if (OURS / f"{flow.controller}.bpf.o").exists()})
+    return sorted(name for name in controllers_of(experiment) if (OURS / f"{name}.bpf.o").exists())
+
+
+def controllers_of(experiment: Experiment) -> set[str]:
+    relay = relay_of(experiment)
+    return {flow.controller for flow in experiment.flows} | ({relay} if relay else set())
 
 
 def sysctl_commands(experiment: Experiment) -> list[str]:
@@ -348,7 +392,7 @@ def script(experiment: Experiment) -> str:
     """What the guest runs. It leaves one file per thing measured in its working directory."""
     flows = [flow_commands(experiment, number) for number in range(len(experiment.flows))]
     ours = controllers_to_enable(experiment)
-    theirs = sorted({flow.controller for flow in experiment.flows} - set(ours))
+    theirs = sorted(controllers_of(experiment) - set(ours))
     interval = f"{experiment.ping_every_s:g}"
     pinged = topology.receiver_address(0, hops_of(experiment))
     settings = experiment.parameters if isinstance(experiment, VirtualExperiment) else ()
@@ -361,6 +405,7 @@ def script(experiment: Experiment) -> str:
     lines += [f"modprobe -q tcp_{name} || true" for name in theirs]  # else the first flow waits for it
     if ours:
         lines += [f"ccbpf enable {' '.join(ours)}{parameters} >enable.txt", f"ccbpf trace -j >{EVENTS} 2>trace.err & helpers=$!"]
+    lines += relay_commands(experiment)
     others = [traffic_commands(experiment, number, traffic) for number, traffic in enumerate(traffic_of(experiment))]
     lines += [server for server, _ in (*flows, *others)]
     lines += [
@@ -523,11 +568,14 @@ def parse_sockets(text: str, start_s: float, result: VirtualResult) -> None:
 
 def files_of(experiment: Experiment) -> dict[str, bytes | str | Path]:
     """What the script needs in /lab."""
+    files: dict[str, bytes | str | Path] = {}
+    if relay_of(experiment):
+        files |= proxy.files() | {"haproxy.cfg": proxy.configuration(relays(experiment))}
     if not traffic_of(experiment):
-        return {}
+        return files
     if not GENERATOR.exists():
         raise LabError(f"{GENERATOR}: not built; `make all` builds it")
-    return {"traffic": GENERATOR}
+    return files | {"traffic": GENERATOR}
 
 
 def run(

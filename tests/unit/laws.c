@@ -2,6 +2,7 @@
 /* The laws as a shared library for the host tests: the headers, their inline
  * functions under the names that tests/unit/conftest.py declares to cffi. */
 #define LAW /* exported */
+#include "law/backlog.h"
 #include "law/delay.h"
 #include "law/flat.h"
 #include "law/gentle_start.h"
@@ -9,3 +10,4 @@
 #include "law/inference.h"
 #include "law/layers.h"
 #include "law/small_window.h"
+#include "law/westwood.h"

@@ -52,7 +52,7 @@ def test_parameters_are_told_apart():
         assert unique(row[0] for row in rows)
 
 
-OWN_STRUCTS = ["tcp_lp", "hstcp_lp", "ltcp"]  # of parameters; the others share TCP-LP's
+OWN_STRUCTS = ["tcp_lp", "hstcp_lp", "tcpw_lp", "ltcp"]  # of parameters; the others share TCP-LP's
 
 
 @pytest.mark.parametrize("name", OWN_STRUCTS)
@@ -81,6 +81,12 @@ def test_defaults_are_the_papers(name, value, where):
     ("gentle_start", 0, "section 3: slow start is not modified")])
 def test_defaults_are_the_papers_of_ltcp(name, value, where):
     assert {row[0]: row for row in PARAMS["ltcp"]}[name][4] == value, where
+
+
+@pytest.mark.parametrize("name, value, where", [
+    ("backlog_max", 3000, "4.3: as in Vegas, M = 3"), ("gentle_start", 0, "the papers leave slow start alone")])
+def test_defaults_are_tcpw_lps(name, value, where):
+    assert {row[0]: row for row in PARAMS["tcpw_lp"]}[name][4] == value, where
 
 
 @pytest.mark.parametrize("delta, smoothing, memory, floor", itertools.product(*(
@@ -120,7 +126,7 @@ def test_stats(ffi):
     assert all(WORD.fullmatch(name) and text for name, text in STATS)
 
 
-@pytest.mark.parametrize("record", ["ccbpf_flow", "ccbpf_flow_lp", "ccbpf_flow_hstcp_lp", "ccbpf_flow_ltcp",
+@pytest.mark.parametrize("record", ["ccbpf_flow", "ccbpf_flow_lp", "ccbpf_flow_hstcp_lp", "ccbpf_flow_tcpw", "ccbpf_flow_ltcp",
                                     "ccbpf_event", "ccbpf_identity", "ccbpf_stats", *(f"{n}_params" for n in OWN_STRUCTS)])
 def test_no_hole_in_what_crosses_to_user_space(ffi, record):
     """A hole would carry the kernel's memory, and differ between compilers."""
@@ -138,6 +144,7 @@ def test_every_controllers_part_of_a_flow_fits(ffi):
     assert all(part.offset + ffi.sizeof(part.type) <= own.offset + ffi.sizeof(own.type) for part in parts)
 
 
-@pytest.mark.parametrize("state, bytes_", [("delay", 64), ("inference", 16), ("gentle_start", 16), ("layers", 40)])
+@pytest.mark.parametrize("state, bytes_", [("delay", 64), ("inference", 16), ("gentle_start", 16), ("layers", 40),
+                                            ("backlog", 52), ("westwood", 16)])
 def test_the_laws_state_fits_a_connection(ffi, state, bytes_):
     assert ffi.sizeof(f"struct {state}") <= bytes_

@@ -50,8 +50,8 @@ class Package:
         return [CACHE / "packages" / name for name in self.files]
 
 
-def read() -> list[Pin]:
-    lines = [line.split("#")[0].split() for line in LOCK.read_text().splitlines()]
+def read(path: Path = LOCK) -> list[Pin]:
+    lines = [line.split("#")[0].split() for line in path.read_text().splitlines()]
     return [Pin(*words) for words in lines if words]
 
 

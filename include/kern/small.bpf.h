@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Sending less than a packet per RTT (law/small_window.h) on the kernel side: pairs
+ * of packets, the kernel's pacing between them. Who is small, and for how long, is
+ * the controller's own story.
+ */
+#ifndef CCBPF_KERN_SMALL_BPF_H
+#define CCBPF_KERN_SMALL_BPF_H
+
+#include "kern/socket.bpf.h"
+#include "law/small_window.h"
+
+/* us between two pairs of a window, base_us: the RTT without a queue */
+static __always_inline u32 small_gap(struct tcp_sock *tp, u32 window,
+				     u32 spread, u32 base_us)
+{
+	return small_gap_us(small_gap_rtts(window, tp->mss_cache, spread),
+			    base_us);
+}
+
+/* Pacing, where nobody does it yet; true: it is ours. */
+static __always_inline bool small_pace(struct sock *sk)
+{
+	if (sk->sk_pacing_status != SK_PACING_NONE)
+		return false;
+	sk->sk_pacing_status = SK_PACING_NEEDED;
+	return true;
+}
+
+/* Pacing as it was; but where fq took it over meanwhile, it is fq's. Not before
+ * the next departure that a gap has set: without pacing the kernel would send at
+ * once and stamp the packets with that time, which is still to come, and every
+ * round trip until then would read too short. True: done. */
+static __always_inline bool small_unpace(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+
+	if (tp->tcp_wstamp_ns > tp->tcp_clock_cache)
+		return false;
+	if (sk->sk_pacing_status == SK_PACING_NEEDED)
+		sk->sk_pacing_status = SK_PACING_NONE;
+	return true;
+}
+
+/* The kernel's window of a small one. Nothing while a pair is in flight, whose ACKs
+ * must not pull single packets after them. Else two pairs: the kernel sends half of
+ * its window at once (tcp_cwnd_test(), net/ipv4/tcp_output.c), and what does not
+ * leave at once is paced apart. The pacing holds the second pair back. */
+static __always_inline void small_keep(struct tcp_sock *tp)
+{
+	tp->snd_cwnd = tp->packets_out ? 1 : 2 * SMALL_PAIR;
+}
+
+/* Nothing was in flight and the first packets leave. The kernel computes the
+ * next departure from the pacing rate right after this event, and overwrites the
+ * rate at the next ACK: so here, and only here, a small window is paced. Who has
+ * but one packet to send is not: it waits for nobody, and its ACK, a delayed one,
+ * would never let it out. */
+static __always_inline void small_depart(struct sock *sk, u32 gap_us)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+	u64 rate;
+
+	if (tp->write_seq - tp->snd_nxt <= tp->mss_cache)
+		return;
+	rate = small_rate(tp->mss_cache, gap_us);
+	if (rate < sk->sk_pacing_rate)
+		sk->sk_pacing_rate = rate;
+}
+
+#endif

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""HAProxy for experiments with a relay: a packaged proxy as it is, from the guests' suite, pinned by proxy.lock.
+
+It is not part of the guests: what only one experiment needs must not change the bytes that all others boot.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from pathlib import Path
+
+from .image import find, needed, unpack
+from .lock import CACHE, HERE, Package, Resolver, exclusively, read
+
+LOCK = HERE / "proxy.lock"
+PROGRAM = "haproxy"
+IN_GUEST = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2", "libgcc_s.so.1",
+            "libsystemd.so.0", "libcap.so.2", "libz.so.1"}  # fmt: skip
+BINARIES = ("usr/sbin", "usr/bin")
+LIBRARIES = ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu")
+
+
+def files() -> dict[str, Path]:
+    """The program and its libraries, by name; made once."""
+    key = hashlib.sha256(LOCK.read_bytes() + Path(__file__).read_bytes()).hexdigest()[:12]
+    directory = CACHE / "guests" / f"proxy-{key}"
+    if not directory.exists():
+        with exclusively():
+            if not directory.exists():
+                _make(directory)
+    return {path.name: path for path in sorted(directory.iterdir())}
+
+
+def _make(directory: Path) -> None:
+    packages = Resolver().packages(read(LOCK))
+    with tempfile.TemporaryDirectory(prefix="ccbpf-proxy.", dir=CACHE) as name:
+        root, made = Path(name) / "root", Path(name) / "made"
+        made.mkdir()
+        _collect(packages, root, made)
+        made.rename(directory)  # whole, or not there
+
+
+def _collect(packages: list[Package], root: Path, made: Path) -> None:
+    for package in packages:
+        for path in package.paths:
+            unpack(path, root)
+    program = find(root, PROGRAM, BINARIES)
+    assert program, f"{PROGRAM}: not in the packages of {LOCK.name}"
+    shutil.copy(program, made / PROGRAM)
+    waiting = needed(program)
+    while waiting:
+        library = waiting.pop()
+        path = find(root, library, LIBRARIES)
+        if (made / library).exists() or library in IN_GUEST:
+            continue
+        assert path, f"{library}: not in the packages of {LOCK.name}"
+        shutil.copy(path, made / library)
+        waiting += needed(path)
+
+
+def configuration(listens: dict[str, str]) -> str:
+    """One relay each: from `address:port` to `address:port`."""
+    lines = ["global", "    maxconn 1000", "defaults", "    mode tcp", "    timeout connect 30s",
+             "    timeout client 1h", "    timeout server 1h"]  # fmt: skip
+    for number, (here, there) in enumerate(listens.items()):
+        lines += [f"listen relay{number}", f"    bind {here}", f"    server receiver {there}"]
+    return "\n".join(lines) + "\n"
