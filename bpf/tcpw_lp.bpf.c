@@ -233,8 +233,7 @@ static __noinline int tcpw_small_enter(struct sock *sk, u32 window)
 	bool was_small = t->window;
 
 	t->window = window ?: 1;
-	if (small_pace(sk))
-		t->paced = 1;
+	t->paced |= pace_on(sk);
 	if (was_small)
 		return 0;
 	t->flat = 0;
@@ -363,8 +362,7 @@ static __always_inline void tcpw_keep_small(struct sock *sk, struct tcpw *t)
 		tcpw_small_enter(sk, tp->snd_cwnd);
 	if (law_unlikely(t->window))
 		small_keep(tp);
-	else if (law_unlikely(t->paced) && small_unpace(sk))
-		t->paced = 0;
+	t->paced = pace_keep(sk, t->paced, t->window);
 }
 
 static __always_inline void tcpw_act(struct sock *sk, struct tcpw *t,
@@ -585,7 +583,7 @@ void BPF_PROG(tcpw_lp_release, struct sock *sk)
 	tcpw_event(sk, t, CCBPF_EVENT_CLOSED, f ? f->indications : 0,
 		   f ? f->losses : 0);
 	if (t->paced)
-		small_unpace(sk);
+		pace_off(sk);
 	flow_close(sk);
 }
 

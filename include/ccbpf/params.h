@@ -28,7 +28,9 @@
 	  "a small window of w packets is sent in this many RTT, at most MSS/64")                                     \
 	X(rebase_pairs, "pairs", 0, 255, 6, "ours",                                                               \
 	  "so many pairs in a small window whose delay stands still mean a longer path; 0: never")                 \
-	X(gentle_start, "switch", 0, 1, 0, "RFC 9406; ours", "leave slow start when the delay rises, before a loss")
+	X(gentle_start, "switch", 0, 1, 0, "RFC 9406; ours", "leave slow start when the delay rises, before a loss")  \
+	X(pace_rtt, "us", 0, 10000000, 2000, "ours",                                                                  \
+	  "from this base RTT on the kernel paces the flow: bursts are a queue of its own making; small windows always")
 
 /* The ECN variant is the same policy with another signal, and falls back to the delay where ECN is not agreed. */
 #define TCP_LP_ECN_PARAMS(X) TCP_LP_PARAMS(X)

@@ -291,17 +291,10 @@ static __noinline int lp_small_enter(struct sock *sk, u32 window)
 	lp->window = window ?: 1;
 	if (!was_small)
 		lp->flat = 0;
-	if (small_pace(sk))
-		lp->paced = 1;
+	lp->paced |= pace_on(sk);
 	if (!was_small)
 		lp_event(sk, lp, CCBPF_EVENT_SMALL_ENTER, lp_gap_us(tp, lp), 0);
 	return 0;
-}
-
-static __always_inline void lp_unpace(struct sock *sk, struct lp *lp)
-{
-	if (small_unpace(sk))
-		lp->paced = 0;
 }
 
 static __noinline int lp_small_leave(struct sock *sk, u32 window)
@@ -439,6 +432,13 @@ static __always_inline void lp_notice_small(struct sock *sk, struct lp *lp)
 		lp_small_enter(sk, tp->snd_cwnd);
 }
 
+/* Small windows are paced, and others where a burst is long. */
+static __always_inline bool lp_paces(struct lp *lp)
+{
+	return lp->window ||
+	       aged_min(&lp->delay.rtt) >= (s32)param_pace_rtt();
+}
+
 static __always_inline void lp_act(struct sock *sk, struct lp *lp,
 				   enum inference_verdict verdict, u32 acked)
 {
@@ -460,8 +460,7 @@ static __always_inline void lp_act(struct sock *sk, struct lp *lp,
 	lp_notice_small(sk, lp);
 	if (law_unlikely(lp->window))
 		small_keep(tp);
-	else if (law_unlikely(lp->paced))
-		lp_unpace(sk, lp);
+	lp->paced = pace_keep(sk, lp->paced, lp_paces(lp));
 }
 
 /* --- publish ------------------------------------------------------------ */
@@ -614,7 +613,7 @@ static __always_inline void lp_close(struct sock *sk)
 	lp_event(sk, lp, CCBPF_EVENT_CLOSED, f ? f->indications : 0,
 		 f ? f->losses : 0);
 	if (lp->paced)
-		lp_unpace(sk, lp);
+		pace_off(sk);
 	flow_close(sk);
 }
 

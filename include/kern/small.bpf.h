@@ -7,7 +7,7 @@
 #ifndef CCBPF_KERN_SMALL_BPF_H
 #define CCBPF_KERN_SMALL_BPF_H
 
-#include "kern/socket.bpf.h"
+#include "kern/pace.bpf.h"
 #include "law/small_window.h"
 
 /* us between two pairs of a window, base_us: the RTT without a queue */
@@ -16,30 +16,6 @@ static __always_inline u32 small_gap(struct tcp_sock *tp, u32 window,
 {
 	return small_gap_us(small_gap_rtts(window, tp->mss_cache, spread),
 			    base_us);
-}
-
-/* Pacing, where nobody does it yet; true: it is ours. */
-static __always_inline bool small_pace(struct sock *sk)
-{
-	if (sk->sk_pacing_status != SK_PACING_NONE)
-		return false;
-	sk->sk_pacing_status = SK_PACING_NEEDED;
-	return true;
-}
-
-/* Pacing as it was; but where fq took it over meanwhile, it is fq's. Not before
- * the next departure that a gap has set: without pacing the kernel would send at
- * once and stamp the packets with that time, which is still to come, and every
- * round trip until then would read too short. True: done. */
-static __always_inline bool small_unpace(struct sock *sk)
-{
-	struct tcp_sock *tp = tcp_of(sk);
-
-	if (tp->tcp_wstamp_ns > tp->tcp_clock_cache)
-		return false;
-	if (sk->sk_pacing_status == SK_PACING_NEEDED)
-		sk->sk_pacing_status = SK_PACING_NONE;
-	return true;
 }
 
 /* The kernel's window of a small one. Nothing while a pair is in flight, whose ACKs
