@@ -27,10 +27,10 @@
  *     a flow below W_T beside a larger one of its kind fares as TCP beside LTCP
  *     (figure 12), until its window grows beyond W_T between two losses.
  *  2. K_R is proportional to the cube root of RTT_min; the paper does not print the
- *     factor. RTT_ref = 10 ms is what its own figures say: at 120 ms the loss rates
- *     of figure 7 (1.95e-3 % at 1 Gbit/s, where LTCP with K_R = 1 would lose
- *     2.9e-4 %) take K_R = 2.6, TCP's shares in figure 12 take 1.8 to 2.4.
- *     Figure 13's law does not depend on it while RTT_ref is below both RTTs.
+ *     factor. RTT_ref = 10 ms is what its figures imply, at 120 ms: the loss rates
+ *     of figure 7 (500 Mbit/s to 2.4 Gbit/s) 4.1, 6.6 and 10 ms, TCP's shares in
+ *     figure 12 (100 Mbit/s to 1 Gbit/s) 22, 10 and 8.7 (test_layers.py). Figure
+ *     13's law does not depend on it while it is below both round trips.
  *  3. K_R is at least 1 and counts from the second layer on: below W_T "LTCP has
  *     similar increase behavior as TCP" (3.1).
  *  4. RTT_min ages in two halves of 90 s, where the paper has the flow's lowest

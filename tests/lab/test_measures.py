@@ -11,7 +11,7 @@ import pytest
 from . import measures
 from .experiment import Experiment, FlowResult, Sample
 from .measures import MEASURES
-from .virtual_experiment import Traffic, TrafficResult, VirtualFlow, VirtualLink, VirtualResult
+from .virtual_experiment import Traffic, TrafficResult, VirtualFlow, VirtualLink, VirtualResult, busy_part
 
 LINK = VirtualLink(rate_mbit=10, rtt_ms=50)
 CAPACITY = 10 * 1448 / 1514
@@ -173,6 +173,10 @@ def test_losses_and_marks_are_per_packet_of_data() -> None:
     assert measures.drops(made) == 60
     assert measures.loss_rate(made) == pytest.approx(60 / 6060)
     assert measures.mark_rate(made) == pytest.approx(0.1)
+
+
+def test_how_busy_the_guest_was() -> None:
+    assert busy_part("2.50\n26.50\n", 40) == pytest.approx(0.4)
 
 
 # --- over time -------------------------------------------------------------------------------------------------------

@@ -462,13 +462,18 @@ def parse(experiment: Experiment, outcome: virtual.Outcome) -> VirtualResult:
     parse_queue(outcome.directory, start_s, result)
     parse_sockets(outcome.text("ss.txt"), start_s, result)
     if (outcome.directory / "idle").exists():
-        before_s, after_s = (float(word) for word in outcome.text("idle").split())
-        result.busy = 1 - (after_s - before_s) / (float(outcome.text("end")) - start_s)
+        result.busy = busy_part(outcome.text("idle"), float(outcome.text("end")) - start_s)
     if (outcome.directory / EVENTS).exists():
         result.events = [json.loads(line) for line in outcome.text(EVENTS).splitlines()]
         for event in result.events:
             event["at_s"] = round(float(str(event["time_ns"])) / 1e9 - start_s, 6)
     return result
+
+
+def busy_part(idle: str, seconds: float) -> float:
+    """Of the one CPU, from how long it had been idle at the beginning and at the end."""
+    before_s, after_s = (float(word) for word in idle.split())
+    return 1 - (after_s - before_s) / seconds
 
 
 def parse_flow(directory: Path, number: int, flow: Flow, start_s: float) -> FlowResult:
