@@ -12,7 +12,7 @@
 #define CCBPF_EVENTS(X)                                                                                       \
 	X(1, OPENED, "opened", "the controller took the flow; a: ECN agreed, b: timestamps agreed")           \
 	X(2, CLOSED, "closed", "the flow ended or chose another controller; a: indications, b: losses")       \
-	X(3, INDICATION, "indication", "first early indication, window halved; a: smoothed, b: threshold us") \
+	X(3, INDICATION, "indication", "first early indication, the window cut; a: smoothed, b: threshold us") \
 	X(4, CUT_TO_ONE, "cut-to-one", "another one in the inference phase; a: smoothed, b: threshold us")    \
 	X(5, INFERENCE_END, "inference-end", "no further indication, growth resumes; a: length us, b: 0")     \
 	X(6, LOSS, "loss", "a loss or RTO reduced the window; a: old ssthresh, b: new ssthresh")              \

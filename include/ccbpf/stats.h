@@ -11,7 +11,7 @@
 	X(flows_closed, "flows ended, or gone to another controller")               \
 	X(flows_untracked, "flows not shown because the map `flows` was full")      \
 	X(indications, "early indications acted upon")                              \
-	X(cuts_to_one, "second indications: window to one packet")                  \
+	X(cuts_to_one, "second indications: to one packet (hstcp_lp: by c(w))")     \
 	X(losses, "reductions by loss")                                             \
 	X(marks, "reductions by ECN echo")                                          \
 	X(undos, "reductions taken back")                                           \
