@@ -23,6 +23,7 @@
  *	Q_th	 has a least value. Else D_min = D_max, which is what a flow sees that
  *		 sends a packet or two between two reductions, would be a state without
  *		 a way out.
+ *	D_loss	 does not learn from a loss at a D below D_max: it was chance
  *	unknown	 no loss yet: the first factor is 1; no reduction yet, or D_max = 0:
  *		 the second is 1.
  *
@@ -319,12 +320,13 @@ LAW void backlog_reduced(struct backlog *b, u32 snd_nxt,
 	backlog_learn_foreground(b);
 }
 
-/* A loss: the delay just before it joins D_loss. */
+/* A loss: the delay just before it joins D_loss, unless the queue is larger than that
+ * each time before a reduction: such a loss is chance, and says nothing of a buffer. */
 LAW void backlog_lost(struct backlog *b, u32 snd_nxt,
 		      const struct backlog_params *p)
 {
 	backlog_mute(b, snd_nxt);
-	if (b->rtt_us)
+	if (b->rtt_us && b->rtt_us >= b->most_us)
 		b->loss_us =
 			backlog_average(b->loss_us, b->rtt_us, p->averaging);
 }

@@ -114,7 +114,8 @@ class Model:
         self.cycle = []
 
     def lose(self):
-        if self.rtt is not None:
+        """A loss at less delay than every reduction saw is chance."""
+        if self.rtt is not None and self.rtt >= round(self.rtts.get("max", 0)):
             self.average("loss", self.rtt)
 
     def d(self, name):
