@@ -425,7 +425,7 @@ static __always_inline void tcpw_fill_own(struct tcp_sock *tp, struct tcpw *t,
 	own->threshold_milli = backlog_threshold(b, &p);
 	own->d_min_us = backlog_delay(b, b->least_us);
 	own->d_max_us = backlog_delay(b, b->most_us);
-	own->d_loss_us = backlog_delay(b, b->loss_us);
+	own->d_loss_us = backlog_loss_delay(b);
 	own->foreground_permille = b->foreground * 1000u / BACKLOG_ONE;
 	own->window = window;
 	own->pair_gap_us = t->window ? tcpw_gap_us(tp, t) : 0;
