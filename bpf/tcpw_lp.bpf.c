@@ -31,8 +31,10 @@
  *     not that of a packet that was alone, unless it is smaller still: one late ACK
  *     of a busy host, or a delayed one, is no queue (law/backlog.h). A D up to 500
  *     us is no queue either (at most half of D_loss).
- *  2. Q_th is at least 0.2 packets. D_min = D_max, all that a flow of a packet or
- *     two sees between two reductions, would make it 0, for ever.
+ *  2. Q_th is at least 0.3 packets, what the paper shows beside Reno. D_min = D_max,
+ *     all that a flow of a packet or two sees between two reductions, would make it
+ *     0, for ever. D_loss does not learn from a loss at a D below D_max: with random
+ *     loss it would become the D of an almost empty queue, and Q_th 0.
  *  3. RTT_min is forgotten after 90 to 180 s, as a path may become longer; a small
  *     window whose delay stands still takes it for one sooner (law/flat.h).
  *  4. EWR begins after the first loss: slow start is the kernel's, and its bursts are
@@ -415,7 +417,7 @@ static __always_inline void tcpw_fill_own(struct tcp_sock *tp, struct tcpw *t,
 	own->threshold_milli = backlog_threshold(b, &p);
 	own->d_min_us = backlog_delay(b, b->least_us);
 	own->d_max_us = backlog_delay(b, b->most_us);
-	own->d_loss_us = backlog_delay(b, b->loss_us);
+	own->d_loss_us = backlog_loss_delay(b);
 	own->foreground_permille = b->foreground * 1000u / BACKLOG_ONE;
 	own->window = window;
 	own->pair_gap_us = t->window ? tcpw_gap_us(tp, t) : 0;

@@ -55,7 +55,7 @@ struct ccbpf_flow_tcpw {
 	__u32 threshold_milli; /* 1/1000 packet: Q_th */
 	__u32 d_min_us; /* us: average of the smallest queueing delay between two early reductions */
 	__u32 d_max_us; /* ... and of the largest */
-	__u32 d_loss_us; /* us: average of the queueing delay just before losses, 0: no loss yet */
+	__u32 d_loss_us; /* us: average of the queueing delay just before losses, 0: not known (yet) */
 	__u32 foreground_permille; /* D_min / D_max: the part of the queue that others keep */
 	__u32 window; /* packets: the policy's window; cwnd is at most 4 while it is below small_window */
 	__u32 pair_gap_us; /* us between two pairs in a small window, else 0 */

@@ -44,7 +44,7 @@
 #define TCPW_LP_PARAMS(X)                                                                                             \
 	X(backlog_max, "1/1000 packet", 100, 64000, 3000, "4.3",                                                      \
 	  "M: so much of its own may a flow have in the queue of an empty path")                                      \
-	X(backlog_min, "1/1000 packet", 0, 3000, 200, "ours",                                                         \
+	X(backlog_min, "1/1000 packet", 0, 3000, 300, "5.2.1; ours",                                                         \
 	  "the threshold is not below this: a delay that hardly changes has a way out")                               \
 	X(averaging, "reductions", 1, 64, 4, "ours",                                                                  \
 	  "D_min, D_max, D_loss: a new one weighs 1/averaging")                                                       \

@@ -23,6 +23,8 @@
  *	Q_th	 has a least value. Else D_min = D_max, which is what a flow sees that
  *		 sends a packet or two between two reductions, would be a state without
  *		 a way out.
+ *	D_loss	 does not learn from a loss at a D below D_max: it was chance. Nor does it
+ *		 count while D_max is more than twice as large.
  *	unknown	 no loss yet: the first factor is 1; no reduction yet, or D_max = 0:
  *		 the second is 1.
  *
@@ -100,12 +102,21 @@ LAW u32 backlog_delay(const struct backlog *b, u32 rtt_us)
 	return rtt_us > base_us ? rtt_us - base_us : 0;
 }
 
+/* us: D_loss, 0 if not known. Where D_max passes without a loss, the losses at less
+ * than half of that were chance. */
+LAW u32 backlog_loss_delay(const struct backlog *b)
+{
+	u32 loss_us = backlog_delay(b, b->loss_us);
+
+	return backlog_delay(b, b->most_us) > 2 * loss_us ? 0 : loss_us;
+}
+
 /* us: how much D is noise */
 LAW u32 backlog_noise(const struct backlog *b, const struct backlog_params *p)
 {
-	if (!b->loss_us)
-		return p->floor_us;
-	return law_min(p->floor_us, backlog_delay(b, b->loss_us) / 2);
+	u32 loss_us = backlog_loss_delay(b);
+
+	return loss_us ? law_min(p->floor_us, loss_us / 2) : p->floor_us;
 }
 
 /* part / whole in 1/256, at most 1, where part < 2^24; nothing of nothing is none */
@@ -188,7 +199,7 @@ LAW bool backlog_sample(struct backlog *b, u64 now_us, u32 rtt_us, bool alone,
  * path, or the losses were chance: not known, ~0. */
 LAW u32 backlog_full(const struct backlog *b, u32 delay_us)
 {
-	u32 loss_us = backlog_delay(b, b->loss_us);
+	u32 loss_us = backlog_loss_delay(b);
 
 	return delay_us > loss_us + loss_us / 8 ? ~0u : loss_us;
 }
@@ -218,11 +229,10 @@ LAW u32 backlog_rebase(struct backlog *b, u32 rtt_us)
 LAW u32 backlog_threshold(const struct backlog *b,
 			  const struct backlog_params *p)
 {
-	u32 near = 0, threshold;
+	u32 near = 0, threshold, loss_us = backlog_loss_delay(b);
 
-	if (b->loss_us)
-		near = backlog_ratio(backlog_delay(b, b->rtt_us),
-				     backlog_delay(b, b->loss_us));
+	if (loss_us)
+		near = backlog_ratio(backlog_delay(b, b->rtt_us), loss_us);
 	threshold = (u64)p->most * (BACKLOG_ONE - near) *
 			    (BACKLOG_ONE - b->foreground) >>
 		    (2 * BACKLOG_Q8_SHIFT);
@@ -319,12 +329,13 @@ LAW void backlog_reduced(struct backlog *b, u32 snd_nxt,
 	backlog_learn_foreground(b);
 }
 
-/* A loss: the delay just before it joins D_loss. */
+/* A loss: the delay just before it joins D_loss, unless the queue is larger than that
+ * each time before a reduction: such a loss is chance, and says nothing of a buffer. */
 LAW void backlog_lost(struct backlog *b, u32 snd_nxt,
 		      const struct backlog_params *p)
 {
 	backlog_mute(b, snd_nxt);
-	if (b->rtt_us)
+	if (b->rtt_us && b->rtt_us >= b->most_us)
 		b->loss_us =
 			backlog_average(b->loss_us, b->rtt_us, p->averaging);
 }

@@ -100,7 +100,7 @@ def test_record_and_event_of_a_reduction(tcpw_lp: Controller, peer: Peer) -> Non
     assert calm.tcpw.ere_bps == pytest.approx(calm.cwnd * calm.mss * 8e6 / calm.rtt_us, rel=0.5)
     assert record.tcpw.d_min_us <= record.tcpw.d_max_us
     assert 0 <= record.tcpw.foreground_permille <= MILLI
-    assert 200 <= record.tcpw.threshold_milli <= 3000
+    assert 300 <= record.tcpw.threshold_milli <= 3000
     assert record.ssthresh <= record.cwnd or record.phase == PHASE.SMALL
     flow.close()
     events = tcpw_lp.ring.read()
@@ -109,7 +109,7 @@ def test_record_and_event_of_a_reduction(tcpw_lp: Controller, peer: Peer) -> Non
     assert len(cuts) >= 2 and after.indications - before.indications >= 2
     assert after.cuts_to_one == before.cuts_to_one
     for cut in cuts:
-        assert cut.a > cut.b >= 200, "the queue exceeded its threshold"
+        assert cut.a > cut.b >= 300, "the queue exceeded its threshold"
         assert cut.cwnd >= 1 and cut.ssthresh <= max(cut.cwnd, 2)
     times = [cut.time_ns / 1e9 for cut in cuts]
     assert min(b - a for a, b in zip(times, times[1:])) > RTT_S, "once per round trip"
@@ -123,12 +123,13 @@ def test_no_queue_no_reduction(tcpw_lp: Controller, peer: Peer) -> None:
     started(flow, tcpw_lp)
     with tcpw_lp.set(noise_floor=20_000):  # what a busy machine adds
         since = tcpw_lp.flow(flow.sock)
+        assert since
         begun = time.monotonic()
-        time.sleep(20 * RTT_S)
-        now, rtts = tcpw_lp.flow(flow.sock), (time.monotonic() - begun) / RTT_S
-    assert since and now
-    assert now.cwnd - since.cwnd <= rtts + 2
-    assert now.cwnd >= min(since.cwnd + 3, 180)
+        now = eventually(
+            lambda: (f := tcpw_lp.flow(flow.sock)) and f.cwnd >= min(since.cwnd + 5, 180) and f, 5, "growth"
+        )
+    assert now.cwnd - since.cwnd <= (time.monotonic() - begun) / RTT_S + 2
+    assert now.indications <= since.indications + 3, "what a busy machine adds before the window is set up for it"
     flow.close()
 
 
@@ -234,7 +235,10 @@ def test_pairs_under_a_standing_queue_and_back(tcpw_lp: Controller, peer: Peer) 
     with tcpw_lp.set(rebase_pairs=0):
         started(flow, tcpw_lp)
         behaviour.extra_s = EXTRA_S
-        eventually(lambda: (f := tcpw_lp.flow(flow.sock)) and f.phase == PHASE.SMALL, 10, "a small window")
+        eventually(
+            lambda: (f := tcpw_lp.flow(flow.sock)) and f.phase == PHASE.SMALL and f.tcpw.foreground_permille > 900,
+            15, "a small window, and the queue known to be others'",
+        )
         at = len(flow.end.segments)
         record = eventually(
             lambda: (f := tcpw_lp.flow(flow.sock)) and len(bursts(flow, at, EXTRA_S)) >= 6 and f, 10, "pairs"

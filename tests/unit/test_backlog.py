@@ -72,7 +72,8 @@ def clamp(value):
 
 def q_th(m, d, d_loss, d_min, d_max):
     """Equation of 4.3, in packets; None: not known yet. Each factor in [0, 1]."""
-    congestion = 1.0 if d_loss is None else 1.0 if d == 0 else 0.0 if d_loss == 0 else clamp(1 - d / d_loss)
+    known = d_loss and 2 * d_loss >= (d_max or 0)
+    congestion = clamp(1 - d / d_loss) if known else 1.0
     foreground = 1.0 if not d_max else clamp(1 - d_min / d_max)
     return m * congestion * foreground
 
@@ -114,7 +115,8 @@ class Model:
         self.cycle = []
 
     def lose(self):
-        if self.rtt is not None:
+        """A loss at less delay than every reduction saw is chance."""
+        if self.rtt is not None and self.rtt >= round(self.rtts.get("max", 0)):
             self.average("loss", self.rtt)
 
     def d(self, name):
@@ -242,7 +244,22 @@ def test_no_division_by_a_delay_of_nothing(flow, d_loss):
     ours.settle(50_000)
     assert ours.threshold == 3000 and not ours.exceeds(10**6)
     ours.settle(50_002)
-    assert ours.threshold == 0 and ours.exceeds(1)
+    assert ours.threshold == (0 if d_loss else 3000), "a loss at an empty queue says nothing"
+
+
+def test_losses_below_half_of_d_max_were_chance(flow):
+    ours = flow(floor_us=500)
+    ours.settle(50_000)
+    ours.settle(51_000)
+    ours.lose()
+    ours.settle(52_000)
+    ours.reduce()
+    assert ours.law.backlog_loss_delay(ours.state) == 1000, "D_max is twice that, not more"
+    ours.settle(54_000)
+    assert ours.threshold == 0
+    ours.state.most_us = 52_001
+    assert ours.law.backlog_loss_delay(ours.state) == 0
+    assert ours.threshold > 0 and ours.law.backlog_noise(ours.state, ours.params) == 500
 
 
 def test_d_max_of_nothing(flow):
