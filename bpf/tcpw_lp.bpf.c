@@ -216,6 +216,8 @@ tcpw_decide(struct sock *sk, struct tcpw *t, bool counts)
 
 	if (!t->avoiding)
 		return TCPW_GROW;
+	if (law_unlikely(sock_ca_state(sk) != TCP_CA_Open)) /* RTT is stale */
+		return t->window ? TCPW_HOLD : TCPW_GROW;
 	tcpw_params(&p);
 	if (!backlog_exceeds(&t->backlog, tcpw_window(tcp_of(sk), t), &p))
 		return TCPW_GROW;
