@@ -195,8 +195,8 @@ static __always_inline bool tcpw_measure(struct sock *sk, struct tcpw *t,
 		return false;
 	tcpw_params(&p);
 	backlog_unmute(&t->backlog, tp->snd_una);
-	westwood_ack(&t->westwood, tp->delivered, tp->tcp_mstamp,
-		     sock_srtt_us(tp));
+	westwood_ack(&t->westwood, tp->snd_una, tp->snd_nxt, tp->delivered,
+		     tp->tcp_mstamp);
 	return backlog_sample(&t->backlog, tp->tcp_mstamp, sock_rtt_us(tp),
 			      alone, t->window, &p);
 }
@@ -210,6 +210,8 @@ tcpw_decide(struct sock *sk, struct tcpw *t, bool counts)
 
 	if (!t->avoiding)
 		return TCPW_GROW;
+	if (law_unlikely(sock_ca_state(sk) != TCP_CA_Open)) /* RTT is stale */
+		return t->window ? TCPW_HOLD : TCPW_GROW;
 	tcpw_params(&p);
 	if (!backlog_exceeds(&t->backlog, tcpw_window(tcp_of(sk), t), &p))
 		return TCPW_GROW;
@@ -456,11 +458,12 @@ static __always_inline void tcpw_publish(struct sock *sk, struct tcpw *t)
 static __always_inline u32 tcpw_lost_ssthresh(struct tcp_sock *tp,
 					      struct tcpw *t, bool loss)
 {
-	u32 delivered, pipe = backlog_pipe(&t->backlog, tp->snd_cwnd);
+	u64 pipe_q8 = backlog_pipe(&t->backlog,
+				   (u64)tp->snd_cwnd << BACKLOG_Q8_SHIFT);
+	u32 pipe = (pipe_q8 + BACKLOG_ONE / 2) >> BACKLOG_Q8_SHIFT;
+	u32 delivered =
+		westwood_delivered(&t->westwood, backlog_base(&t->backlog));
 
-	delivered =
-		westwood_delivered(&t->westwood, tp->delivered, tp->tcp_mstamp,
-				   backlog_base(&t->backlog), sock_srtt_us(tp));
 	return westwood_ssthresh(tp->snd_cwnd, pipe, delivered, !t->avoiding,
 				 !loss || !t->backlog.rtt_us);
 }
@@ -532,7 +535,8 @@ static __always_inline void tcpw_transmit_start(struct sock *sk, struct tcpw *t)
 
 	if (flow_idle(tp, t->published_kius)) {
 		backlog_restart(&t->backlog);
-		westwood_restart(&t->westwood, tp->delivered, tp->tcp_mstamp);
+		westwood_restart(&t->westwood, tp->snd_nxt, tp->delivered,
+				 tp->tcp_mstamp);
 	}
 	if (t->window)
 		small_depart(sk, tcpw_gap_us(tp, t));
@@ -560,7 +564,8 @@ void BPF_PROG(tcpw_lp_init, struct sock *sk)
 	struct tcpw *t = tcpw_of(sk);
 
 	backlog_init(&t->backlog);
-	westwood_restart(&t->westwood, tp->delivered, tp->tcp_mstamp);
+	westwood_restart(&t->westwood, tp->snd_nxt, tp->delivered,
+			 tp->tcp_mstamp);
 	gentle_start_init(&t->gentle);
 	t->window = 0;
 	t->loss_cwnd = 0;

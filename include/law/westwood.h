@@ -10,12 +10,16 @@
  * makes it survive random loss. But cwnd / RTT counts what was sent. Where a path
  * drops without a queue (a policer, a very small buffer) fewer packets arrive, and
  * the paper's achieved rate is "the rate at which packets are delivered": so the
- * packets delivered in the last one to two RTT are counted as well, and if they are
- * fewer they decide, down to reno's half. Out of slow start, where cwnd / RTT is of
- * packets that were not yet sent when this RTT began, they decide alone.
+ * packets delivered in the last round are counted as well, and if they are fewer they
+ * decide, down to reno's half. Out of slow start, where cwnd / RTT is of packets that
+ * were not yet sent when this RTT began, they decide alone.
  *
- * Ranges: packets and us are u32 that wrap; rates are compared over at most a few
- * RTT. ssthresh is at least 2 and never above the window.
+ * A round ends with the first ACK for something that was sent after its beginning:
+ * one RTT, however unevenly the packets are spread over it, and more where a loss is
+ * repaired in it. While the window grows, the last round is up to two packets behind.
+ *
+ * Ranges: packets, sequence numbers and us are u32 that wrap; a round is shorter than
+ * 2^31 us. ssthresh is at least 2 and never above the window.
  */
 #ifndef CCBPF_LAW_WESTWOOD_H
 #define CCBPF_LAW_WESTWOOD_H
@@ -24,44 +28,54 @@
 
 #define WESTWOOD_LEAST 2 /* packets, RFC 5681 */
 
-/* Two marks: the older one is one to two RTT old while ACKs arrive. */
+#define WESTWOOD_BEHIND \
+	2 /* packets: what a growing window is ahead of its last round */
+
 struct westwood {
-	u32 from_packets; /* delivered so far, at the older mark */
-	u32 from_us; /* our clock */
-	u32 mark_packets; /* ... and at the newer one */
-	u32 mark_us;
+	u32 round_end; /* sequence number */
+	u32 mark_packets; /* delivered so far, when this round began */
+	u32 mark_us; /* our clock, then */
+	u32 packets; /* delivered in the last round */
+	u32 elapsed_us; /* that it took, 0: there was none */
 };
 
-LAW void westwood_restart(struct westwood *w, u32 delivered, u32 now_us)
+LAW void westwood_begin(struct westwood *w, u32 snd_nxt, u32 delivered,
+			u32 now_us)
 {
-	w->from_packets = delivered;
-	w->from_us = now_us;
+	w->round_end = snd_nxt;
 	w->mark_packets = delivered;
 	w->mark_us = now_us;
 }
 
-/* On every ACK. */
-LAW void westwood_ack(struct westwood *w, u32 delivered, u32 now_us, u32 rtt_us)
+/* At first, and after idle. */
+LAW void westwood_restart(struct westwood *w, u32 snd_nxt, u32 delivered,
+			  u32 now_us)
 {
-	if (law_likely(now_us - w->mark_us < rtt_us))
+	westwood_begin(w, snd_nxt, delivered, now_us);
+	w->packets = 0;
+	w->elapsed_us = 0;
+}
+
+/* On every ACK: the comparison never spans half the sequence space. */
+LAW void westwood_ack(struct westwood *w, u32 snd_una, u32 snd_nxt,
+		      u32 delivered, u32 now_us)
+{
+	if (law_likely(!law_after(snd_una, w->round_end)))
 		return;
-	w->from_packets = w->mark_packets;
-	w->from_us = w->mark_us;
-	w->mark_packets = delivered;
-	w->mark_us = now_us;
+	w->packets = delivered - w->mark_packets;
+	w->elapsed_us = now_us - w->mark_us;
+	westwood_begin(w, snd_nxt, delivered, now_us);
 }
 
-/* packets: delivered in RTT_min (base_us) at the measured rate; ~0: not known, as
- * less than the round trip was measured */
-LAW u32 westwood_delivered(const struct westwood *w, u32 delivered, u32 now_us,
-			   u32 base_us, u32 rtt_us)
+/* packets: what the last round says of a window, delivered per RTT_min (base_us); ~0:
+ * not known */
+LAW u32 westwood_delivered(const struct westwood *w, u32 base_us)
 {
-	u32 elapsed_us = now_us - w->from_us;
-	u64 packets = (u64)(delivered - w->from_packets) * base_us;
+	u64 packets = (u64)w->packets * base_us;
 
-	if (!base_us || elapsed_us < law_max(rtt_us, 1))
+	if (!base_us || !w->elapsed_us)
 		return ~0u;
-	packets /= elapsed_us;
+	packets = packets / w->elapsed_us + WESTWOOD_BEHIND;
 	return packets > ~0u ? ~0u : packets;
 }
 

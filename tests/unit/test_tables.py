@@ -145,6 +145,6 @@ def test_every_controllers_part_of_a_flow_fits(ffi):
 
 
 @pytest.mark.parametrize("state, bytes_", [("delay", 64), ("inference", 16), ("gentle_start", 16), ("layers", 40),
-                                            ("backlog", 52), ("westwood", 16)])
+                                            ("backlog", 52), ("westwood", 20)])
 def test_the_laws_state_fits_a_connection(ffi, state, bytes_):
     assert ffi.sizeof(f"struct {state}") <= bytes_
