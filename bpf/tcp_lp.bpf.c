@@ -51,6 +51,9 @@
  *     longer path (law/flat.h), where the paper waits up to three minutes.
  * 11. gentle_start (off): slow start also ends when the delay rises (after RFC
  *     9406); indications count from there on, not only after the first loss.
+ * 12. The kernel paces the flow from a base RTT of 2 ms on (kern/pace.bpf.h), where
+ *     the paper's leaves with its ACKs: its own bursts are no congestion.
+ * 13. Without SACK the kernel keeps no RTT of a packet: then the smoothed one is d.
  */
 #include "kern/lp.bpf.h"
 

@@ -8,7 +8,7 @@
  * the second one makes the receiver acknowledge at once, where a single one
  * meets the delayed ACK, 40 ms that would read as congestion:
  *
- *	gap between two pairs = 2 k / w RTT, at least 2 RTT and at most 2 s
+ *	gap between two pairs = 2 k / w base RTT, at least 2 RTT and at most 2 s
  *
  * in whole RTT, rounded down: the rate is up to 7 % above that by default (w = 3),
  * 50 % in the worst case (2.9 RTT). The bounds keep the reaction time. As the

@@ -18,8 +18,8 @@ FIRST_LOSS = 40
 class Queue(Behaviour):
     """A loss ends slow start; then a queue that stands, or not."""
 
-    def __init__(self) -> None:
-        super().__init__(rtt_s=RTT_S)
+    def __init__(self, rtt_s: float = RTT_S) -> None:
+        super().__init__(rtt_s=rtt_s)
         self.extra_s = 0.0
 
     def lost(self, segment: Segment) -> bool:
@@ -64,14 +64,14 @@ def test_pairs_under_a_standing_queue(name: str, controllers: dict[str, Controll
     assert [len(pair) for pair in pairs] == [2] * len(pairs)
     gaps = [b[0].at_s - a[0].at_s for a, b in zip(pairs, pairs[1:])]
     gap_s = record.lp.pair_gap_us / 1e6
-    assert 16 * (RTT_S + EXTRA_S / 2) < gap_s < 16 * (RTT_S + EXTRA_S + 0.02)
+    assert 16 * RTT_S <= gap_s < 16 * (RTT_S + EXTRA_S / 4)  # of the base round trip, not of what the queue makes of it
     assert gaps[-1] == pytest.approx(gap_s, rel=0.25)
-    assert min(gaps) > 16 * RTT_S  # the smoothed round trip follows the delay
+    assert min(gaps) >= 16 * RTT_S
     after = controller.stats()
     assert after.cuts_to_one - before.cuts_to_one == record.cuts_to_one
     assert after.indications - before.indications == record.indications
 
-    # the queue is gone: back within a gap and some RTT, and not paced any more
+    # the queue is gone: back within a gap and some RTT, at full rate
     behaviour.extra_s = 0
     at = len(flow.end.segments)
     with controller.set(delta=900):
@@ -93,14 +93,14 @@ def test_pairs_under_a_standing_queue(name: str, controllers: dict[str, Controll
 
 
 def test_longest_gap(tcp_lp: Controller, peer: Peer) -> None:
-    """200 ms of queue: 16 RTT would be 3.5 s, and the bound is 2 s. New data waits no longer than that."""
-    behaviour = Queue()
+    """A base of 150 ms: 16 RTT would be 2.4 s, and the bound is 2 s. New data waits no longer than that."""
+    behaviour = Queue(0.15)
     flow = peer.connect(tcp_lp.name, behaviour)
     flow.pump()
     eventually(lambda: (f := tcp_lp.flow(flow.sock)) and f.losses == 1, 5, "the first loss")
-    time.sleep(5 * RTT_S)
+    time.sleep(0.5)
     behaviour.extra_s = 0.2
-    eventually(lambda: (f := tcp_lp.flow(flow.sock)) and f.lp.pair_gap_us > 1_900_000, 15, "the longest gap")
+    eventually(lambda: (f := tcp_lp.flow(flow.sock)) and f.lp.pair_gap_us == 2_000_000, 15, "the longest gap")
     at = len(flow.end.segments)
     eventually(lambda: len(bursts(flow, at, 0.5)) >= 3, 7, "pairs")
     record = tcp_lp.flow(flow.sock)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""ACKs that come in clumps do not make bursts of a paced flow."""
+from __future__ import annotations
+
+import statistics
+import time
+
+import pytest
+
+from tests.functional.kernel import LP_FAMILY, Controller, eventually
+from tests.functional.peer import Behaviour, Flow, Peer
+
+RTT_S = 0.03
+WINDOW = 20  # packets, the receiver's
+NEVER_US = 10_000_000
+PACED = 0.25  # of a round trip; in slow start, where this flow stays, the kernel paces at 200 %
+
+
+class Clumps(Behaviour):
+    """The ACKs of a round trip arrive together."""
+
+    def __init__(self) -> None:
+        super().__init__(rtt_s=RTT_S, window_bytes=WINDOW * 1448)
+
+    def ack_held_s(self, number: int) -> float:
+        return -time.monotonic() % RTT_S
+
+
+def spread(flow: Flow, seconds: float) -> float:
+    """How long the segments between two pauses take to leave, as a part of the round trip: the median."""
+    at = len(flow.end.segments)
+    time.sleep(seconds)
+    times = [segment.at_s for segment in flow.end.segments[at:]]
+    bursts: list[list[float]] = []
+    for at_s in times:
+        if not bursts or at_s - bursts[-1][-1] > RTT_S / 4:
+            bursts.append([])
+        bursts[-1].append(at_s)
+    whole = [burst for burst in bursts if len(burst) >= WINDOW // 2]
+    assert whole, times
+    return statistics.median((burst[-1] - burst[0]) / RTT_S for burst in whole)
+
+
+@pytest.mark.parametrize("name", LP_FAMILY)
+def test_clumps_of_acks_make_no_burst(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
+    controller = controllers[name]
+    flow = peer.connect(controller.name, Clumps())
+    flow.pump()
+    eventually(lambda: flow.received > 8 * WINDOW * 1448, 10, "the window is open")
+    assert spread(flow, 1) > PACED
+    with controller.set(pace_rtt=NEVER_US):
+        time.sleep(5 * RTT_S)
+        assert spread(flow, 1) < PACED / 2
+    time.sleep(5 * RTT_S)
+    assert spread(flow, 1) > PACED, "the parameter is live"
+    flow.close()
