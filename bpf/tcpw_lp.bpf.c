@@ -166,11 +166,13 @@ static __always_inline void tcpw_event(struct sock *sk, struct tcpw *t,
 static __noinline int tcpw_notice_flat(struct sock *sk)
 {
 	u32 enough = param_rebase_pairs(), rise_us;
+	struct backlog_params p;
 	struct tcpw *t = tcpw_of(sk);
 	u32 rtt_us = t->backlog.rtt_us, delay_us = tcpw_delay_us(t);
 
+	tcpw_params(&p);
 	t->flat = flat_count(t->flat, rtt_us, t->flat_us, delay_us,
-			     backlog_full(&t->backlog, delay_us));
+			     backlog_full(&t->backlog, delay_us, &p));
 	if (!t->flat)
 		t->flat_us = rtt_us;
 	if (!enough || t->flat < enough)
@@ -419,7 +421,7 @@ static __always_inline void tcpw_fill_own(struct tcp_sock *tp, struct tcpw *t,
 	own->threshold_milli = backlog_threshold(b, &p);
 	own->d_min_us = backlog_delay(b, b->least_us);
 	own->d_max_us = backlog_delay(b, b->most_us);
-	own->d_loss_us = backlog_loss_delay(b);
+	own->d_loss_us = backlog_loss_delay(b, &p);
 	own->foreground_permille = b->foreground * 1000u / BACKLOG_ONE;
 	own->window = window;
 	own->pair_gap_us = t->window ? tcpw_gap_us(tp, t) : 0;

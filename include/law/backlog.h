@@ -24,7 +24,7 @@
  *		 sends a packet or two between two reductions, would be a state without
  *		 a way out.
  *	D_loss	 does not learn from a loss at a D below D_max: it was chance. Nor does it
- *		 count while D_max is more than twice as large.
+ *		 count if it is noise and D_max is not.
  *	unknown	 no loss yet: the first factor is 1; no reduction yet, or D_max = 0:
  *		 the second is 1.
  *
@@ -102,19 +102,23 @@ LAW u32 backlog_delay(const struct backlog *b, u32 rtt_us)
 	return rtt_us > base_us ? rtt_us - base_us : 0;
 }
 
-/* us: D_loss, 0 if not known. Where D_max passes without a loss, the losses at less
- * than half of that were chance. */
-LAW u32 backlog_loss_delay(const struct backlog *b)
+/* us: D_loss, 0 if not known. Where more than noise passes without a loss, losses in
+ * the noise were chance. */
+LAW u32 backlog_loss_delay(const struct backlog *b,
+			   const struct backlog_params *p)
 {
 	u32 loss_us = backlog_delay(b, b->loss_us);
 
-	return backlog_delay(b, b->most_us) > 2 * loss_us ? 0 : loss_us;
+	if (loss_us <= p->floor_us &&
+	    backlog_delay(b, b->most_us) > p->floor_us)
+		return 0;
+	return loss_us;
 }
 
 /* us: how much D is noise */
 LAW u32 backlog_noise(const struct backlog *b, const struct backlog_params *p)
 {
-	u32 loss_us = backlog_loss_delay(b);
+	u32 loss_us = backlog_loss_delay(b, p);
 
 	return loss_us ? law_min(p->floor_us, loss_us / 2) : p->floor_us;
 }
@@ -197,9 +201,10 @@ LAW bool backlog_sample(struct backlog *b, u64 now_us, u32 rtt_us, bool alone,
 
 /* us: the D of a full buffer, as far as losses told it. A D well above is of another
  * path, or the losses were chance: not known, ~0. */
-LAW u32 backlog_full(const struct backlog *b, u32 delay_us)
+LAW u32 backlog_full(const struct backlog *b, u32 delay_us,
+		     const struct backlog_params *p)
 {
-	u32 loss_us = backlog_loss_delay(b);
+	u32 loss_us = backlog_loss_delay(b, p);
 
 	return delay_us > loss_us + loss_us / 8 ? ~0u : loss_us;
 }
@@ -229,7 +234,7 @@ LAW u32 backlog_rebase(struct backlog *b, u32 rtt_us)
 LAW u32 backlog_threshold(const struct backlog *b,
 			  const struct backlog_params *p)
 {
-	u32 near = 0, threshold, loss_us = backlog_loss_delay(b);
+	u32 near = 0, threshold, loss_us = backlog_loss_delay(b, p);
 
 	if (loss_us)
 		near = backlog_ratio(backlog_delay(b, b->rtt_us), loss_us);

@@ -28,8 +28,7 @@
 
 #define WESTWOOD_LEAST 2 /* packets, RFC 5681 */
 
-#define WESTWOOD_BEHIND \
-	2 /* packets: what a growing window is ahead of its last round */
+#define WESTWOOD_BEHIND 2 /* packets, see above */
 
 struct westwood {
 	u32 round_end; /* sequence number */

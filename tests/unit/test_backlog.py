@@ -70,9 +70,9 @@ def clamp(value):
     return min(1.0, max(0.0, value))
 
 
-def q_th(m, d, d_loss, d_min, d_max):
+def q_th(m, d, d_loss, d_min, d_max, noise=0):
     """Equation of 4.3, in packets; None: not known yet. Each factor in [0, 1]."""
-    known = d_loss and 2 * d_loss >= (d_max or 0)
+    known = d_loss and not (d_loss <= noise < (d_max or 0))
     congestion = clamp(1 - d / d_loss) if known else 1.0
     foreground = 1.0 if not d_max else clamp(1 - d_min / d_max)
     return m * congestion * foreground
@@ -247,18 +247,18 @@ def test_no_division_by_a_delay_of_nothing(flow, d_loss):
     assert ours.threshold == (0 if d_loss else 3000), "a loss at an empty queue says nothing"
 
 
-def test_losses_below_half_of_d_max_were_chance(flow):
+def test_losses_in_the_noise_were_chance_where_more_passes(flow):
     ours = flow(floor_us=500)
     ours.settle(50_000)
-    ours.settle(51_000)
+    ours.settle(50_400)
     ours.lose()
-    ours.settle(52_000)
+    ours.settle(50_500)
     ours.reduce()
-    assert ours.law.backlog_loss_delay(ours.state) == 1000, "D_max is twice that, not more"
-    ours.settle(54_000)
+    assert ours.law.backlog_loss_delay(ours.state, ours.params) == 400, "a buffer as small as the noise"
+    assert ours.law.backlog_noise(ours.state, ours.params) == 200
     assert ours.threshold == 0
-    ours.state.most_us = 52_001
-    assert ours.law.backlog_loss_delay(ours.state) == 0
+    ours.state.most_us = 50_501
+    assert ours.law.backlog_loss_delay(ours.state, ours.params) == 0
     assert ours.threshold > 0 and ours.law.backlog_noise(ours.state, ours.params) == 500
 
 
@@ -329,13 +329,13 @@ def test_a_packet_that_was_alone_counts_only_where_it_is_smaller(flow):
 def test_a_full_buffer_is_what_losses_told(flow, base, lost_at, delay):
     base, lost_at = sorted((base, lost_at))
     ours = flow()
-    assert ours.law.backlog_full(ours.state, delay) == (2**32 - 1 if delay else 0), "no loss yet"
+    assert ours.law.backlog_full(ours.state, delay, ours.params) == (2**32 - 1 if delay else 0), "no loss yet"
     ours.settle(base)
     ours.settle(lost_at)
     ours.lose()
     full = lost_at - base
-    assert ours.law.backlog_full(ours.state, delay) == (full if delay <= full + full // 8 else 2**32 - 1)
-    assert ours.law.backlog_full(ours.state, full + full // 8) == full
+    assert ours.law.backlog_full(ours.state, delay, ours.params) == (full if delay <= full + full // 8 else 2**32 - 1)
+    assert ours.law.backlog_full(ours.state, full + full // 8, ours.params) == full
 
 
 def test_after_idle_two_samples_again(flow):
