@@ -52,6 +52,7 @@
  *  8. Every EWR lowers ssthresh as well, or the kernel would slow-start back. Undo
  *     returns what a loss took and never an EWR.
  *  9. The window only grows while it is what limits the flow (RFC 7661's case).
+ * 10. The kernel paces the flow from a base RTT of 2 ms on (kern/pace.bpf.h).
  */
 #include "kern/flow.bpf.h"
 #include "kern/params.bpf.h"
@@ -368,7 +369,9 @@ static __always_inline void tcpw_keep_small(struct sock *sk, struct tcpw *t)
 		tcpw_small_enter(sk, tp->snd_cwnd);
 	if (law_unlikely(t->window))
 		small_keep(tp);
-	t->paced = pace_keep(sk, t->paced, t->window);
+	t->paced = pace_keep(sk, t->paced,
+			     t->window || backlog_base(&t->backlog) >=
+						  param_pace_rtt());
 }
 
 static __always_inline void tcpw_act(struct sock *sk, struct tcpw *t,

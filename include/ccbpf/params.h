@@ -57,7 +57,9 @@
 	  "a small window of w packets is sent in this many RTT, at most MSS/64")                                     \
 	X(rebase_pairs, "pairs", 0, 255, 6, "ours",                                                                   \
 	  "so many pairs in a small window whose delay stands still mean a longer path; 0: never")                    \
-	X(gentle_start, "switch", 0, 1, 0, "RFC 9406; ours", "leave slow start when the delay rises, before a loss")
+	X(gentle_start, "switch", 0, 1, 0, "RFC 9406; ours", "leave slow start when the delay rises, before a loss")  \
+	X(pace_rtt, "us", 0, 10000000, 2000, "ours",                                                                  \
+	  "from this base RTT on the kernel paces the flow: bursts are a queue of its own making; small windows always")
 
 #define LTCP_PARAMS(X)                                                                                                \
 	X(layer_window, "packets", 1, 1000, 50, "3.1", "W_T: up to this window the flow is reno, above it has layers") \

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.functional.kernel import LP_FAMILY, Controller, eventually
+from tests.functional.kernel import OPEN, Controller, eventually
 from tests.functional.peer import Behaviour, Flow, Peer
 
 RTT_S = 0.03
@@ -41,7 +41,7 @@ def spread(flow: Flow, seconds: float) -> float:
     return statistics.median((burst[-1] - burst[0]) / RTT_S for burst in whole)
 
 
-@pytest.mark.parametrize("name", LP_FAMILY)
+@pytest.mark.parametrize("name", OPEN)
 def test_clumps_of_acks_make_no_burst(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
     controller = controllers[name]
     flow = peer.connect(controller.name, Clumps())
