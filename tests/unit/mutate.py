@@ -107,7 +107,7 @@ MUTANTS = [
     ("credit overflows", "highspeed.h", "law_min(acked, HIGHSPEED_ACKED_MAX)", "acked"),
     ("log of eight bits", "highspeed.h", "HIGHSPEED_LOG_BITS 16", "HIGHSPEED_LOG_BITS 8"),
     ("the mantissa forgets its carry", "highspeed.h", "mantissa >>= mantissa >> 32;", "mantissa >>= 0;"),
-    ("the coefficients have no end", "highspeed.h", "law_min(w, HIGHSPEED_TOP)", "w"),
+    ("the coefficients have no end", "highspeed.h", "highspeed_log2(law_min(w, HIGHSPEED_TOP))", "highspeed_log2(w)"),
     ("W_high 100 000", "highspeed.h", "HIGHSPEED_LOG_SPAN 726984u", "HIGHSPEED_LOG_SPAN 744601u"),
     ("b falls to 0", "highspeed.h", "highspeed_level(w) * 2 / 5", "highspeed_level(w) / 2"),
     ("c begins at b", "highspeed.h", "HIGHSPEED_C_LOW_Q16 63811u", "HIGHSPEED_C_LOW_Q16 32768u"),
