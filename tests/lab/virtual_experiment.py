@@ -158,7 +158,7 @@ def relay_commands(experiment: Experiment) -> list[str]:
     if not name:
         return []
     inside = f"ip netns exec {topology.PROXY}"
-    start = f"env LD_LIBRARY_PATH=/lab /lab/{proxy.PROGRAM} -db -f /lab/haproxy.cfg >haproxy.txt 2>&1"
+    start = f"env LD_LIBRARY_PATH=/lab /lab/{proxy.PROGRAM} -e stderr -p /tmp -c /lab/proxy.conf >proxy.txt 2>&1"
     return [
         f"{inside} sysctl -qw net.ipv4.tcp_congestion_control={name}",
         f'{inside} {start} & servers="$servers $!"',
@@ -575,7 +575,7 @@ def files_of(experiment: Experiment) -> dict[str, bytes | str | Path]:
     """What the script needs in /lab."""
     files: dict[str, bytes | str | Path] = {}
     if relay_of(experiment):
-        files |= proxy.files() | {"haproxy.cfg": proxy.configuration(relays(experiment))}
+        files |= proxy.files() | {"proxy.conf": proxy.configuration(relays(experiment))}
     if not traffic_of(experiment):
         return files
     if not GENERATOR.exists():

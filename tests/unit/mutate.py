@@ -179,7 +179,6 @@ MUTANTS = [
     ("D_loss by another gain", "backlog.h", "backlog_average(b->loss_us, b->rtt_us, p->averaging)", "backlog_average(b->loss_us, b->rtt_us, p->averaging + 1)"),
     ("averages begin at 0", "backlog.h", "return v ? law_ewma(v, sample, n) : sample;", "return law_ewma(v, sample, n);"),
     ("rebase leaves the ratio", "backlog.h", "+ rise_us));\n\tbacklog_learn_foreground(b);", "+ rise_us));"),
-    ("rebase downwards", "backlog.h", "if (!backlog_base(b) || !rise_us)", "if (!backlog_base(b))"),
     ("no mute after a reduction", "backlog.h", "\tbacklog_mute(b, snd_nxt);\n\tif (!b->low_us)", "\tif (!b->low_us)"),
     ("no mute after a loss", "backlog.h", "\tbacklog_mute(b, snd_nxt);\n\tif (b->rtt_us &&", "\tif (b->rtt_us &&"),
     ("the mute ends one ACK early", "backlog.h", "b->muted && law_after(snd_una, b->muted_until)", "b->muted && !law_after(b->muted_until, snd_una)"),

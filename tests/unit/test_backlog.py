@@ -247,6 +247,19 @@ def test_no_division_by_a_delay_of_nothing(flow, d_loss):
     assert ours.threshold == (0 if d_loss else 3000), "a loss at an empty queue says nothing"
 
 
+def test_a_loss_below_d_max_teaches_nothing(flow):
+    ours = flow()
+    ours.settle(50_000)
+    ours.settle(60_000)
+    ours.reduce()
+    ours.settle(59_999)
+    ours.lose()
+    assert ours.state.loss_us == 0
+    ours.settle(60_000)
+    ours.lose()
+    assert ours.state.loss_us == 60_000
+
+
 def test_losses_in_the_noise_were_chance_where_more_passes(flow):
     ours = flow(floor_us=500)
     ours.settle(50_000)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""HAProxy for experiments with a relay: a packaged proxy as it is, from the guests' suite, pinned by proxy.lock.
+"""nginx (its stream module) for experiments with a relay: a packaged proxy as it is, from the guests' suite, pinned by
+proxy.lock. Not HAProxy, which needs cmpxchg16b: the lab's processor has none, for QEMU's own does not always work.
 
 It is not part of the guests: what only one experiment needs must not change the bytes that all others boot.
 """
@@ -15,11 +16,12 @@ from .image import find, needed, unpack
 from .lock import CACHE, HERE, Package, Resolver, exclusively, read
 
 LOCK = HERE / "proxy.lock"
-PROGRAM = "haproxy"
+PROGRAM, MODULE = "nginx", "ngx_stream_module.so"
 IN_GUEST = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2", "libgcc_s.so.1",
-            "libsystemd.so.0", "libcap.so.2", "libz.so.1"}  # fmt: skip
+            "libz.so.1"}  # fmt: skip
 BINARIES = ("usr/sbin", "usr/bin")
 LIBRARIES = ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu")
+MODULES = ("usr/lib/nginx/modules",)
 
 
 def files() -> dict[str, Path]:
@@ -46,10 +48,12 @@ def _collect(packages: list[Package], root: Path, made: Path) -> None:
     for package in packages:
         for path in package.paths:
             unpack(path, root)
-    program = find(root, PROGRAM, BINARIES)
-    assert program, f"{PROGRAM}: not in the packages of {LOCK.name}"
-    shutil.copy(program, made / PROGRAM)
-    waiting = needed(program)
+    waiting: list[str] = []
+    for name, directories in ((PROGRAM, BINARIES), (MODULE, MODULES)):
+        program = find(root, name, directories)
+        assert program, f"{name}: not in the packages of {LOCK.name}"
+        shutil.copy(program, made / name)
+        waiting += needed(program)
     while waiting:
         library = waiting.pop()
         path = find(root, library, LIBRARIES)
@@ -60,10 +64,9 @@ def _collect(packages: list[Package], root: Path, made: Path) -> None:
         waiting += needed(path)
 
 
-def configuration(listens: dict[str, str]) -> str:
-    """One relay each: from `address:port` to `address:port`."""
-    lines = ["global", "    maxconn 1000", "defaults", "    mode tcp", "    timeout connect 30s",
-             "    timeout client 1h", "    timeout server 1h"]  # fmt: skip
-    for number, (here, there) in enumerate(listens.items()):
-        lines += [f"listen relay{number}", f"    bind {here}", f"    server receiver {there}"]
-    return "\n".join(lines) + "\n"
+def configuration(listens: dict[str, str], directory: str = "/lab") -> str:
+    """One relay each: from `address:port` to `address:port`. One process, no temporary files."""
+    lines = [f"load_module {directory}/{MODULE};", "daemon off;", "master_process off;", "pid /tmp/nginx.pid;",
+             "error_log stderr;", "events { worker_connections 1024; }", "stream {", "    proxy_timeout 1h;"]  # fmt: skip
+    lines += [f"    server {{ listen {here}; proxy_pass {there}; }}" for here, there in listens.items()]
+    return "\n".join([*lines, "}"]) + "\n"
