@@ -27,9 +27,10 @@ CC   := gcc
 LIBS := libbpf libelf json-c libcap ncursesw
 
 WARN       := -Wall -Wextra -Werror
-BPF_CFLAGS := -target bpf -mcpu=v3 -g -O2 -std=gnu11 $(WARN) -Wno-unused-parameter -Iinclude -I.
+BPF_CFLAGS := -target bpf -mcpu=v3 -g -O2 -std=gnu11 $(WARN) -Wno-unused-parameter -ffile-compilation-dir=. -Iinclude -I.
 CFLAGS     ?= -g -O2
-ALL_CFLAGS  = -std=gnu11 $(WARN) -D_GNU_SOURCE -DCCBPF_VERSION='"$(VERSION)"' -DCCBPF_BPF_DIR='"$(BUILD)/bpf"' \
+HERE       := -ffile-prefix-map=$(CURDIR)=. # the same bytes wherever the tree lies: results are kept by them
+ALL_CFLAGS  = -std=gnu11 $(WARN) $(HERE) -D_GNU_SOURCE -DCCBPF_VERSION='"$(VERSION)"' -DCCBPF_BPF_DIR='"$(BUILD)/bpf"' \
               -Iinclude -Iloader $(shell pkg-config --cflags $(LIBS)) $(CFLAGS)
 DEPFLAGS    = -MMD -MP -MT $@
 
@@ -135,6 +136,6 @@ $(BUILD)/tests/%: tests/lab/%.c Makefile
 $(BUILD)/tests/traffic: $(wildcard tests/lab/traffic/*.[ch]) Makefile
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -std=gnu11 $(WARN) -D_GNU_SOURCE -g -O2 -ffp-contract=off -static -o $@ $(filter %.c,$^)
+	$(Q)$(CC) -std=gnu11 $(WARN) $(HERE) -D_GNU_SOURCE -g -O2 -ffp-contract=off -static -o $@ $(filter %.c,$^)
 
 -include $(wildcard $(BUILD)/bpf/*.d $(BUILD)/loader/*.d $(BUILD)/tests/*.d)
