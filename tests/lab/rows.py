@@ -146,7 +146,7 @@ TYPES: dict[str, tuple[type, ...]] = {
 LINK = {
     "rate_mbit": NUMBER, "rtt_ms": NUMBER, "buffer_bdp": NUMBER, "buffer_packets": NUMBER, "queue": TEXT,
     "mark_at": NUMBER, "loss_percent": NUMBER, "jitter_ms": NUMBER, "reorder_percent": NUMBER,
-    "duplicate_percent": NUMBER, "both_ways": BOOL, "rtt_changes": LIST, "hops": NUMBER,
+    "duplicate_percent": NUMBER, "both_ways": BOOL, "rtt_changes": LIST, "hops": NUMBER, "gso": BOOL,
 }  # fmt: skip
 FLOW = {
     "name": TEXT, "controller": TEXT, "start_s": NUMBER, "stop_s": NUMBER, "count": NUMBER, "every_s": NUMBER,

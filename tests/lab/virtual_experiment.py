@@ -54,6 +54,7 @@ class VirtualLink(Link):
     both_ways: bool = False  # the same bottleneck on the way back
     rtt_changes: tuple[tuple[float, float], ...] = ()  # (s, the round trip in ms from then on)
     hops: int = 1  # so many of these bottlenecks in a row, each with this round trip
+    gso: bool = False  # segments travel 64 kB at a time: for what a gigabit needs; what is lost is lost by as much
 
     @property
     def packets(self) -> int:
