@@ -74,6 +74,9 @@ class Liar(Behaviour):
         return latched or self.lying and self.echoes_congestion
 
 
+LIES = ["no timestamps", "no SACK", "SACK reneging", "congestion on every ACK", *CLOCKS, *ECHOES]
+
+
 def progress(flow: Flow) -> tuple[float, int]:
     """The longest silence of the sender in s, and how many segments left."""
     times = [segment.at_s for segment in flow.end.segments] + [time.monotonic()]
@@ -86,8 +89,21 @@ def largest(flow: Flow, since_s: float = 0) -> int:
 
 def test_no_lie_pays(controllers: dict[str, Controller], peer: Peer) -> None:
     """Every lie from the first ACK on, to reno and to ours, over paths of 1.2 Mbit/s with 200 ms of buffer, where the
-    truth would be queueing delay, and losses."""
-    lies = ["the truth", "no timestamps", "no SACK", "SACK reneging", "congestion on every ACK", *CLOCKS, *ECHOES]
+    truth would be queueing delay, and losses. A peak of slow start is a matter of luck, reno's too: what pays, pays
+    again."""
+    paid = lies_that_pay(["the truth", *LIES], controllers, peer)
+    for _ in range(2):
+        if paid:
+            again = lies_that_pay(["the truth", *sorted({lie for lie, _ in paid} - {"the truth"})], controllers, peer)
+            paid = {key: f"{what}; again: {again[key]}" for key, what in paid.items() if key in again}
+    assert not paid, "\n".join(paid.values())
+
+
+def lies_that_pay(
+    lies: list[str], controllers: dict[str, Controller], peer: Peer
+) -> dict[tuple[str, str], str]:
+    """Lie and controller, for each flow that had a larger window or a longer silence than reno's: what it had."""
+    paid: dict[tuple[str, str], str] = {}
     names = ["reno", *(c.name for c in controllers.values())]
     flows = {}
     for lie in lies:
@@ -115,10 +131,13 @@ def test_no_lie_pays(controllers: dict[str, Controller], peer: Peer) -> None:
         if lie in STEERED:
             reno_most = reno_later = 2 * found["the truth", "reno"][0]
             reno_silence = SECONDS
-        assert most <= reno_most * 1.2 + RENO_MARGIN, what
-        assert most_later <= (reno_later or reno_most) + RENO_MARGIN, what
-        assert silence <= max(STALL_S, reno_silence + 0.5), what
         assert segments >= 10, what
+        if (
+            most > reno_most * 1.2 + RENO_MARGIN
+            or most_later > (reno_later or reno_most) + RENO_MARGIN
+            or silence > max(STALL_S, reno_silence + 0.5)
+        ):
+            paid[lie, name] = what
     for name, controller in controllers.items():
         shown = [f for f in controller.flows() if f.cwnd < 1 or f.cwnd > max(m for m, *_ in found.values())]
         assert not shown, shown
@@ -134,6 +153,7 @@ def test_no_lie_pays(controllers: dict[str, Controller], peer: Peer) -> None:
 
     eventually(lambda: not behind(), 15, f"all that was sent arrives where reno's does: {behind()}", 0.1)
     assert not [flow.end.wrong for flow in flows.values() if flow.end.wrong]
+    return paid
 
 
 @pytest.mark.parametrize("name", LP_FAMILY)
