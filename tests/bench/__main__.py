@@ -13,7 +13,6 @@ asserted; build/bench/bench.json has every round.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import resource
@@ -25,6 +24,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tests import registry
 from tests.lab import native
 from tests.lab.experiment import Experiment, Flow, Link
 
@@ -55,15 +55,6 @@ def say(text: str) -> None:
 
 
 # --- the bench -------------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def registry() -> Iterator[None]:
-    """Names of controllers are global: one test or bench at a time."""
-    BUILD.mkdir(exist_ok=True)
-    with open(BUILD / "registry.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 @contextlib.contextmanager
@@ -266,7 +257,7 @@ def report_per_ack(path: str, acks: dict) -> None:
     row(f"{path}: empty controller, ns per ACK", spread(empty))
     for name in CONTROLLERS:
         over = [r["ns"] - e for r, e in zip(acks[name], empty, strict=True)]
-        row(f"{path}: {name} over it, ns per ACK", spread(over), "<= 60" if name in ("tcp_lp", "ltcp") else "")
+        row(f"{path}: {name} over it, ns per ACK", spread(over), "<= 60")
 
 
 def report(result: dict) -> None:
@@ -288,7 +279,7 @@ def main() -> int:
         print("bench: loading programs needs root: run 'sudo make bench'", file=sys.stderr)
         return 4
     result: dict = {}
-    with registry(), pair():
+    with registry.held(), pair():
         with enabled():
             with single_segments():
                 result["per_ack_busy"] = per_ack(busy)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import registry
+
 from . import demo, native
 
 PIN_ROOT = Path(f"/sys/fs/bpf/ccbpf-lab-{os.getpid()}")  # no dot: bpffs takes no name with one
@@ -63,23 +65,15 @@ def nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def pin_root(registry_lock: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A pin directory of its own for ccbpf and whoever starts it; tcp_lp is not registered."""
-    require_free()
+    registry.require_free()
     monkeypatch.setenv("CCBPF_PIN_ROOT", str(PIN_ROOT))
     return PIN_ROOT
-
-
-def require_free() -> None:
-    if demo.CONTROLLER in demo.available():
-        pytest.fail(
-            f"{demo.CONTROLLER} is registered on this kernel already, so the one that was built cannot be tested: "
-            f"`build/ccbpf disable {demo.CONTROLLER}` first"
-        )
 
 
 @pytest.fixture(scope="module")
 def tcp_lp(registry_lock: Path) -> Iterator[str]:
     """tcp_lp as it was built, enabled for the module under a pin directory of its own; its name."""
-    require_free()
+    registry.require_free()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CCBPF_PIN_ROOT", str(PIN_ROOT))
         done = demo.ccbpf("enable", demo.CONTROLLER)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The names of controllers are one space per kernel, so one session of tests or bench at a time may register any.
+
+    with held():     waits for the session before, removes what a killed one left, and fails if somebody else has a name
+
+The lock is a file outside the clone: two clones share the kernel. While a session holds it the file says so; who finds
+those words after taking the lock knows that their writer was killed, and that the registrations are its leftovers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+LOCK = Path("/run/ccbpf-tests.lock")
+BPFFS = Path("/sys/fs/bpf")
+AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+OURS = {path.name.partition(".")[0] for path in (REPOSITORY / "bpf").glob("*.bpf.c")} | {"cc_empty"}
+WAIT_S = 1800.0
+RELEASE_S = 10.0  # the kernel takes a name away a moment after its last pin
+
+
+def registered() -> set[str]:
+    """The names of ours that this kernel knows now, whoever registered them."""
+    return OURS & set(AVAILABLE.read_text().split())
+
+
+def lock(file: TextIO) -> None:
+    """Takes the lock, and says what it waits for."""
+    for second in range(int(WAIT_S)):
+        with contextlib.suppress(BlockingIOError):
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if second == 0:
+            print(f"waiting for another session of tests: {LOCK.read_text().strip()}", file=sys.__stderr__, flush=True)
+        time.sleep(1)
+    raise RuntimeError(f"{LOCK} is held for {WAIT_S:.0f} s by another session: {LOCK.read_text().strip()}; end that first")
+
+
+def sweep(killed: bool) -> None:
+    """Removes the pins and namespaces of sessions that are no more, and what a killed one registered without pins."""
+    for directory in [*BPFFS.glob("ccbpf-test-*"), *BPFFS.glob("ccbpf-lab-*")]:
+        shutil.rmtree(directory, ignore_errors=True)
+    for namespace in Path("/run/netns").glob("ccbpf-flow.*"):
+        subprocess.run(["ip", "netns", "delete", namespace.name], capture_output=True)
+    for name in registered() if killed else ():
+        subprocess.run(["bpftool", "struct_ops", "unregister", "name", name], capture_output=True)
+
+
+def require_free() -> None:
+    """Fails while a name of ours is registered: what was built could not be tested beside it."""
+    end = time.monotonic() + RELEASE_S
+    while names := sorted(registered()):
+        if time.monotonic() > end:
+            raise RuntimeError(
+                f"{', '.join(names)}: registered on this kernel already, so what was built cannot be tested; "
+                f"`build/ccbpf disable --all` first, or for one of bpftool's `bpftool struct_ops unregister name NAME`"
+            )
+        time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def held() -> Iterator[Path]:
+    """Nobody else registers a controller meanwhile, if it asks here."""
+    with LOCK.open("a+") as file:
+        lock(file)
+        file.seek(0)
+        sweep(killed=bool(file.read()))
+        require_free()
+        file.truncate(0)
+        file.write(f"process {os.getpid()} in {REPOSITORY}\n")
+        file.flush()
+        yield LOCK
+        file.truncate(0)
