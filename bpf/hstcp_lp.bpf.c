@@ -120,26 +120,6 @@ __u32 BPF_PROG(hstcp_lp_ssthresh, struct sock *sk)
 }
 
 SEC("struct_ops")
-__u32 BPF_PROG(hstcp_lp_undo_cwnd, struct sock *sk)
-{
-	return lp_undo(sk, lp_of(sk));
-}
-
-SEC("struct_ops")
-void BPF_PROG(hstcp_lp_cwnd_event, struct sock *sk, enum tcp_ca_event event)
-{
-	if (event == CA_EVENT_TX_START)
-		lp_transmit_start(sk, lp_of(sk));
-}
-
-/* 3. of compat.bpf.h */
-SEC("?struct_ops")
-void BPF_PROG(hstcp_lp_tx_start, struct sock *sk)
-{
-	lp_transmit_start(sk, lp_of(sk));
-}
-
-SEC("struct_ops")
 void BPF_PROG(hstcp_lp_init, struct sock *sk)
 {
 	static const char name[CCBPF_NAME_LEN] = "hstcp_lp";
@@ -147,11 +127,7 @@ void BPF_PROG(hstcp_lp_init, struct sock *sk)
 	lp_open(sk, name);
 }
 
-SEC("struct_ops")
-void BPF_PROG(hstcp_lp_release, struct sock *sk)
-{
-	lp_close(sk);
-}
+LP_PROGRAMS(hstcp_lp)
 
 SEC(".struct_ops")
 struct tcp_congestion_ops hstcp_lp = {

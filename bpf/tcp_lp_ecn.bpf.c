@@ -87,26 +87,6 @@ __u32 BPF_PROG(tcp_lp_ecn_ssthresh, struct sock *sk)
 }
 
 SEC("struct_ops")
-__u32 BPF_PROG(tcp_lp_ecn_undo_cwnd, struct sock *sk)
-{
-	return lp_undo(sk, lp_of(sk));
-}
-
-SEC("struct_ops")
-void BPF_PROG(tcp_lp_ecn_cwnd_event, struct sock *sk, enum tcp_ca_event event)
-{
-	if (event == CA_EVENT_TX_START)
-		lp_transmit_start(sk, lp_of(sk));
-}
-
-/* 3. of compat.bpf.h */
-SEC("?struct_ops")
-void BPF_PROG(tcp_lp_ecn_tx_start, struct sock *sk)
-{
-	lp_transmit_start(sk, lp_of(sk));
-}
-
-SEC("struct_ops")
 void BPF_PROG(tcp_lp_ecn_init, struct sock *sk)
 {
 	static const char name[CCBPF_NAME_LEN] = "tcp_lp_ecn";
@@ -122,11 +102,7 @@ void BPF_PROG(tcp_lp_ecn_init, struct sock *sk)
 		 CCBPF_SIGNAL_RTT);
 }
 
-SEC("struct_ops")
-void BPF_PROG(tcp_lp_ecn_release, struct sock *sk)
-{
-	lp_close(sk);
-}
+LP_PROGRAMS(tcp_lp_ecn)
 
 SEC(".struct_ops")
 struct tcp_congestion_ops tcp_lp_ecn = {

@@ -628,4 +628,34 @@ static __always_inline void lp_transmit_start(struct sock *sk, struct lp *lp)
 		small_depart(sk, lp_gap_us(tp, lp));
 }
 
+/* --- programs ----------------------------------------------------------- */
+
+/* Those that are alike in the whole family. tx_start: 3. of compat.bpf.h */
+#define LP_PROGRAMS(cc)                                          \
+	SEC("struct_ops")                                        \
+	__u32 BPF_PROG(cc##_undo_cwnd, struct sock *sk)          \
+	{                                                        \
+		return lp_undo(sk, lp_of(sk));                   \
+	}                                                        \
+                                                                 \
+	SEC("struct_ops")                                        \
+	void BPF_PROG(cc##_cwnd_event, struct sock *sk,          \
+		      enum tcp_ca_event event)                   \
+	{                                                        \
+		if (event == CA_EVENT_TX_START)                  \
+			lp_transmit_start(sk, lp_of(sk));        \
+	}                                                        \
+                                                                 \
+	SEC("?struct_ops")                                       \
+	void BPF_PROG(cc##_tx_start, struct sock *sk)            \
+	{                                                        \
+		lp_transmit_start(sk, lp_of(sk));                \
+	}                                                        \
+                                                                 \
+	SEC("struct_ops")                                        \
+	void BPF_PROG(cc##_release, struct sock *sk)             \
+	{                                                        \
+		lp_close(sk);                                    \
+	}
+
 #endif
