@@ -13,6 +13,17 @@
 
 #include "ccbpf/types.h"
 
+/* What several of them have. */
+#define GENTLE_START_PARAM(X) \
+	X(gentle_start, "switch", 0, 1, 0, "RFC 9406; ours", "leave slow start when the delay rises, before a loss")
+
+#define BACKGROUND_PARAMS(X)                                                                                          \
+	X(rebase_pairs, "pairs", 0, 255, 6, "ours",                                                                   \
+	  "so many pairs in a small window whose delay stands still mean a longer path; 0: never")                    \
+	GENTLE_START_PARAM(X)                                                                                         \
+	X(pace_rtt, "us", 0, 10000000, 2000, "ours",                                                                  \
+	  "from this base RTT on the kernel paces the flow: bursts are a queue of its own making; small windows always")
+
 #define TCP_LP_PARAMS(X)                                                                                              \
 	X(delta, "permille", 10, 900, 150, "III-D.2, eq. 2",                                                          \
 	  "delay threshold: this part of the largest queueing delay is an early congestion indication")              \
@@ -26,11 +37,7 @@
 	X(small_window, "packets", 0, 16, 5, "III-B.4", "below this window the flow sends pairs of packets apart")    \
 	X(small_spread, "RTT", 1, 16, 8, "III-B.4; ours",                                                             \
 	  "a small window of w packets is sent in this many RTT, at most MSS/64")                                     \
-	X(rebase_pairs, "pairs", 0, 255, 6, "ours",                                                               \
-	  "so many pairs in a small window whose delay stands still mean a longer path; 0: never")                 \
-	X(gentle_start, "switch", 0, 1, 0, "RFC 9406; ours", "leave slow start when the delay rises, before a loss")  \
-	X(pace_rtt, "us", 0, 10000000, 2000, "ours",                                                                  \
-	  "from this base RTT on the kernel paces the flow: bursts are a queue of its own making; small windows always")
+	BACKGROUND_PARAMS(X)
 
 /* The ECN variant is the same policy with another signal, and falls back to the delay where ECN is not agreed. */
 #define TCP_LP_ECN_PARAMS(X) TCP_LP_PARAMS(X)
@@ -55,11 +62,7 @@
 	  "below this window the flow sends pairs of packets apart; 0: never")                                        \
 	X(small_spread, "RTT", 1, 16, 4, "ours",                                                                      \
 	  "a small window of w packets is sent in this many RTT, at most MSS/64")                                     \
-	X(rebase_pairs, "pairs", 0, 255, 6, "ours",                                                                   \
-	  "so many pairs in a small window whose delay stands still mean a longer path; 0: never")                    \
-	X(gentle_start, "switch", 0, 1, 0, "RFC 9406; ours", "leave slow start when the delay rises, before a loss")  \
-	X(pace_rtt, "us", 0, 10000000, 2000, "ours",                                                                  \
-	  "from this base RTT on the kernel paces the flow: bursts are a queue of its own making; small windows always")
+	BACKGROUND_PARAMS(X)
 
 #define LTCP_PARAMS(X)                                                                                                \
 	X(layer_window, "packets", 1, 1000, 50, "3.1", "W_T: up to this window the flow is reno, above it has layers") \
@@ -67,7 +70,7 @@
 	X(rtt_ref, "us", 1000, 1000000, 10000, "ours",                                                                \
 	  "RTT_ref: with a base RTT of n times this, the window grows by the cube root of n faster (K_R)")            \
 	X(rtt_memory, "s", 10, 3600, 180, "ours", "the base RTT is forgotten after this time, in two halves")         \
-	X(gentle_start, "switch", 0, 1, 0, "RFC 9406; ours", "leave slow start when the delay rises, before a loss")
+	GENTLE_START_PARAM(X)
 
 #define CCBPF_PARAM_FIELD(name, unit, min, max, def, source, text) __u32 name;
 
