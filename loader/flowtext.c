@@ -103,15 +103,6 @@ static const struct field lp_fields[] = {
 };
 #undef F
 
-#define F(member) FIELD(struct ccbpf_flow_ltcp, member)
-static const struct field ltcp_fields[] = {
-	F(layer),
-	F(layer_begin),
-	F(layer_end),
-	F(rtt_factor_permille),
-};
-#undef F
-
 #define F(member) FIELD(struct ccbpf_flow_hstcp_lp, member)
 static const struct field highspeed_fields[] = {
 	F(increase_permille),
@@ -132,6 +123,15 @@ static const struct field tcpw_fields[] = {
 	F(foreground_permille),
 	F(window),
 	F(pair_gap_us),
+};
+#undef F
+
+#define F(member) FIELD(struct ccbpf_flow_ltcp, member)
+static const struct field ltcp_fields[] = {
+	F(layer),
+	F(layer_begin),
+	F(layer_end),
+	F(rtt_factor_permille),
 };
 #undef F
 

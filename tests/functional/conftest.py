@@ -146,6 +146,13 @@ def controllers(request: pytest.FixtureRequest) -> Iterator[dict[str, kernel.Con
 
 
 @pytest.fixture(scope="module")
+def tcpw_lp(request: pytest.FixtureRequest) -> Iterator[kernel.Controller]:
+    """It alone, for the tests of a module."""
+    with enabled(request, ["tcpw_lp"]) as found:
+        yield found["tcpw_lp"]
+
+
+@pytest.fixture(scope="module")
 def ltcp(request: pytest.FixtureRequest) -> Iterator[kernel.Controller]:
     """It alone, for the tests of a module."""
     with enabled(request, ["ltcp"]) as found:

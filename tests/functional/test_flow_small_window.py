@@ -125,6 +125,7 @@ def test_last_data_of_a_small_window_arrives(tcp_lp: Controller, peer: Peer) -> 
     flow.deliver(LONGEST_S)
     flow.pump(3 * 1448)
     flow.deliver(LONGEST_S)
+    assert flow.received == flow.sent
     flow.sock.close()
     eventually(lambda: flow.end.finished, LONGEST_S, "FIN")
     eventually(lambda: not tcp_lp.flows(), 5, "no record is left")

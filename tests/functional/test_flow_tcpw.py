@@ -1,46 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""TCPW-LP on this kernel: its record and events, early reductions, losses as Westwood takes them, small windows, lies."""
+"""TCPW-LP on this kernel: its record and events, early reductions, losses as Westwood takes them, small windows."""
 from __future__ import annotations
 
 import itertools
-import os
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from itertools import dropwhile
-from pathlib import Path
 
 import pytest
 
-from tests.functional import kernel
-from tests.functional.conftest import Cli
 from tests.functional.kernel import PHASE, SIGNAL, Controller, TcpInfo, eventually, tcp_info
 from tests.functional.peer import Behaviour, Flow, Peer, Segment
-from tests.functional.test_flow_hostile import CLOCKS, ECHOES, RENO_MARGIN, STALL_S, STEERED, Liar, largest, progress
 from tests.functional.test_flow_small_window import LONGEST_S, bursts
 
 OPEN, DISORDER, CWR, RECOVERY, LOSS = range(5)
 RTT_S = 0.02
 EXTRA_S = 0.03
 FIRST_LOSS = 60
-SECONDS = 5.0
 MILLI = 1000
-CHOOSE = "import socket; socket.socket().setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b'tcpw_lp')"
-_numbers = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def tcpw_lp(bpffs: Path) -> Iterator[Controller]:
-    """The controller alone, under a pin directory of its own."""
-    root = bpffs / f"ccbpf-tcpw-{os.getpid()}-{next(_numbers)}"
-    cli = Cli(root)
-    try:
-        cli("enable", "tcpw_lp")
-        yield kernel.pinned(root, "tcpw_lp")
-    finally:
-        cli.run("disable", "--all")
-        cli.run("clean", "--all")
 
 
 class Path_(Behaviour):
@@ -69,12 +45,6 @@ def started(flow: Flow, controller: Controller) -> None:
         lambda: (f := controller.flow(flow.sock)) and f.losses and f.phase != PHASE.RECOVERY, 5, "the first loss"
     )
     time.sleep(3 * RTT_S)
-
-
-def test_anyone_may_select_it(tcpw_lp: Controller) -> None:
-    drop = ["setpriv", "--reuid=65534", "--clear-groups", "--bounding-set=-all", "--no-new-privs"]
-    done = subprocess.run([*drop, sys.executable, "-c", CHOOSE], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 def test_record_and_event_of_a_reduction(tcpw_lp: Controller, peer: Peer) -> None:
@@ -319,59 +289,3 @@ def test_an_early_reduction_is_not_given_back(tcpw_lp: Controller, peer: Peer) -
     assert cut.ssthresh <= max(cut.cwnd, 4) + 1, cut
     flow.stop()
     flow.deliver(10)
-
-
-def test_no_lie_pays(tcpw_lp: Controller, peer: Peer) -> None:
-    """Every lie from the first ACK on, to reno and to ours, over paths of 1.2 Mbit/s with 200 ms of buffer."""
-    lies = ["the truth", "no timestamps", "no SACK", "SACK reneging", "congestion on every ACK", *CLOCKS, *ECHOES]
-    names = ["reno", tcpw_lp.name]
-    flows = {
-        (lie, name): peer.connect(name, Liar(lie, lying=True, rate_bps=1.2e6, buffer_bytes=30_000))
-        for lie in lies for name in names
-    }
-    begun_s = time.monotonic()
-    for flow in flows.values():
-        flow.pump()
-    time.sleep(SECONDS)
-    found = {}
-    for key, flow in flows.items():
-        silence, segments = progress(flow)
-        found[key] = (largest(flow), largest(flow, begun_s + SECONDS / 2), segments, silence)
-    for lie in lies:
-        flow = flows[lie, tcpw_lp.name]
-        most, later, segments, silence = found[lie, tcpw_lp.name]
-        reno_most, reno_later, _, reno_silence = found[lie, "reno"]
-        if lie in STEERED:
-            reno_most = reno_later = 2 * found["the truth", "reno"][0]
-            reno_silence = SECONDS
-        what = f"{lie}: {found[lie, tcpw_lp.name]}, reno {found[lie, 'reno']}"
-        assert not flow.end.wrong, what
-        assert min(s.info.cwnd for s in flow.end.samples) >= 1, what
-        assert most <= reno_most * 1.2 + RENO_MARGIN, what
-        assert later <= (reno_later or reno_most) + RENO_MARGIN, what
-        assert silence <= max(STALL_S, reno_silence + 0.5), what
-        assert segments >= 10, what
-    for flow in flows.values():
-        flow.close()
-
-
-class Instant(Behaviour):
-    """ACKs at once, each packet, and loses some."""
-
-    ack_every = 1
-
-    def __init__(self) -> None:
-        super().__init__(rtt_s=0, window_bytes=16 * 1448)
-
-    def lost(self, segment: Segment) -> bool:
-        return segment.number % 97 == 96
-
-
-def test_no_round_trip_at_all(tcpw_lp: Controller, peer: Peer) -> None:
-    """ACKs in the same instant, and losses: no division by an RTT of nothing, no stall, never a window of 0."""
-    flow = peer.connect(tcpw_lp.name, Instant())
-    flow.pump(1_000_000)
-    flow.deliver(10)
-    assert 1 <= min(s.info.cwnd for s in flow.end.samples)
-    assert largest(flow) <= 40
-    flow.close()

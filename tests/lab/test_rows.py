@@ -101,6 +101,8 @@ def test_a_sysctl_of_several_numbers_is_one_word(load) -> None:
     for line in script(next(iter(row.runs.values()))).splitlines():
         if "tcp_rmem" in line:
             assert line.endswith("sysctl -qw net.ipv4.tcp_ecn=1 'net.ipv4.tcp_rmem=4096 131072 9000000'")
+
+
 RELAYED = GOOD.replace(
     'controller = "@background", background = true, count = 2', 'controller = "reno", relay = "@background", background = true, count = 2'
 )
