@@ -137,17 +137,21 @@ def programs(controller: str) -> dict[int, tuple[str, int, int]]:
 
 
 def cost(controller: str, path: Callable[[str], object]) -> dict[str, float]:
-    """One round: ns of all the controller's programs per ACK. An ACK is a call of in_ack_event where there is one, else
-    of cong_avoid (which the kernel leaves out while it repairs a loss: such ACKs cost nothing and are not counted)."""
+    """One round: ns of all the controller's programs per ACK, a call of cong_avoid (which the kernel leaves out while it
+    repairs a loss: such ACKs cost nothing and are not counted). in_ack_event counts with one call per ACK: iperf3 gives
+    the controller to the receiver as well, which gets one with each packet of data."""
     before = programs(controller)
     path(controller)
-    spent, acks = 0, 0
+    spent, acks, each = 0, 0, 0.0
     for number, (name, ns, count) in programs(controller).items():
         _, ns0, count0 = before.get(number, (name, 0, 0))
+        if name.endswith("_in_ack_event"):
+            each += (ns - ns0) / max(count - count0, 1)
+            continue
         spent += ns - ns0
-        if name.endswith(("_cong_avoid", "_in_ack_event")):
-            acks = max(acks, count - count0)
-    return {"acks": acks, "ns": spent / acks}
+        if name.endswith("_cong_avoid"):
+            acks += count - count0
+    return {"acks": acks, "ns": spent / max(acks, 1) + each}
 
 
 def busy(controller: str) -> None:
