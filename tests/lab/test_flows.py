@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""How a flow of the virtual-time lab that did not end well is read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from . import virtual_experiment as lab
+from .experiment import Flow
+from .guest.errors import LabError
+
+
+def left_by(directory: Path, *, code: int, report: dict[str, object], server: str) -> Path:
+    """What a guest leaves of its flow 0."""
+    (directory / "client-0.exit").write_text(f"{code}\n")
+    (directory / "client-0.json").write_text(json.dumps(report))
+    (directory / "client-0.err").write_text("")
+    (directory / "server-0.txt").write_text(server)
+    return directory
+
+
+def flow_of(directory: Path, starves: bool) -> lab.FlowResult:
+    return lab.parse_flow(directory, 0, Flow("background", "reno", 10.0), 2.0, starves)
+
+
+INTERRUPTED = {"error": "interrupt - the client has terminated", "end": {"sum_sent": {"retransmits": 17}}}
+INTERVAL = "3.10 [  5]   0.00-0.10   sec  12.5 KBytes  1000 Kbits/sec\n"
+
+
+def test_an_interrupted_flow_is_no_result(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="iperf3 ended with 1: interrupt"):
+        flow_of(left_by(tmp_path, code=1, report=INTERRUPTED, server=INTERVAL), starves=False)
+
+
+def test_a_starved_flow_is_what_arrived_of_it(tmp_path: Path) -> None:
+    result = flow_of(left_by(tmp_path, code=1, report=INTERRUPTED, server=INTERVAL), starves=True)
+    assert [sample.megabits for sample in result.samples] == [pytest.approx(0.1)]
+    assert result.retransmits == 17
+
+
+def test_a_starved_flow_may_never_begin(tmp_path: Path) -> None:
+    refused = {"error": "unable to send control message", "end": {}}
+    result = flow_of(left_by(tmp_path, code=1, report=refused, server="3.1 Server listening on 5201\n"), starves=True)
+    assert result.samples == [] and result.retransmits == 0
+
+
+@pytest.mark.parametrize(("queue", "background", "starves"),
+                         [("priority", True, True), ("priority", False, False), ("pfifo", True, False)])  # fmt: skip
+def test_only_the_last_class_under_strict_priority_starves(queue: str, background: bool, starves: bool) -> None:
+    flow = lab.VirtualFlow("one", "reno", 10.0, background=background)
+    link = lab.VirtualLink(rate_mbit=10, rtt_ms=50, queue=queue)
+    assert lab.may_starve(lab.VirtualExperiment("row", link, (flow,)), flow) is starves
+
+
+def test_many_flows_keep_their_ports_from_the_control_connections() -> None:
+    def reserved(count: int) -> bool:
+        flows = tuple(lab.VirtualFlow(f"flow-{number}", "reno", 10.0) for number in range(count))
+        experiment = lab.VirtualExperiment("row", lab.VirtualLink(rate_mbit=10, rtt_ms=50), flows)
+        return f"ip_local_reserved_ports=40001-{40000 + count}" in lab.script(experiment)
+
+    assert reserved(100) and not reserved(20)
