@@ -13,10 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from . import markdown
 from .rows import ALONE, IDEAL, Row
 from .session import ROOT, duration
 
 Result = Mapping[str, Any]
+NEEDED = {"id", "holds", "bounds", "measured", "peers", "paper", "scale", "seed", "set", "runs", "run_s", "virtual_s",
+          "wall_s", "kernel", "git", "command"}  # fmt: skip
 HOLDS, SHORT, PRINTED, MISSING = "holds", "falls short", "printed", "not run"
 OPERATORS = {"<=": "≤", ">=": "≥", "<": "&lt;", ">": "&gt;"}
 SIGNS = {HOLDS: "✓", SHORT: "✗", PRINTED: "·", MISSING: "–"}
@@ -67,8 +70,12 @@ def number(value: Any) -> str:
 
 
 def read(row: Row, kernel: str) -> Result | None:
-    path = ROOT / kernel / row.id / "result.json"
-    return json.loads(path.read_text()) if path.exists() else None
+    """None: it was not run, or by another version, which wrote less."""
+    try:
+        result = json.loads((ROOT / kernel / row.id / "result.json").read_text())
+    except (OSError, ValueError):
+        return None
+    return result if isinstance(result, dict) and NEEDED <= result.keys() else None
 
 
 def verdict(result: Result | None, controller: str) -> str:
@@ -262,9 +269,10 @@ def page(rows: Sequence[Row], results: Mapping[str, Result | None], kernel: str)
 
 
 def write(rows: Sequence[Row], kernel: str, set_: str) -> Path:
-    """build/lab/<kernel>/report.html; returns where it is."""
+    """build/lab/<kernel>/report.html, and report.md beside it; returns where the page is."""
     results = {row.id: read(row, kernel) for row in rows}
     path = ROOT / kernel / "report.html"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page(rows, results, kernel))
+    markdown.write(rows, results, kernel, set_)
     return path

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from . import judge, report, rows, session
+from . import judge, markdown, report, rows, session
 from .experiment import Result
 from .guest.errors import LabError
 from .rows import ALONE, IDEAL, RunKey
@@ -118,6 +118,28 @@ def test_report_stands_alone_and_shows_what_was_not_run(row: rows.Row) -> None:
     assert "falls short" in page and "96.8 %" in page and "make lab EXP=mine" in page and "vegas" not in page
     assert "http" not in page and "<script" not in page
     assert "Not run" in report.page([row], {row.id: None}, "6.12")
+
+
+def test_the_same_as_a_text_has_each_bound_and_what_falls_short_in_bold(row: rows.Row) -> None:
+    made = judge.result_of(row, made_up, kernel="6.12", seed=1, set_="full", virtual_s=9, wall_s=3, git="abc")
+    text = markdown.document([row], {row.id: made}, "6.12", "full")
+    assert "1 rows judged, 0 hold whole." in text
+    first = next(line for line in text.splitlines() if line.startswith(f"| `{row.id}` |"))
+    assert first.count("**") == 2 and "≥" in first
+    assert sum(line.startswith("| ") and "**" not in line for line in text.splitlines()) == 2 + 2  # head, rule, two hold
+    assert f"Not run: `{row.id}`" in markdown.document([row], {row.id: None}, "6.12", "full")
+
+
+def test_a_result_of_another_version_is_not_run(row: rows.Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "ROOT", tmp_path)
+    path = tmp_path / "6.12" / row.id / "result.json"
+    path.parent.mkdir(parents=True)
+    for text in ("", "[]", json.dumps({"id": row.id, "holds": True})):
+        path.write_text(text)
+        assert report.read(row, "6.12") is None
+    whole = judge.result_of(row, made_up, kernel="6.12", seed=1, set_="full", virtual_s=9, wall_s=3, git="abc")
+    path.write_text(json.dumps({**whole, "command": "make lab"}))
+    assert report.read(row, "6.12")
 
 
 # --- the session -----------------------------------------------------------------------------------------------------

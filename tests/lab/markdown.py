@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The same results as report.html, as tables for a text: report.md, whose copy in the repository is RESULTS.md.
+
+Each line is a bound of EXPERIMENTS; in bold what falls short of it. What is not judged, and the peers, are in the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .rows import Row
+from .session import ROOT
+
+Result = Mapping[str, Any]
+OPERATORS = {"<=": "≤", ">=": "≥", "<": "<", ">": ">"}
+
+
+def number(value: float | None) -> str:
+    """Three decimals are more than the bounds need, and none of them is noise: a run gives the same bytes again."""
+    if value is None:
+        return "?"
+    if value == 0 or abs(value) >= 100:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.3f}" if abs(value) >= 0.01 else f"{value:.2g}"
+
+
+def cell(bound: Result | None, where: bool) -> str:
+    if bound is None:
+        return ""
+    figure = number(bound["measured"]) + (f" ({bound['at']})" if where else "")
+    return figure if bound["holds"] else f"**{figure}**"
+
+
+def lines(row: Row, result: Result, controllers: Sequence[str]) -> list[list[str]]:
+    """One per bound, with a cell per controller; a bound of the whole row stands under the first."""
+    found: dict[str, dict[str, Result]] = {}
+    for bound in result["bounds"]:
+        found.setdefault(bound["what"], {})[bound["controller"] or controllers[0]] = bound
+    where = len({bound["at"] for bound in result["bounds"]}) > 1
+    out = []
+    for what, by in found.items():
+        one = next(iter(by.values()))
+        limit = f"{OPERATORS[one['op']]} {one['bound']:g}"
+        out.append(["" if out else f"`{row.id}`", what, limit, *(cell(by.get(name), where) for name in controllers)])
+    return out
+
+
+def table(rows: Sequence[Row], results: Mapping[str, Result | None]) -> str:
+    """The judged rows of one paper."""
+    controllers = list(dict.fromkeys(name for row in rows for name in row.judged)) or [""]
+    head = ["row", "what", "must be", *(f"`{name}`" if name else "measured" for name in controllers)]
+    body = [line for row in rows if (result := results[row.id]) for line in lines(row, result, controllers)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *body])
+
+
+def count(rows: Sequence[Row], results: Mapping[str, Result | None]) -> str:
+    judged = [result for row in rows if (result := results[row.id]) and result["bounds"]]
+    held = sum(1 for result in judged if result["holds"])
+    missing = [f"`{row.id}`" for row in rows if not results[row.id]]
+    absent = f" Not run: {', '.join(missing)}." if missing else ""
+    return f"{len(judged)} rows judged, {held} hold whole.{absent}"
+
+
+def document(rows: Sequence[Row], results: Mapping[str, Result | None], kernel: str, set_: str) -> str:
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row.title, []).append(row)
+    parts = [
+        "# What the lab measured",
+        f"`make lab KERNEL={kernel} SET={set_}` and `make report` wrote this; the page beside it, report.html, has the plots, "
+        "every run, the peers and the distance to the ideal. In brackets the worst place, in bold what falls short.",
+        count(rows, results),
+    ]
+    for title, members in groups.items():
+        parts += [f"## {title}", table(members, results)]
+    return "\n\n".join(parts) + "\n"
+
+
+def write(rows: Sequence[Row], results: Mapping[str, Result | None], kernel: str, set_: str) -> Path:
+    """build/lab/<kernel>/report.md"""
+    path = ROOT / kernel / "report.md"
+    path.write_text(document(rows, results, kernel, set_))
+    return path
