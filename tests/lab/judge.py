@@ -52,13 +52,14 @@ def value_once(bound: Bound, row: Row, key: RunKey, results: Results) -> float:
     """The bound's measure in one run, divided by that of the run which `of` names; nan if there is no such run."""
     own = _measured(bound, row, key, results)
     if bound.of:
-        own = ratio(own, _measured(bound, row, replace(key, background=bound.of), results))
+        own = ratio(own, _measured(bound, row, replace(key, background=bound.of), results, divides=True))
     if bound.of_point:
-        own = ratio(own, _measured(bound, row, replace(key, point=bound.of_point), results))
+        own = ratio(own, _measured(bound, row, replace(key, point=bound.of_point), results, divides=True))
     return own
 
 
-def _measured(bound: Bound, row: Row, key: RunKey, results: Results) -> float:
+def _measured(bound: Bound, row: Row, key: RunKey, results: Results, divides: bool = False) -> float:
+    """A run that divides another's is taken at its least: nothing is a small part of what never ended."""
     measure = MEASURES[bound.measure]
     reference = replace(key, background=measure.reference)
     if key not in row.runs or (measure.reference and reference not in row.runs):
@@ -68,6 +69,8 @@ def _measured(bound: Bound, row: Row, key: RunKey, results: Results) -> float:
     )
     window = {name: value for name, value in (("from_s", row.from_s), ("to_s", row.to_s)) if value}
     options = {**{name: value for name, value in window.items() if name in measure.options}, **filled}
+    if divides and "at_least" in measure.options:
+        options["at_least"] = True
     runs = [results(key)]
     if measure.reference:
         runs.append(results(reference))

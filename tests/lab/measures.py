@@ -428,19 +428,29 @@ def datagram_delay(result: Result, traffic: str = "") -> float:
 # --- response times --------------------------------------------------------------------------------------------------
 
 
-def responses(result: Result, traffic: str = "", low: float = 0.0, high: float = math.inf) -> list[float]:
-    """Response times in s of the objects of low … high bytes; an object that never came has inf."""
+def responses(
+    result: Result, traffic: str = "", low: float = 0.0, high: float = math.inf, at_least: bool = False
+) -> list[float]:
+    """Response times in s of the objects of low … high bytes. An object that never came has inf, or at_least what it had
+    waited when the run was over."""
     found = []
     for name, own in getattr(result, "traffic", {}).items():
         if not traffic or name == traffic:
-            found += [seconds for _, size, seconds in own.objects if low <= size <= high]
+            found += [
+                result.experiment.end_s - due_s if at_least and math.isinf(seconds) else seconds
+                for due_s, size, seconds in own.objects
+                if low <= size <= high
+            ]
     return found
 
 
 @measure("s")
-def response_mean(result: Result, traffic: str = "", low: float = 0.0, high: float = math.inf) -> float:
-    """Mean response time, from connect() to the last byte, of the objects of low … high bytes."""
-    return mean(responses(result, traffic, low, high))
+def response_mean(
+    result: Result, traffic: str = "", low: float = 0.0, high: float = math.inf, at_least: bool = False
+) -> float:
+    """Mean response time, from connect() to the last byte, of the objects of low … high bytes. An object that never came
+    makes it infinite; in the run that another is divided by, it counts with the time until the end."""
+    return mean(responses(result, traffic, low, high, at_least))
 
 
 @measure("s")

@@ -14,7 +14,7 @@ from .experiment import Result
 from .guest.errors import LabError
 from .rows import ALONE, IDEAL, RunKey
 from .test_measures import constant, flow, result
-from .virtual_experiment import VirtualExperiment
+from .virtual_experiment import Traffic, TrafficResult, VirtualExperiment
 
 ROW = """
 title = "mine"
@@ -90,6 +90,21 @@ def test_peers_are_judged_and_decide_nothing(row: rows.Row) -> None:
     verdicts = judge.judge(row, made_up)
     assert {v.controller for v in verdicts} == {"tcp_lp", "lp", IDEAL}
     assert [judge.decides(row, v) for v in verdicts if v.controller != "tcp_lp"] == [False] * 6
+
+
+def test_a_run_that_never_ended_divides_by_what_it_lasted(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(ROW.replace('"goodput", options = { flows = "background" }, of = "lp"', '"response_mean", of = "lp"'))
+    row = rows.load(path)[0]
+
+    def web(key: RunKey) -> Result:
+        made = made_up(key)
+        seconds = 4.0 if key.background == "tcp_lp" else math.inf
+        made.traffic = {"web": TrafficResult(Traffic("web", "web", 20), [(0.0, 1e4, seconds)])}
+        return made
+
+    less = judge.judge_bound(row, row.bounds[1], "tcp_lp", web)
+    assert less and less.measured == pytest.approx(4 / made_up(RunKey("reno", "1", "lp")).experiment.end_s)
 
 
 def test_what_cannot_be_measured_never_holds(row: rows.Row) -> None:

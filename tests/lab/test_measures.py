@@ -248,6 +248,8 @@ def test_response_times() -> None:
     assert [(round(size), count) for size, _, count in measures.binned(objects)] == [(10_000, 2), (1_000_000, 1)]
     made.traffic["web"].objects.append((3.0, 500.0, math.inf))
     assert measures.response_mean(made) == math.inf
+    end_s = made.experiment.end_s
+    assert measures.response_mean(made, at_least=True) == pytest.approx((0.4 + 0.6 + 5.0 + end_s - 3) / 4)
 
 
 # --- the table -------------------------------------------------------------------------------------------------------
