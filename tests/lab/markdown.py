@@ -55,6 +55,12 @@ def table(rows: Sequence[Row], results: Mapping[str, Result | None]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *body])
 
 
+def notes(rows: Sequence[Row], results: Mapping[str, Result | None]) -> str:
+    """What is to be known of the rows that fall short."""
+    short = [row for row in rows if (result := results[row.id]) and not result["holds"] and row.note]
+    return "\n".join(f"- `{row.id}`: {' '.join(row.note.split())}" for row in short)
+
+
 def count(rows: Sequence[Row], results: Mapping[str, Result | None]) -> str:
     judged = [result for row in rows if (result := results[row.id]) and result["bounds"]]
     held = sum(1 for result in judged if result["holds"])
@@ -74,8 +80,8 @@ def document(rows: Sequence[Row], results: Mapping[str, Result | None], kernel: 
         count(rows, results),
     ]
     for title, members in groups.items():
-        parts += [f"## {title}", table(members, results)]
-    return "\n\n".join(parts) + "\n"
+        parts += [f"## {title}", table(members, results), notes(members, results)]
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def write(rows: Sequence[Row], results: Mapping[str, Result | None], kernel: str, set_: str) -> Path:
