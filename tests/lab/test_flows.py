@@ -55,10 +55,11 @@ def test_only_the_last_class_under_strict_priority_starves(queue: str, backgroun
     assert lab.may_starve(lab.VirtualExperiment("row", link, (flow,)), flow) is starves
 
 
-def test_many_flows_keep_their_ports_from_the_control_connections() -> None:
-    def reserved(count: int) -> bool:
+def test_many_flows_have_their_ports_and_their_memory() -> None:
+    def prepared(count: int) -> set[bool]:
         flows = tuple(lab.VirtualFlow(f"flow-{number}", "reno", 10.0) for number in range(count))
         experiment = lab.VirtualExperiment("row", lab.VirtualLink(rate_mbit=10, rtt_ms=50), flows)
-        return f"ip_local_reserved_ports=40001-{40000 + count}" in lab.script(experiment)
+        script = lab.script(experiment)
+        return {f"ip_local_reserved_ports=40001-{40000 + count}" in script, "net.ipv4.tcp_mem=" in script}
 
-    assert reserved(100) and not reserved(20)
+    assert prepared(100) == {True} and prepared(20) == {False}

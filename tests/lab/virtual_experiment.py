@@ -28,7 +28,7 @@ from .native import ECHO, INTERVAL
 FIRST_PORT = 5201  # the server of flow 0
 FIRST_TRAFFIC_PORT = 7001  # the server of traffic 0
 FIRST_CLIENT_PORT = 40001  # fixed: a port chosen by the kernel would be another one in each run
-MANY_FLOWS = 32  # so many need these ports kept from iperf3's control connections (two in 28 000 rarely meet)
+MANY_FLOWS = 32  # more need these ports kept from iperf3's control connections, and memory for their buffers
 SAMPLE_S = 0.1
 SETTLE_S = 1.0  # between the topology's making and time 0
 BLOCK, FAST_BLOCK = 8192, 131072  # bytes; iperf3 counts whole blocks: 0.1 s of 10 Mbit/s is less than one of the latter
@@ -404,7 +404,7 @@ def script(experiment: Experiment) -> str:
     sockets_s = experiment.sockets_every_s if isinstance(experiment, VirtualExperiment) else 1.0
     lines = [topology_commands(experiment), *sysctl_commands(experiment), *queue_commands(experiment)]
     idle = ["echo $idle >>idle"] if gso_of(experiment) else []
-    lines += [TCP_MEMORY] if gso_of(experiment) else []
+    lines += [TCP_MEMORY] if gso_of(experiment) or len(experiment.flows) > MANY_FLOWS else []
     lines += ["stamped() { while read -r line; do read -r now idle </proc/uptime; echo \"$now $line\"; done; }"]
     lines += [f"modprobe -q tcp_{name} || true" for name in theirs]  # else the first flow waits for it
     if ours:
@@ -435,7 +435,7 @@ def script(experiment: Experiment) -> str:
     return "\n".join(lines) + "\n"
 
 
-# Windows of 100 000 packets are not to be short of memory: pages, for all sockets of the guest together.
+# Windows of 100 000 packets, or a hundred flows, are not to be short of memory: pages, for all sockets together.
 TCP_MEMORY = "sysctl -qw net.ipv4.tcp_mem='40000 50000 60000'"
 
 # One tc takes all its requests from one program: forks each 0.1 s took as long as a flow of 10 Mbit/s.
