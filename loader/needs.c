@@ -18,10 +18,17 @@ static const char *const optional[] = {
 	"tcp_congestion_ops.cwnd_event_tx_start", /* 7.1 */
 };
 
-static bool is_optional(const char *member)
+/* Functions likewise (bpf_ksym_exists). */
+static const char *const optional_functions[] = {
+	"bpf_cast_to_kern_ctx", /* 6.2: tc programs read without a helper */
+};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static bool is_among(const char *const *names, size_t n, const char *name)
 {
-	for (size_t i = 0; i < sizeof(optional) / sizeof(optional[0]); i++)
-		if (strcmp(optional[i], member) == 0)
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(names[i], name) == 0)
 			return true;
 	return false;
 }
@@ -65,7 +72,8 @@ static void compare_struct(const struct btf *own, const struct btf_type *type,
 		const char *full = text("%s.%s", name, its);
 
 		if (*its && !has_member(kernel_btf(), id, its) &&
-		    !is_optional(full) && !strstr(missing, full))
+		    !is_among(optional, COUNT(optional), full) &&
+		    !strstr(missing, full))
 			append(missing, size, ", ", "%s", full);
 	}
 }
@@ -86,6 +94,8 @@ static void compare_functions(const struct btf *own,
 		if (btf_is_func(type) &&
 		    btf__find_by_name_kind(kernel_btf(), name, BTF_KIND_FUNC) <
 			    0 &&
+		    !is_among(optional_functions, COUNT(optional_functions),
+			      name) &&
 		    !strstr(missing, name))
 			append(missing, size, ", ", "%s", name);
 	}
@@ -95,7 +105,7 @@ static void compare_functions(const struct btf *own,
  * The object's BTF as the compiler wrote it, from its section .BTF: what libbpf
  * has opened is of no use here, it renames the functions in .ksyms.
  */
-static struct btf *own_btf(const struct controller *c)
+static struct btf *own_btf(const char *object, const char *end)
 {
 	struct btf *btf = NULL;
 	Elf_Scn *section = NULL;
@@ -103,7 +113,7 @@ static struct btf *own_btf(const struct controller *c)
 	Elf *elf;
 
 	elf_version(EV_CURRENT);
-	elf = elf_memory((char *)c->object, c->object_end - c->object);
+	elf = elf_memory((char *)object, end - object);
 	if (!elf || elf_getshdrstrndx(elf, &names))
 		goto out;
 	while (!btf && (section = elf_nextscn(elf, section))) {
@@ -120,10 +130,10 @@ out:
 	return btf;
 }
 
-int needs_missing(const struct controller *c, char *members, char *functions,
-		  unsigned int size)
+int needs_missing(const char *object, const char *end, char *members,
+		  char *functions, unsigned int size)
 {
-	struct btf *own = kernel_btf() ? own_btf(c) : NULL;
+	struct btf *own = kernel_btf() ? own_btf(object, end) : NULL;
 
 	if (!own)
 		return -ENODATA;
@@ -142,8 +152,8 @@ int needs_missing(const struct controller *c, char *members, char *functions,
 bool needs_kernel_has(const char *structure, const char *member)
 {
 	const struct btf *btf = kernel_btf();
-	int id = btf ? btf__find_by_name_kind(btf, structure, BTF_KIND_STRUCT) :
-		       -ENOENT;
+	int id = btf ? btf__find_by_name_kind(btf, structure, BTF_KIND_STRUCT)
+		     : -ENOENT;
 
 	return id >= 0 && has_member(btf, id, member);
 }

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,28 +31,6 @@
 static int lock_fd = -1;
 static bool lock_is_change;
 
-const char *pins_root(void)
-{
-	static char root[PATH_MAX];
-	const char *given = getenv("CCBPF_PIN_ROOT");
-	size_t length;
-
-	if (*root)
-		return root;
-	snprintf(root, sizeof(root), "%s",
-		 given && *given ? given : PINS_DEFAULT_ROOT);
-	for (length = strlen(root); length > 1 && root[length - 1] == '/';
-	     length--)
-		root[length - 1] = '\0';
-	return root;
-}
-
-const char *pin_path(const char *a, const char *b)
-{
-	return text("%s%s%s%s%s", pins_root(), a ? "/" : "", a ?: "",
-		    b ? "/" : "", b ?: "");
-}
-
 static bool is_bpffs(const char *path)
 {
 	struct statfs fs;
@@ -59,14 +39,130 @@ static bool is_bpffs(const char *path)
 	       (unsigned long)fs.f_type == BPF_FS_MAGIC;
 }
 
+static bool same_file(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_ino == y.st_ino &&
+	       x.st_dev == y.st_dev;
+}
+
+/* The parent of a process, 0: none that can be seen. */
+static pid_t parent_of(pid_t pid)
+{
+	char line[512], *end;
+	int parent = 0;
+
+	if (read_line(text("/proc/%d/stat", pid), line, sizeof(line)) == 0 &&
+	    (end = strrchr(line, ')')))
+		sscanf(end + 1, " %*c %d", &parent);
+	return parent;
+}
+
+/*
+ * `ip netns exec` gives its command a fresh /sys in a mount namespace of its
+ * own. A bpffs mounted there would end with the command, and all that is pinned
+ * in it: the pins lie where they lie for who called it. Returns that process,
+ * or 0 where network or mounts are those of all that called us.
+ */
+static pid_t caller_outside(void)
+{
+	for (pid_t pid = getppid(); pid > 0; pid = parent_of(pid)) {
+		const char *mnt = text("/proc/%d/ns/mnt", pid);
+
+		if (access(mnt, F_OK))
+			return 0; /* it cannot be seen */
+		if (same_file("/proc/self/ns/mnt", mnt))
+			continue;
+		return same_file("/proc/self/ns/net",
+				 text("/proc/%d/ns/net", pid))
+			       ? 0
+			       : pid;
+	}
+	return 0;
+}
+
+/* What stands before the path of a root that only who called us can see. */
+static const char *prefix_of(const char *root)
+{
+	pid_t pid;
+
+	if (strncmp(root, BPFFS "/", sizeof(BPFFS)) || is_bpffs(BPFFS) ||
+	    !(pid = caller_outside()))
+		return "";
+	return is_bpffs(text("/proc/%d/root" BPFFS, pid))
+		       ? text("/proc/%d/root", pid)
+		       : "";
+}
+
+static char root_found[PATH_MAX]; /* by pins_root() */
+
+const char *pins_root(void)
+{
+	const char *given = getenv("CCBPF_PIN_ROOT");
+	size_t length;
+
+	if (*root_found)
+		return root_found;
+	if (!given || !*given)
+		given = PINS_DEFAULT_ROOT;
+	snprintf(root_found, sizeof(root_found), "%s%s", prefix_of(given),
+		 given);
+	for (length = strlen(root_found);
+	     length > 1 && root_found[length - 1] == '/'; length--)
+		root_found[length - 1] = '\0';
+	return root_found;
+}
+
+const char *pin_path(const char *a, const char *b)
+{
+	return text("%s%s%s%s%s", pins_root(), a ? "/" : "", a ?: "",
+		    b ? "/" : "", b ?: "");
+}
+
+/* In the mount namespace of a process; in a child, which ends there. */
+static bool mount_there(pid_t pid)
+{
+	int status = -1,
+	    fd = open(text("/proc/%d/ns/mnt", pid), O_RDONLY | O_CLOEXEC);
+	pid_t child = fd < 0 ? -1 : fork();
+
+	if (child == 0)
+		_exit(setns(fd, CLONE_NEWNS) ||
+		      mount("bpf", BPFFS, "bpf", 0, "mode=0700"));
+	if (child > 0)
+		waitpid(child, &status, 0);
+	if (fd >= 0)
+		close(fd);
+	return status == 0;
+}
+
+/* Where who called us sees it: see caller_outside(). */
+static int mount_outside(const char *what, pid_t pid)
+{
+	if (!mount_there(pid))
+		return FAIL(
+			EXIT_FAILED, .what = what,
+			.why = "bpffs is not mounted, and here (`ip netns exec`) a mount would end with the command",
+			.remedy = "`mount -t bpf bpf " BPFFS
+				  "` outside of the namespace first");
+	*root_found = '\0'; /* it lies elsewhere now */
+	return EXIT_OK;
+}
+
 /*
  * Mount bpffs where everybody looks for it, as bpftool does: readable by root
  * only.
  */
 static int mount_bpffs(const char *what)
 {
+	pid_t pid;
+
 	if (is_bpffs(BPFFS))
 		return EXIT_OK;
+	pid = caller_outside();
+	if (pid)
+		return mount_outside(what, pid);
 	if (mount("bpf", BPFFS, "bpf", 0, "mode=0700") == 0)
 		return EXIT_OK;
 	return FAIL(
