@@ -139,9 +139,17 @@ def test_jain_in_the_last_third_of_the_worst_phase() -> None:
 
 
 def test_flows_that_come_together_are_one_phase() -> None:
-    one, two = flow("background", constant(3)), flow("background-2", between(3, 20, 60))
-    two.flow = VirtualFlow("background-2", "nf_tcp", 59.9, 0.1)
-    assert measures.jain_in_phases(result(one, two)) == pytest.approx(1)
+    """While they come the shares are 3 : 0."""
+    flows = [flow("background", constant(3)), *(flow(f"background-{n}", between(3, 20, 60)) for n in (2, 3))]
+    for number, late in enumerate(flows):
+        late.flow = VirtualFlow(late.flow.name, "nf_tcp", 60 - number / 10, number / 10)
+    assert measures.jain_in_phases(result(*flows)) == pytest.approx(1)
+
+
+def test_who_has_gone_is_in_no_phase() -> None:
+    flows = [flow("background", constant(3)), flow("background-2", constant(3)), flow("background-3", between(3, 0, 30))]
+    flows[2].flow = VirtualFlow("background-3", "nf_tcp", 30)
+    assert measures.jain_in_phases(result(*flows)) == pytest.approx(1)
 
 
 def test_difference_to_what_was_expected() -> None:
@@ -289,7 +297,7 @@ def probing() -> VirtualResult:
     series = [{"t": n / 10, "packets": 62.5 if n >= 300 else 0, "bytes": 62.5 * 958 if n >= 300 else 0} for n in range(500)]
     report = {"interval_s": 0.1, "series": series}
     made.traffic["udp"] = TrafficResult(Traffic("udp", "udp", 60), report=report, zero_s=10.0)
-    made.traffic["web"] = TrafficResult(Traffic("web", "web", 60))
+    made.traffic["web"] = TrafficResult(Traffic("web", "web", 60), report=report)  # nothing of it is a stream
     return made
 
 
@@ -308,6 +316,8 @@ def estimate(at_s: float, mbit: float) -> dict[str, object]:
 def test_error_of_estimates() -> None:
     made = probing()
     assert math.isnan(measures.estimate_error(made))
+    made.events = [estimate(40.5, 5)]
+    assert [truth for _, _, truth in measures.estimates(made)] == pytest.approx([5])  # half of the second before
     made.events = [estimate(10, 9), estimate(30, 4.5), estimate(50, 3.5), {"type": "mark", "at_s": 51.0, "a": 1}]
     assert [truth for _, _, truth in measures.estimates(made)] == pytest.approx([10, 7.5, 2.5])
     assert measures.estimate_error(made) == pytest.approx(0.4)
