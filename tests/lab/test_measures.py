@@ -3,15 +3,26 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from . import measures
 from .experiment import Experiment, FlowResult, Sample
 from .measures import MEASURES
-from .virtual_experiment import Traffic, TrafficResult, VirtualFlow, VirtualLink, VirtualResult, busy_part, parse_records
+from .virtual_experiment import (
+    Traffic,
+    TrafficResult,
+    VirtualFlow,
+    VirtualLink,
+    VirtualResult,
+    busy_part,
+    parse_classes,
+    parse_records,
+)
 
 LINK = VirtualLink(rate_mbit=10, rtt_ms=50)
 CAPACITY = 10 * 1448 / 1514
@@ -226,6 +237,24 @@ def test_marks_of_a_class() -> None:
     assert measures.class_count(made) == 7
     assert measures.class_count(made, "standard") == 0
     assert measures.class_count(made, "nf", "dropped") == 1
+
+
+def test_our_queue_s_counters_are_of_all_bottlenecks_towards_the_receiver(tmp_path: Path) -> None:
+    def queue(device: str, qdisc: str | None, marked: int, dropped: int) -> dict[str, object]:
+        nf = {"dscp": [1], "min_percent": 1.0, "packets": 50, "bytes": 50_000, "marked": marked, "dropped": dropped}
+        none = {"dscp": None, "min_percent": None, "packets": 9, "bytes": 9_000, "marked": 0, "dropped": 0}
+        return {"device": device, "qdisc": qdisc, "classes": {"nf": nf, "standard": none}}
+
+    queues = [queue("out", "htb", 10, 1), queue("in", "htb", 70, 0), queue("out", None, 5, 0)]
+    (tmp_path / "aqm.json").write_text(json.dumps({"time_ns": 1, "queues": queues}))
+    made = result(flow("foreground", constant(9)))
+    made.marks = 1
+    parse_classes(tmp_path, made)
+    assert made.classes["nf"] == {"packets": 100, "bytes": 100_000, "marked": 15, "dropped": 1}
+    assert (made.marks, made.queue_drops) == (11, 1)
+    empty = result(flow("foreground", constant(9)))
+    parse_classes(tmp_path / "nothing", empty)
+    assert empty.classes == {}
 
 
 def test_how_busy_the_guest_was() -> None:

@@ -158,7 +158,7 @@ def test_our_queue_is_drop_tail_with_our_program_before_it(load) -> None:
     assert queue < attach
     options = "--nf-dscp 1,8 --nf-max 40.5 --nf-min 2 --std 90,100"
     assert f"netns/router ccbpf aqm attach out --limit {41 * 1514} {options} >>" in lines[attach]
-    assert "netns/router ccbpf -j aqm show >aqm-router.json" in text
+    assert "netns/router ccbpf -j aqm show >aqm.json" in text
     assert "aqm" not in marked(load, 'queue = "pfifo"')
 
 
@@ -170,7 +170,7 @@ def test_our_queue_is_before_any_other(load) -> None:
 def test_our_queue_is_at_every_bottleneck_and_both_ways(load) -> None:
     hops = marked(load, 'queue = "nf_red", hops = 3')
     assert [f"netns/{name} ccbpf aqm attach out" in hops for name in ("router", "router2", "router3")] == [True] * 3
-    assert "ccbpf -j aqm show >aqm-router3.json" in hops
+    assert hops.count("aqm show") == 1  # it shows those of all namespaces
     ways = marked(load, 'queue = "nf_red", both_ways = true')
     assert "aqm attach out" in ways and "aqm attach in" in ways
 

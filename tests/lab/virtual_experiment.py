@@ -39,6 +39,8 @@ HEADER_BYTES = 14  # of a frame, before the packet
 BANDS = 16  # of a prio: as many different round trips as one experiment may have
 EVENTS = "events.jsonl"
 FLOWS = "flows.jsonl"
+COUNTERS = "aqm.json"  # of our program at all bottlenecks
+CLASS_COUNTERS = ("packets", "bytes", "marked", "dropped")
 NF_RED = "nf_red"
 PROBES = "nf_tcp"  # the controller whose records are read all the time: they count its probes
 FLOWS_EVERY_S = 1.0
@@ -507,16 +509,11 @@ def script(experiment: Experiment) -> str:
         "ip netns exec sender nstat -asz >nstat.txt",
     ]
     if marks_low_class(experiment):
-        lines += [f"{in_router(router)} -j aqm show >{counters_of(router)}" for router in topology.routers(hops_of(experiment))]
+        lines.append(f"{in_router(topology.routers(1)[0])} -j aqm show >{COUNTERS}")
     if ours:
         lines += ["ccbpf status >status.txt", "ccbpf -j flows >flows.json"]
     lines += ["kill $helpers $servers", "wait"]
     return "\n".join(lines) + "\n"
-
-
-def counters_of(router: str) -> str:
-    """The file of what our program counted there."""
-    return f"aqm-{router}.json"
 
 
 # Windows of 100 000 packets are not to be short of memory: pages, for all sockets of the guest together.
@@ -662,19 +659,17 @@ def parse_queue(directory: Path, start_s: float, result: VirtualResult) -> None:
 
 
 def parse_classes(directory: Path, result: VirtualResult) -> None:
-    """What our program counted, class by class; of the first bottleneck also as marks and drops of its queue."""
-    for router in topology.routers(hops_of(result.experiment)):
-        path = directory / counters_of(router)
-        if not path.exists():
-            continue
-        for device in json.loads(path.read_text())["devices"]:
-            for name, counts in device["classes"].items():
-                own = result.classes.setdefault(name, {})
-                for counter, number in counts.items():
-                    own[counter] = own.get(counter, 0) + int(number)
-                if router == topology.routers(1)[0] and device["device"] == "out":
-                    result.marks += int(counts["marked"])
-                    result.queue_drops += int(counts["dropped"])
+    """What our program counted on the way to the receiver, class by class; of the first bottleneck, from which it was
+    asked (and so knows the qdisc), also as marks and drops of its queue."""
+    path = directory / COUNTERS
+    for queue in json.loads(path.read_text())["queues"] if path.exists() else []:
+        for name, counts in queue["classes"].items() if queue["device"] == "out" else ():
+            own = result.classes.setdefault(name, dict.fromkeys(CLASS_COUNTERS, 0))
+            for counter in CLASS_COUNTERS:
+                own[counter] += counts[counter]
+            if queue["qdisc"]:
+                result.marks += counts["marked"]
+                result.queue_drops += counts["dropped"]
 
 
 def queue_counts(text: str) -> tuple[int, int, int]:
