@@ -39,6 +39,7 @@ enum {
 
 enum {
 	BPF_F_NO_PREALLOC = 1,
+	BPF_F_RECOMPUTE_CSUM = 1,
 };
 
 #ifndef BPF_NO_PRESERVE_ACCESS_INDEX
@@ -161,6 +162,52 @@ struct tcp_congestion_ops {
 	__u32 flags;
 	void (*init)(struct sock *sk);
 	void (*release)(struct sock *sk);
+};
+
+/* What a tc program is given (include/uapi/linux/bpf.h). */
+struct __sk_buff {
+	__u32 len;
+	__u32 protocol; /* network byte order */
+	__u32 gso_segs;
+	__u32 gso_size;
+	__u32 wire_len;
+};
+
+struct hlist_node {
+	struct hlist_node *next;
+};
+
+struct hlist_head {
+	struct hlist_node *first;
+};
+
+struct gnet_stats_queue {
+	__u32 backlog;
+};
+
+struct Qdisc {
+	unsigned int flags;
+	struct hlist_node hash;
+	__u32 parent;
+	struct gnet_stats_queue qstats;
+};
+
+struct netdev_queue {
+	struct Qdisc *qdisc;
+};
+
+struct net_device {
+	struct netdev_queue *_tx;
+	unsigned int real_num_tx_queues;
+	struct Qdisc *qdisc;
+	struct hlist_head qdisc_hash[16];
+};
+
+struct sk_buff {
+	struct net_device *dev;
+	__u16 network_header;
+	unsigned char *head;
+	unsigned char *data;
 };
 
 #ifndef BPF_NO_PRESERVE_ACCESS_INDEX

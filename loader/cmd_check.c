@@ -93,7 +93,8 @@ static void check_needs(struct rows *rows)
 	int err = 0;
 
 	for_each_controller (c)
-		err = needs_missing(c, members, functions, sizeof(members))
+		err = needs_missing(c->object, c->object_end, members,
+				    functions, sizeof(members))
 			      ?: err;
 	if (err)
 		return; /* no BTF: that row says it */

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * ccbpf clean [--all]: remove stale pins, the shared maps when no controller is
- * enabled and no flow is left, and the directory itself. What is enabled stays,
- * unless --all disables it first; then the shared maps go even if flows are
+ * enabled and no flow is left, and the directory itself. What is enabled, or
+ * attached to a device, stays, unless --all disables and detaches it first; then the shared maps go even if flows are
  * left, which finish unseen. What is not ours stays always.
  */
+#include "aqm.h"
 #include "commands.h"
 #include "errors.h"
 #include "kernel.h"
@@ -73,7 +74,7 @@ static int clean(const struct request *request)
 	}
 	err = pins_lock_change(WHAT);
 	if (!err && request->all)
-		err = disable_all(removed);
+		err = disable_all(removed) ?: aqm_sweep(WHAT, true, removed);
 	if (!err) {
 		sweep_note_foreign();
 		foreign = sweep_foreign();

@@ -24,10 +24,13 @@
 	X(status)         \
 	X(flows)          \
 	X(trace)          \
+	X(aqm)            \
 	X(check)          \
 	X(clean)          \
 	X(version)        \
 	X(help)
+
+#define MOST_OWN 16 /* options that are one command's alone */
 
 /* What the command line asks for, as parsed. */
 struct request {
@@ -40,6 +43,7 @@ struct request {
 	bool make_default; /* --default */
 	uint64_t watch_ns; /* --watch, 0: not given */
 	uint64_t for_ns; /* --for, 0: not given */
+	const char *own[MOST_OWN]; /* of options with key OPTION_OWN + i */
 };
 
 struct command {
@@ -66,7 +70,8 @@ enum option_key {
 	OPTION_ALL,
 	OPTION_WATCH,
 	OPTION_FOR,
-	OPTION_PRETTY
+	OPTION_PRETTY,
+	OPTION_OWN, /* and up to MOST_OWN - 1 more */
 };
 #define ROW_SET                                \
 	{ "set",                               \

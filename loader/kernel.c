@@ -78,13 +78,22 @@ bool kernel_has_struct_ops(void)
 	return has_struct("bpf_struct_ops_tcp_congestion_ops");
 }
 
+/* What a test forces by the environment. */
+static bool is_set(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value && strcmp(value, "1") == 0;
+}
+
 bool kernel_has_links(void)
 {
-	const char *forced = getenv("CCBPF_NO_LINKS");
+	return !is_set("CCBPF_NO_LINKS") && has_struct("bpf_struct_ops_link");
+}
 
-	if (forced && strcmp(forced, "1") == 0)
-		return false;
-	return has_struct("bpf_struct_ops_link");
+bool kernel_has_tcx(void)
+{
+	return !is_set("CCBPF_NO_TCX") && has_struct("tcx_link");
 }
 
 bool kernel_has_libbpf(void)
@@ -129,7 +138,7 @@ int kernel_require_changing(const char *what)
 	return require_caps(what, COUNT(needed));
 }
 
-int kernel_require(const char *what)
+int kernel_require_bpf(const char *what)
 {
 	int err = kernel_require_changing(what);
 
@@ -147,6 +156,15 @@ int kernel_require(const char *what)
 			.why = "this kernel has no BTF (/sys/kernel/btf/vmlinux)",
 			.remedy =
 				"boot one built with CONFIG_DEBUG_INFO_BTF=y, as distributions' are");
+	return EXIT_OK;
+}
+
+int kernel_require(const char *what)
+{
+	int err = kernel_require_bpf(what);
+
+	if (err)
+		return err;
 	if (!kernel_has_struct_ops())
 		return FAIL(
 			EXIT_KERNEL, .what = what,

@@ -31,6 +31,12 @@ bool kernel_has_struct_ops(void);
  */
 bool kernel_has_links(void);
 
+/*
+ * Whether a tc program can be held by a link (TCX, 6.6). For tests only:
+ * CCBPF_NO_TCX=1 in the environment says no.
+ */
+bool kernel_has_tcx(void);
+
 /* Whether the libbpf that runs is new enough: struct_ops links need 1.4. */
 bool kernel_has_libbpf(void);
 
@@ -43,6 +49,9 @@ bool kernel_has_jit(void);
  * EXIT_KERNEL for the kernel's part.
  */
 int kernel_require(const char *what);
+
+/* The same without what only congestion controllers need. */
+int kernel_require_bpf(const char *what);
 
 /* Check only the capabilities for changing what runs. */
 int kernel_require_changing(const char *what);

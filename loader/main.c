@@ -91,6 +91,10 @@ static int parse_option(int key, char *arg, struct argp_state *state)
 	struct parse *parse = state->input;
 	struct request *request = &parse->request;
 
+	if (key >= OPTION_OWN && key < OPTION_OWN + MOST_OWN) {
+		request->own[key - OPTION_OWN] = arg;
+		return 0;
+	}
 	switch (key) {
 	case 'j':
 		output.json = true;

@@ -95,7 +95,7 @@ static void compare_functions(const struct btf *own,
  * The object's BTF as the compiler wrote it, from its section .BTF: what libbpf
  * has opened is of no use here, it renames the functions in .ksyms.
  */
-static struct btf *own_btf(const struct controller *c)
+static struct btf *own_btf(const char *object, const char *end)
 {
 	struct btf *btf = NULL;
 	Elf_Scn *section = NULL;
@@ -103,7 +103,7 @@ static struct btf *own_btf(const struct controller *c)
 	Elf *elf;
 
 	elf_version(EV_CURRENT);
-	elf = elf_memory((char *)c->object, c->object_end - c->object);
+	elf = elf_memory((char *)object, end - object);
 	if (!elf || elf_getshdrstrndx(elf, &names))
 		goto out;
 	while (!btf && (section = elf_nextscn(elf, section))) {
@@ -120,10 +120,10 @@ out:
 	return btf;
 }
 
-int needs_missing(const struct controller *c, char *members, char *functions,
-		  unsigned int size)
+int needs_missing(const char *object, const char *end, char *members,
+		  char *functions, unsigned int size)
 {
-	struct btf *own = kernel_btf() ? own_btf(c) : NULL;
+	struct btf *own = kernel_btf() ? own_btf(object, end) : NULL;
 
 	if (!own)
 		return -ENODATA;
@@ -142,8 +142,8 @@ int needs_missing(const struct controller *c, char *members, char *functions,
 bool needs_kernel_has(const char *structure, const char *member)
 {
 	const struct btf *btf = kernel_btf();
-	int id = btf ? btf__find_by_name_kind(btf, structure, BTF_KIND_STRUCT) :
-		       -ENOENT;
+	int id = btf ? btf__find_by_name_kind(btf, structure, BTF_KIND_STRUCT)
+		     : -ENOENT;
 
 	return id >= 0 && has_member(btf, id, member);
 }

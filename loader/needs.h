@@ -7,16 +7,16 @@
 #ifndef CCBPF_NEEDS_H
 #define CCBPF_NEEDS_H
 
-#include "controllers.h"
+#include <stdbool.h>
 
 /*
- * Compare what a controller's object names with this kernel. Puts what is
+ * Compare what an embedded object (objects.h) names with this kernel. Puts what is
  * missing behind the texts `members` and `functions` (", " between), each of
  * `size` bytes. What the programs can do without is not counted. Returns 0, or
  * -errno where one of the two BTFs cannot be read.
  */
-int needs_missing(const struct controller *c, char *members, char *functions,
-		  unsigned int size);
+int needs_missing(const char *object, const char *end, char *members,
+		  char *functions, unsigned int size);
 
 /* Whether this kernel's structure has the member. */
 bool needs_kernel_has(const char *structure, const char *member);

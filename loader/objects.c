@@ -6,7 +6,7 @@
  */
 #include "objects.h"
 
-#define X(number, name, access, title, source)                    \
+#define EMBED(name)                                               \
 	__asm__(".section .rodata\n"                              \
 		".balign 16\n"                                    \
 		".global ccbpf_object_" #name "\n"                \
@@ -16,5 +16,8 @@
 		"ccbpf_object_" #name "_end:\n"                   \
 		".byte 0\n"                                       \
 		".previous\n");
+
+#define X(number, name, access, title, source) EMBED(name)
 CCBPF_CONTROLLERS(X)
 #undef X
+EMBED(nf_red)

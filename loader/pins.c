@@ -29,6 +29,70 @@
 static int lock_fd = -1;
 static bool lock_is_change;
 
+static bool is_bpffs(const char *path)
+{
+	struct statfs fs;
+
+	return statfs(path, &fs) == 0 &&
+	       (unsigned long)fs.f_type == BPF_FS_MAGIC;
+}
+
+static bool same_file(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_ino == y.st_ino &&
+	       x.st_dev == y.st_dev;
+}
+
+/* The parent of a process, 0: none that can be seen. */
+static pid_t parent_of(pid_t pid)
+{
+	char line[512], *end;
+	int parent = 0;
+
+	if (read_line(text("/proc/%d/stat", pid), line, sizeof(line)) == 0 &&
+	    (end = strrchr(line, ')')))
+		sscanf(end + 1, " %*c %d", &parent);
+	return parent;
+}
+
+/*
+ * `ip netns exec` gives its command a fresh /sys in a mount namespace of its
+ * own. A bpffs mounted there would end with the command, and all that is pinned
+ * in it: the pins lie where they lie for who called it. Returns that process,
+ * or 0 where network or mounts are those of all that called us.
+ */
+static pid_t caller_outside(void)
+{
+	for (pid_t pid = getppid(); pid > 0; pid = parent_of(pid)) {
+		const char *mnt = text("/proc/%d/ns/mnt", pid);
+
+		if (access(mnt, F_OK))
+			return 0; /* it cannot be seen */
+		if (same_file("/proc/self/ns/mnt", mnt))
+			continue;
+		return same_file("/proc/self/ns/net",
+				 text("/proc/%d/ns/net", pid))
+			       ? 0
+			       : pid;
+	}
+	return 0;
+}
+
+/* What stands before the path of a root that only who called us can see. */
+static const char *prefix_of(const char *root)
+{
+	pid_t pid;
+
+	if (strncmp(root, BPFFS "/", sizeof(BPFFS)) || is_bpffs(BPFFS) ||
+	    !(pid = caller_outside()))
+		return "";
+	return is_bpffs(text("/proc/%d/root" BPFFS, pid))
+		       ? text("/proc/%d/root", pid)
+		       : "";
+}
+
 const char *pins_root(void)
 {
 	static char root[PATH_MAX];
@@ -37,8 +101,9 @@ const char *pins_root(void)
 
 	if (*root)
 		return root;
-	snprintf(root, sizeof(root), "%s",
-		 given && *given ? given : PINS_DEFAULT_ROOT);
+	if (!given || !*given)
+		given = PINS_DEFAULT_ROOT;
+	snprintf(root, sizeof(root), "%s%s", prefix_of(given), given);
 	for (length = strlen(root); length > 1 && root[length - 1] == '/';
 	     length--)
 		root[length - 1] = '\0';
@@ -51,14 +116,6 @@ const char *pin_path(const char *a, const char *b)
 		    b ? "/" : "", b ?: "");
 }
 
-static bool is_bpffs(const char *path)
-{
-	struct statfs fs;
-
-	return statfs(path, &fs) == 0 &&
-	       (unsigned long)fs.f_type == BPF_FS_MAGIC;
-}
-
 /*
  * Mount bpffs where everybody looks for it, as bpftool does: readable by root
  * only.
@@ -67,6 +124,12 @@ static int mount_bpffs(const char *what)
 {
 	if (is_bpffs(BPFFS))
 		return EXIT_OK;
+	if (caller_outside())
+		return FAIL(
+			EXIT_FAILED, .what = what,
+			.why = "bpffs is not mounted, and here (`ip netns exec`) a mount would end with the command",
+			.remedy = "`mount -t bpf bpf " BPFFS
+				  "` outside of the namespace first");
 	if (mount("bpf", BPFFS, "bpf", 0, "mode=0700") == 0)
 		return EXIT_OK;
 	return FAIL(

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "aqm.h"
 #include "errors.h"
 #include "pins.h"
 #include "running.h"
@@ -75,8 +76,9 @@ int sweep(const char *what, enum sweep_extent extent,
 	  struct json_object *removed)
 {
 	unsigned int enabled = 0;
-	int err =
-		sweep_controllers(what, extent == SWEEP_ALL, &enabled, removed);
+	int err = aqm_sweep(what, false, removed)
+			  ?: sweep_controllers(what, extent == SWEEP_ALL,
+					       &enabled, removed);
 
 	if (err || enabled || extent == SWEEP_RESTS || trace_runs())
 		return err;
@@ -102,7 +104,7 @@ static bool is_own(const char *dir, const char *name)
 		PIN_PARAMS,	    PIN_IDENTITY,
 		PIN_PARAMS PIN_NEW, PIN_IDENTITY PIN_NEW
 	};
-	static const char *const top[] = { PINS_TRACE, "default" };
+	static const char *const top[] = { PINS_TRACE, "default", AQM_DIR };
 
 	for (size_t i = 0; dir && i < sizeof(inside) / sizeof(inside[0]); i++)
 		if (strcmp(name, inside[i]) == 0)
@@ -140,6 +142,7 @@ struct json_object *sweep_foreign(void)
 	collect_foreign(NULL, foreign);
 	for_each_controller (c)
 		collect_foreign(c->name, foreign);
+	aqm_collect_foreign(foreign);
 	return foreign;
 }
 

@@ -9,12 +9,17 @@
  *     cwnd_event_tx_start(). A controller has a program <name>_tx_start for it
  *     and leaves the member empty, or no earlier kernel would take the object;
  *     the loader puts it in where the kernel knows it (loader/program.c).
+ *  4. bpf_cast_to_kern_ctx() (6.2): a tc program reads its sk_buff, device and
+ *     queue as plain memory. Absent: the same by bpf_probe_read_kernel(), which
+ *     takes the context for the sk_buff that it is. COMPAT_READ() is either.
+ *  5. TCX links (6.6) are the loader's business (loader/aqm.c).
  */
 #ifndef CCBPF_KERN_COMPAT_BPF_H
 #define CCBPF_KERN_COMPAT_BPF_H
 
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
 
 /* 1. ns per tick of our own timestamp clock; include/net/tcp.h: TCP_TS_HZ */
 static __always_inline __u32 compat_our_tick_ns(struct tcp_sock *tp)
@@ -24,5 +29,20 @@ static __always_inline __u32 compat_our_tick_ns(struct tcp_sock *tp)
 		return 1000;
 	return 1000000;
 }
+
+/* 4. */
+extern void *bpf_cast_to_kern_ctx(void *) __ksym __weak;
+
+static __always_inline struct sk_buff *compat_skb(struct __sk_buff *ctx)
+{
+	if (bpf_ksym_exists(bpf_cast_to_kern_ctx))
+		return bpf_cast_to_kern_ctx(ctx);
+	return (struct sk_buff *)ctx;
+}
+
+/* A member of what compat_skb() leads to. */
+#define COMPAT_READ(from, member)                               \
+	(bpf_ksym_exists(bpf_cast_to_kern_ctx) ? (from)->member \
+					       : BPF_CORE_READ(from, member))
 
 #endif

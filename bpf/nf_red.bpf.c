@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * nf_red: the router's part of NF-TCP. It tells background traffic early that a
+ * queue begins, at the egress of the device where the queue is.
+ *
+ * M. Arumaithurai, X. Fu, K. K. Ramakrishnan: "NF-TCP: Network Friendly TCP",
+ * section 3.1, figure 1, table 1 (thresholds), section 3.2 (probe packets).
+ *
+ *	class	   DSCP			 marked or dropped
+ *	nf	   LE (1) and given ones RED, between 1 % and 50 % of the limit
+ *	probe	   3 (ours)		 more than one packet waits, now
+ *	standard   all others		 RED, between 90.667 % and 100 %, or never
+ *
+ *	packet -> look (DSCP, ECN) -> measure (queue, average) -> decide -> act
+ *		  ECT: CE. Not ECT: dropped. Neither: passed on, in order.
+ *
+ * RED is law/red.h. The queue is the one behind us: tc egress runs before the
+ * packet is put into the device's qdisc, so its backlog is what the packet finds.
+ * It is looked up for every packet, so it may be replaced at any time.
+ *
+ * Where and why this is not the paper to the letter:
+ *
+ *  1. The queue's length is in bytes, because an skb may be many packets. For a
+ *     probe "more than one packet" is: more bytes than one packet of the device
+ *     (MTU and link header) has. A few ACKs that wait are no queue.
+ *  2. The router's queue stays what it is: one FIFO, or whatever qdisc is there.
+ *     We mark or drop before it and never reorder; its own tail drop stays.
+ *  3. The paper is silent on the weight of the average: 1/16 of the limit in
+ *     packets, at most RED's 512 (which it is at the paper's 7500 packets). At a
+ *     buffer of one bandwidth-delay product that is 1/16 RTT, "feedback on
+ *     time-scales of an RTT".
+ *  4. What is no IP passes, and counts as standard.
+ */
+#include "ccbpf/aqm.h"
+#include "kern/compat.bpf.h"
+#include "law/red.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+char _license[] SEC("license") = "GPL";
+
+/* include/uapi/linux/pkt_cls.h, if_ether.h; include/net/sch_generic.h */
+#define TC_ACT_UNSPEC (-1)
+#define TC_ACT_SHOT 2
+#define ETH_P_IP 0x0800
+#define ETH_P_IPV6 0x86dd
+#define ETH_P_8021Q 0x8100
+#define ETH_P_8021AD 0x88a8
+#define TCQ_F_MQROOT 8
+#define TCQ_F_NOLOCK 0x100
+
+#define ETH_TYPE_AT 12
+#define VLAN_LEN 4
+#define MOST_TAGS 2 /* in the packet; one more may be beside it, accelerated */
+
+#define MOST_QUEUES 64 /* of mq that are read */
+#define LONGEST_CHAIN 32 /* of a bucket of qdiscs */
+
+#define HEAD_LEN 12 /* of an IP header: DSCP, ECN, IPv4's checksum */
+#define CE 3
+
+const volatile struct ccbpf_aqm_identity
+	identity SEC(".rodata.identity") = { .abi = CCBPF_AQM_ABI };
+struct ccbpf_aqm_config config SEC(".data.config") = {};
+struct ccbpf_aqm_state state SEC(".data.state") = {};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct ccbpf_aqm_counts);
+} counts SEC(".maps");
+
+/* The functions that are not inline are not static either: the verifier then
+ * proves each of them once, for any argument, and not again for every way that
+ * leads there. */
+
+/* What a packet is to us. */
+struct look {
+	enum ccbpf_aqm_class class;
+	u32 packets;
+	u32 at; /* offset of the IP header */
+	u16 type; /* ETH_P_IP, ETH_P_IPV6, or 0: no IP */
+	u8 ecn;
+	u8 head[HEAD_LEN];
+};
+
+static __always_inline bool is_vlan(u16 type)
+{
+	return type == ETH_P_8021Q || type == ETH_P_8021AD;
+}
+
+/* Find the IP header. Behind tags in the packet the kernel's own offset may be
+ * that of the tag (bpf_skb_vlan_push), and bpf_skb_ecn_set_ce() goes by it: there
+ * we look for ourselves. */
+static __always_inline void look_for_ip(struct __sk_buff *ctx,
+					struct look *look)
+{
+	struct sk_buff *skb = compat_skb(ctx);
+	u16 type = bpf_ntohs(ctx->protocol);
+	__be16 next;
+
+	look->at = COMPAT_READ(skb, network_header) -
+		   (u32)(COMPAT_READ(skb, data) - COMPAT_READ(skb, head));
+	for (int i = 0; i < MOST_TAGS && is_vlan(type); i++) {
+		look->at = ETH_TYPE_AT + 2 + (i + 1) * VLAN_LEN;
+		if (bpf_skb_load_bytes(ctx, look->at - 2, &next, sizeof(next)))
+			return;
+		type = bpf_ntohs(next);
+	}
+	if (type == ETH_P_IP || type == ETH_P_IPV6)
+		look->type = type;
+}
+
+static __always_inline u32 packets_of(struct __sk_buff *ctx)
+{
+	u32 n = ctx->gso_segs;
+
+	if (!n && ctx->gso_size) /* from a guest, not yet counted */
+		n = ctx->len / ctx->gso_size;
+	return n ?: 1;
+}
+
+static __always_inline void look_at(struct __sk_buff *ctx, struct look *look)
+{
+	u8 field;
+
+	look->packets = packets_of(ctx);
+	look_for_ip(ctx, look);
+	if (!look->type)
+		return;
+	if (bpf_skb_load_bytes(ctx, look->at, look->head, HEAD_LEN)) {
+		look->type = 0;
+		return;
+	}
+	field = look->head[1];
+	if (look->type == ETH_P_IPV6)
+		field = look->head[0] << 4 | field >> 4;
+	look->ecn = field & 3;
+	look->class = config.class_of[field >> 2];
+}
+
+/* --- the queue ----------------------------------------------------------- */
+
+/* bytes: in all children of mq, which share the device's rate. Which of them the
+ * packet will go to is decided after us. */
+__noinline u32 children_backlog(struct __sk_buff *ctx)
+{
+	struct net_device *dev = COMPAT_READ(compat_skb(ctx), dev);
+	u64 tx = (u64)BPF_CORE_READ(dev, _tx);
+	u32 n = BPF_CORE_READ(dev, real_num_tx_queues);
+	u64 sum = 0;
+
+	for (u32 i = 0; i < MOST_QUEUES && i < n; i++) {
+		struct netdev_queue *queue = (void *)tx;
+
+		sum += BPF_CORE_READ(queue, qdisc, qstats.backlog);
+		tx += bpf_core_type_size(struct netdev_queue);
+	}
+	return sum < ~0u ? sum : ~0u;
+}
+
+/* bytes: in the qdisc under one class, found by its classid, because the qdisc
+ * itself may be replaced */
+__noinline u32 leaf_backlog(struct __sk_buff *ctx)
+{
+	struct net_device *dev = COMPAT_READ(compat_skb(ctx), dev);
+	struct hlist_node *node;
+	struct Qdisc *q;
+
+	for (u32 i = 0; i < 16; i++) {
+		node = BPF_CORE_READ(dev, qdisc_hash[i].first);
+		for (u32 j = 0; j < LONGEST_CHAIN && node; j++) {
+			q = (void *)node - bpf_core_field_offset(q->hash);
+			if (BPF_CORE_READ(q, parent) == config.leaf)
+				return BPF_CORE_READ(q, qstats.backlog);
+			node = BPF_CORE_READ(node, next);
+		}
+	}
+	return 0;
+}
+
+static __always_inline u32 queue_bytes(struct __sk_buff *ctx, bool *blind)
+{
+	struct net_device *dev = COMPAT_READ(compat_skb(ctx), dev);
+	struct Qdisc *q = COMPAT_READ(dev, qdisc);
+	u32 flags = COMPAT_READ(q, flags);
+
+	*blind = flags & TCQ_F_NOLOCK;
+	if (law_unlikely(config.leaf))
+		return leaf_backlog(ctx);
+	if (law_unlikely(flags & TCQ_F_MQROOT))
+		return children_backlog(ctx);
+	return COMPAT_READ(q, qstats.backlog);
+}
+
+/* --- the law ------------------------------------------------------------- */
+
+__noinline int measure(u32 queue, u32 own_bytes, u32 packets)
+{
+	u64 now = bpf_ktime_get_ns(), steps = packets;
+	u64 waiting = (u64)queue + own_bytes;
+
+	if (!queue)
+		steps += red_idle_packets(now - state.last_ns, config.packet_ns,
+					  state.waiting_bytes,
+					  config.packet_bytes);
+	state.average_q16 = red_average_q16(state.average_q16, queue,
+					    config.average_shift, steps);
+	state.last_ns = now;
+	state.waiting_bytes = waiting < ~0u ? waiting : ~0u;
+	state.backlog_bytes = queue;
+	return 0;
+}
+
+static __always_inline bool decide_red(enum ccbpf_aqm_class class, u32 min,
+				       u32 max, u32 packets)
+{
+	struct red_curve curve = { config.limit_bytes, min, max };
+	struct ccbpf_aqm_spacing *kept = &state.spacing[class];
+	struct red_spacing spacing = { kept->count, kept->random_q16 };
+	u64 average_q16 = state.average_q16;
+	enum red_zone zone = red_zone(average_q16, &curve);
+	bool due = zone == RED_ABOVE;
+
+	if (zone == RED_BETWEEN)
+		due = red_due(average_q16, &curve, &spacing, packets,
+			      bpf_get_prandom_u32());
+	else
+		spacing.count = 0;
+	kept->count = spacing.count;
+	kept->random_q16 = spacing.random_q16;
+	return due;
+}
+
+__noinline bool decide(u32 class, u32 packets, u32 queue)
+{
+	switch (class) {
+	case CCBPF_AQM_probe:
+		return queue > config.packet_bytes;
+	case CCBPF_AQM_nf:
+		return decide_red(CCBPF_AQM_nf, config.nf_min, config.nf_max,
+				  packets);
+	default:
+		return config.std_min != CCBPF_AQM_OFF &&
+		       decide_red(CCBPF_AQM_standard, config.std_min,
+				  config.std_max, packets);
+	}
+}
+
+/* --- the packet ---------------------------------------------------------- */
+
+/* RFC 1624, equation 3, for the header's first word, which changes from `old` */
+static __always_inline void update_check(u8 *head, u8 old_tos)
+{
+	u32 sum = (u16) ~(head[10] << 8 | head[11]);
+
+	sum += (u16) ~(head[0] << 8 | old_tos);
+	sum += head[0] << 8 | head[1];
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (u16) ~(sum + (sum >> 16));
+	head[10] = sum >> 8;
+	head[11] = sum;
+}
+
+/* Set CE. Returns whether the packet has it now. */
+static __always_inline bool set_ce(struct __sk_buff *ctx, struct look *look)
+{
+	u8 old = look->head[1];
+
+	if (look->ecn == CE)
+		return true;
+	if (look->type == ETH_P_IPV6) {
+		look->head[1] |= CE << 4;
+		return !bpf_skb_store_bytes(ctx, look->at, look->head, 2,
+					    BPF_F_RECOMPUTE_CSUM);
+	}
+	look->head[1] |= CE;
+	update_check(look->head, old); /* the sum over the header stays */
+	return !bpf_skb_store_bytes(ctx, look->at, look->head, HEAD_LEN, 0);
+}
+
+__noinline u32 bucket_of(u32 queue)
+{
+	return red_bucket(queue);
+}
+
+static __always_inline void count(const struct look *look, u32 bytes, u32 queue,
+				  bool blind, bool marked, bool dropped)
+{
+	u32 zero = 0, bucket = bucket_of(queue), class = look->class;
+	struct ccbpf_aqm_counts *c = bpf_map_lookup_elem(&counts, &zero);
+
+	if (!c || class >= CCBPF_AQM_CLASS_COUNT || bucket >= RED_BUCKETS)
+		return;
+	c->of[class].packets += look->packets;
+	c->of[class].bytes += bytes;
+	c->of[class].marked += marked ? look->packets : 0;
+	c->of[class].dropped += dropped ? look->packets : 0;
+	c->blind += blind ? look->packets : 0;
+	c->histogram[bucket] += look->packets;
+}
+
+SEC("tc")
+int nf_red(struct __sk_buff *ctx)
+{
+	struct look look = {};
+	bool blind, due, marked = false, dropped = false;
+	u32 queue = queue_bytes(ctx, &blind), bytes = ctx->wire_len;
+
+	look_at(ctx, &look);
+	measure(queue, bytes, look.packets);
+	due = decide(look.class, look.packets, queue) && look.type;
+	if (due && look.ecn)
+		marked = set_ce(ctx, &look);
+	else if (due)
+		dropped = true;
+	count(&look, bytes, queue, blind, marked, dropped);
+	return dropped ? TC_ACT_SHOT : TC_ACT_UNSPEC;
+}

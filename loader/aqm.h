@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * nf_red on a device: attach, find, detach. What runs is what is pinned:
+ *
+ *   <root>/aqm/<netns>_<ifindex>/identity config state counts
+ *   <root>/aqm/<netns>_<ifindex>/link      TCX (6.6): the attachment itself,
+ *                                          pinned last
+ *   <root>/aqm/<netns>_<ifindex>/program   instead of it, where there is no
+ *                                          TCX: a filter at the device's clsact
+ *                                          holds this program, whoever made the
+ *                                          clsact
+ *
+ * <netns> is the inode of the device's network namespace. A directory whose
+ * attachment is not there is what an interrupted ccbpf left, or its device is
+ * gone.
+ */
+#ifndef CCBPF_AQM_LOADER_H
+#define CCBPF_AQM_LOADER_H
+
+#include <json-c/json.h>
+#include <stdbool.h>
+
+#include "ccbpf/aqm.h"
+#include "qdisc.h"
+
+#define AQM_DIR "aqm" /* in the pin directory */
+
+enum aqm_state {
+	AQM_ABSENT,
+	AQM_REST, /* an interrupted ccbpf left it */
+	AQM_GONE, /* its device is no more, or in another namespace */
+	AQM_TAKEN, /* somebody else took our program off the device */
+	AQM_ATTACHED,
+	AQM_UNREADABLE, /* not ours, or of another version */
+};
+
+struct aqm {
+	char dir[64]; /* "aqm/<netns>_<ifindex>" */
+	enum aqm_state state;
+	struct ccbpf_aqm_identity identity; /* zero where it is not readable */
+	bool by_filter; /* no TCX */
+	bool elsewhere; /* by filter, in a namespace where we cannot look */
+	uint32_t link_id, program_id;
+	int hold_fd; /* link or program, or -1 */
+};
+
+/* Open what is pinned for a device. Returns EXIT_OK or the exit code. */
+int aqm_open(const char *what, uint32_t netns, uint32_t ifindex,
+	     struct aqm *out);
+void aqm_close(struct aqm *aqm);
+
+/*
+ * Open all that are pinned, in no order; the caller closes and frees them. What
+ * has no name of ours is left out. Returns EXIT_OK or the exit code.
+ */
+int aqm_open_all(const char *what, struct aqm **out, unsigned int *n);
+
+/* Whether it can only be removed: anything but attached and unreadable. */
+bool aqm_is_rest(const struct aqm *aqm);
+
+/* Why, in words. */
+const char *aqm_state_text(const struct aqm *aqm);
+
+/* Whether this kernel can attach it at all; says why not and returns the code. */
+int aqm_require(const char *what);
+
+/* Load, pin and attach. Returns EXIT_OK or the exit code; then nothing is left. */
+int aqm_attach(const char *what, const struct device *device,
+	       const struct ccbpf_aqm_config *config, struct aqm *out);
+
+/* Take it off the device and remove its pins. Returns EXIT_OK or the exit code. */
+int aqm_remove(const char *what, struct aqm *aqm);
+
+/* Read and write the maps. Return EXIT_OK or the exit code. */
+int aqm_read_config(const char *what, const struct aqm *aqm,
+		    struct ccbpf_aqm_config *out);
+int aqm_write_config(const char *what, const struct aqm *aqm,
+		     const struct ccbpf_aqm_config *config);
+int aqm_read_state(const char *what, const struct aqm *aqm,
+		   struct ccbpf_aqm_state *out);
+int aqm_read_counts(const char *what, const struct aqm *aqm,
+		    struct ccbpf_aqm_counts *out);
+
+/*
+ * For `ccbpf clean`: remove what is of no use; `all`: also what is attached, or
+ * unreadable. `removed`: an array that gets the paths.
+ */
+int aqm_sweep(const char *what, bool all, struct json_object *removed);
+
+/* Put what lies in the directory and is not ours behind `foreign`. */
+void aqm_collect_foreign(struct json_object *foreign);
+
+#endif

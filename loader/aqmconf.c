@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What nf_red is told: see aqmconf.h. */
+#include <ctype.h>
+#include <errno.h>
+#include <linux/pkt_sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aqmconf.h"
+#include "errors.h"
+
+#define WHOLE 100000 /* 100 % in 1/1000 % */
+#define LE 1 /* DSCP of RFC 8622 */
+#define PROBE 3 /* ours */
+#define NF_MIN 1000 /* 1 %, table 1 of the paper: 75 of 7500 packets */
+#define NF_MAX 50000 /* 50 %: 3750 */
+#define STD_MIN 90667 /* 90.667 %: 6800 */
+#define STD_MAX 100000
+#define AVERAGE_PART 16 /* of the limit, in packets: see bpf/nf_red.bpf.c */
+#define AVERAGE_SHIFT 9 /* at most: RED's 0.002 */
+#define AVERAGE_SHIFT_MOST 15
+#define RATE_BPS 10000000 /* where nobody knows: tc's, for its red */
+#define NS_PER_S 1000000000ULL
+
+static const char *const names[] = {
+#define X(id, name, argument, text) "--" name,
+	AQM_OPTIONS(X)
+#undef X
+};
+
+/* --- the queue ------------------------------------------------------------- */
+
+static uint64_t limit_of(const struct qdisc *q, const struct device *device)
+{
+	return (uint64_t)q->limit *
+	       (q->limit_in_packets ? device->packet_bytes : 1);
+}
+
+/* mq: the sum over its children, if all of them have one. */
+static uint64_t limit_of_children(const struct qdiscs *all,
+				  const struct qdisc *mq,
+				  const struct device *device)
+{
+	uint64_t sum = 0, its;
+
+	for (unsigned int i = 0; i < all->n; i++) {
+		const struct qdisc *q = &all->q[i];
+
+		if (q == mq || q->parent == TC_H_ROOT ||
+		    TC_H_MAJ(q->parent) != TC_H_MAJ(mq->handle))
+			continue;
+		its = limit_of(q, device);
+		if (!its)
+			return 0;
+		sum += its;
+	}
+	return sum;
+}
+
+/* htb: the class without which nothing is queued. */
+static uint32_t only_class(const struct qdiscs *all, const struct qdisc *htb)
+{
+	const struct qdisc *found = NULL;
+
+	if (htb->default_class && qdisc_under(all, htb->default_class))
+		return htb->default_class;
+	for (unsigned int i = 0; i < all->n; i++) {
+		if (all->q[i].parent == TC_H_ROOT ||
+		    TC_H_MAJ(all->q[i].parent) != TC_H_MAJ(htb->handle))
+			continue;
+		if (found)
+			return 0;
+		found = &all->q[i];
+	}
+	return found ? found->parent : 0;
+}
+
+static void look_at_class(const struct device *device, const struct qdiscs *all,
+			  uint32_t classid, struct aqm_queue *out)
+{
+	const struct qdisc *leaf = qdisc_under(all, classid);
+
+	if (!leaf)
+		return;
+	out->limit_bytes = limit_of(leaf, device);
+	out->rate_bps = class_rate_bps(device->ifindex, classid);
+	if (out->leaf) {
+		out->backlog_bytes = leaf->backlog_bytes;
+		snprintf(out->kind, sizeof(out->kind), "%s", leaf->kind);
+	}
+}
+
+void aqm_look_at_queue(const struct device *device, const struct qdiscs *all,
+		       uint32_t leaf, struct aqm_queue *out)
+{
+	const struct qdisc *root = qdisc_under(all, TC_H_ROOT);
+
+	*out = (struct aqm_queue){ .root = root, .leaf = leaf };
+	if (!root)
+		return;
+	snprintf(out->kind, sizeof(out->kind), "%s", root->kind);
+	out->backlog_bytes = root->backlog_bytes;
+	if (leaf) {
+		look_at_class(device, all, leaf, out);
+	} else if (strcmp(root->kind, "htb") == 0) {
+		look_at_class(device, all, only_class(all, root), out);
+	} else if (strcmp(root->kind, "mq") == 0) {
+		out->limit_bytes = limit_of_children(all, root, device);
+	} else {
+		out->limit_bytes = limit_of(root, device);
+		out->rate_bps = root->rate_bps;
+	}
+	if (!out->rate_bps)
+		out->rate_bps = device->rate_bps;
+}
+
+/* A queue without a lock: the kernel does not count what waits in it. */
+static bool is_lock_free(const struct qdisc *q)
+{
+	return strcmp(q->kind, "pfifo_fast") == 0;
+}
+
+int aqm_find_queue(const char *what, const struct device *device,
+		   const struct qdiscs *all, uint32_t leaf,
+		   struct aqm_queue *out)
+{
+	const char *remedy = text(
+		"give it one that does: `tc qdisc replace dev %s root bfifo limit BYTES`, or tbf, htb",
+		device->name);
+
+	aqm_look_at_queue(device, all, leaf, out);
+	if (!out->root || strcmp(out->kind, "noqueue") == 0)
+		return FAIL(
+			EXIT_FAILED, .what = what, .on = device->name,
+			.why = "it has no queue (noqueue): nothing ever waits there",
+			.remedy = remedy);
+	for (unsigned int i = 0; i < all->n; i++)
+		if (is_lock_free(&all->q[i]) &&
+		    (out->root == &all->q[i] ||
+		     strcmp(out->root->kind, "mq") == 0))
+			return FAIL(
+				EXIT_FAILED, .what = what, .on = device->name,
+				.why = "its queue, pfifo_fast, has no lock and does not tell what waits",
+				.remedy = remedy);
+	if (leaf && !qdisc_under(all, leaf))
+		return FAIL(EXIT_FAILED, .what = what, .on = device->name,
+			    .why = text("it has no queue under class %s",
+					aqm_classid(leaf)),
+			    .remedy = text("`tc qdisc show dev %s` shows them",
+					   device->name));
+	return EXIT_OK;
+}
+
+/* --- words and numbers ----------------------------------------------------- */
+
+const char *aqm_percent(uint32_t part)
+{
+	char *number = (char *)text("%u.%03u", part / 1000, part % 1000);
+	size_t length = strlen(number);
+
+	while (number[length - 1] == '0')
+		number[--length] = '\0';
+	if (number[length - 1] == '.')
+		number[--length] = '\0';
+	return number;
+}
+
+const char *aqm_classid(uint32_t classid)
+{
+	return text("%x:%x", classid >> 16, classid & 0xffff);
+}
+
+static int bad(const char *what, enum aqm_option option, const char *string,
+	       const char *why, const char *remedy)
+{
+	return FAIL(EXIT_USAGE, .what = what, .on = names[option],
+		    .why = text("`%s` is not %s", string, why),
+		    .remedy = remedy);
+}
+
+/* A whole number and what stands behind it. */
+static bool parse_number(const char *string, uint64_t *out, const char **rest)
+{
+	char *end;
+
+	errno = 0;
+	*out = strtoull(string, &end, 10);
+	*rest = end;
+	return isdigit((unsigned char)*string) && !errno;
+}
+
+/* `scales` stand for a thousand, a million, ... */
+static bool parse_scaled(const char *string, const char *scales, uint64_t *out)
+{
+	const char *rest, *scale;
+	uint64_t value;
+
+	if (!parse_number(string, &value, &rest))
+		return false;
+	if (*rest) {
+		scale = strchr(scales, toupper((unsigned char)*rest));
+		if (!scale || rest[1])
+			return false;
+		for (; scale >= scales; scale--)
+			if (__builtin_mul_overflow(value, 1000, &value))
+				return false;
+	}
+	*out = value;
+	return true;
+}
+
+static int parse_limit(const char *what, const char *string,
+		       const struct device *device, uint32_t *out)
+{
+	const char *rest;
+	uint64_t value;
+	bool ok = parse_number(string, &value, &rest);
+
+	if (ok && strcmp(rest, "p") == 0)
+		ok = !__builtin_mul_overflow(value, device->packet_bytes,
+					     &value);
+	else
+		ok = ok && parse_scaled(string, "KM", &value);
+	if (!ok || !value || value > UINT32_MAX)
+		return bad(what, AQM_OPTION_LIMIT, string,
+			   "a size from 1 byte to 4 GB",
+			   "give bytes, or 150K, 2M, 100p");
+	*out = value;
+	return EXIT_OK;
+}
+
+/* "90.667" up to `end`, to 1/1000 % */
+static bool parse_percent(const char *string, const char *end, uint32_t *out)
+{
+	uint32_t unit = 1000, value = 0;
+	const char *c = string;
+
+	for (; c < end && isdigit((unsigned char)*c) && value <= 100; c++)
+		value = value * 10 + (*c - '0');
+	value *= 1000;
+	if (c == string || (c < end && *c++ != '.'))
+		return false;
+	for (; c < end && isdigit((unsigned char)*c) && unit > 1; c++)
+		value += (unit /= 10) * (*c - '0');
+	*out = value;
+	return c == end && value <= WHOLE;
+}
+
+#define A_PERCENT "a percentage from 0 to 100 with at most 3 decimals"
+
+static int parse_part(const char *what, enum aqm_option option,
+		      const char *string, uint32_t *out)
+{
+	if (!string || parse_percent(string, string + strlen(string), out))
+		return EXIT_OK;
+	return bad(what, option, string, A_PERCENT, "for example 1 or 90.667");
+}
+
+static int parse_std(const char *what, const char *string,
+		     struct ccbpf_aqm_config *config)
+{
+	const char *comma = string ? strchr(string, ',') : NULL;
+
+	if (!string)
+		return EXIT_OK;
+	if (strcmp(string, "off") == 0) {
+		config->std_min = config->std_max = CCBPF_AQM_OFF;
+		return EXIT_OK;
+	}
+	if (comma && parse_percent(string, comma, &config->std_min) &&
+	    parse_percent(comma + 1, comma + strlen(comma), &config->std_max))
+		return EXIT_OK;
+	return bad(what, AQM_OPTION_STD, string,
+		   "off, nor two times " A_PERCENT,
+		   "for example 90.667,100 or off");
+}
+
+static int parse_dscp(const char *what, enum aqm_option option,
+		      const char *string, const char **rest, uint8_t *out)
+{
+	uint64_t value;
+
+	if (!parse_number(string, &value, rest) || value >= CCBPF_AQM_DSCPS ||
+	    (**rest && **rest != ','))
+		return bad(what, option, string, "a DSCP from 0 to 63",
+			   "for example 1 (LE) or 8 (CS1)");
+	*out = value;
+	return EXIT_OK;
+}
+
+/* Move every DSCP of one class to standard. */
+static void forget_class(struct ccbpf_aqm_config *config,
+			 enum ccbpf_aqm_class class)
+{
+	for (int i = 0; i < CCBPF_AQM_DSCPS; i++)
+		if (config->class_of[i] == class)
+			config->class_of[i] = CCBPF_AQM_standard;
+}
+
+static int parse_dscps(const char *what, const struct aqm_options *options,
+		       struct ccbpf_aqm_config *config)
+{
+	const char *list = options->given[AQM_OPTION_NF_DSCP],
+		   *probe = options->given[AQM_OPTION_PROBE_DSCP], *rest;
+	uint8_t dscp;
+	int err;
+
+	if (probe) {
+		err = parse_dscp(what, AQM_OPTION_PROBE_DSCP, probe, &rest,
+				 &dscp);
+		if (!err && *rest)
+			err = bad(what, AQM_OPTION_PROBE_DSCP, probe,
+				  "one DSCP", "give one");
+		if (err)
+			return err;
+		forget_class(config, CCBPF_AQM_probe);
+		config->class_of[dscp] = CCBPF_AQM_probe;
+	}
+	if (list)
+		forget_class(config, CCBPF_AQM_nf);
+	for (; list; list = *rest ? rest + 1 : NULL) {
+		err = parse_dscp(what, AQM_OPTION_NF_DSCP, list, &rest, &dscp);
+		if (err)
+			return err;
+		if (config->class_of[dscp] == CCBPF_AQM_probe)
+			return FAIL(EXIT_USAGE, .what = what,
+				    .on = names[AQM_OPTION_NF_DSCP],
+				    .why = text("%u is the DSCP of probes",
+						dscp),
+				    .remedy = "`--probe-dscp` gives them "
+					      "another");
+		config->class_of[dscp] = CCBPF_AQM_nf;
+	}
+	if (config->class_of[LE] == CCBPF_AQM_probe)
+		return FAIL(EXIT_USAGE, .what = what,
+			    .on = names[AQM_OPTION_PROBE_DSCP],
+			    .why = "1 is LE, which is always of class nf",
+			    .remedy = "give probes another");
+	config->class_of[LE] = CCBPF_AQM_nf;
+	return EXIT_OK;
+}
+
+int aqm_parse_class(const char *what, const struct aqm_options *options,
+		    uint32_t *out)
+{
+	const char *string = options->given[AQM_OPTION_CLASS];
+	unsigned int major, minor;
+	int end = 0;
+
+	*out = 0;
+	if (!string)
+		return EXIT_OK;
+	if (sscanf(string, "%x:%x%n", &major, &minor, &end) < 2 ||
+	    string[end] || !major || !minor || major > 0xffff || minor > 0xffff)
+		return bad(what, AQM_OPTION_CLASS, string, "a class",
+			   "for example 1:10, as tc has them");
+	*out = major << 16 | minor;
+	return EXIT_OK;
+}
+
+/* --- the configuration ----------------------------------------------------- */
+
+/* log2 of 1/AVERAGE_PART of the limit in packets, rounded */
+static uint32_t default_shift(const struct ccbpf_aqm_config *config)
+{
+	uint64_t packets = config->limit_bytes / config->packet_bytes;
+	uint32_t shift = 0;
+
+	while (shift < AVERAGE_SHIFT &&
+	       packets * 3 > (AVERAGE_PART * 4ULL << shift))
+		shift++;
+	return shift;
+}
+
+static int parse_average(const char *what, const char *string,
+			 struct ccbpf_aqm_config *config)
+{
+	const char *rest;
+	uint64_t value;
+
+	if (!string)
+		return EXIT_OK;
+	if (!parse_number(string, &value, &rest) || *rest || !value ||
+	    value & (value - 1) || value > 1 << AVERAGE_SHIFT_MOST)
+		return bad(what, AQM_OPTION_AVERAGE, string,
+			   "a power of 2 from 1 to 32768",
+			   "for example 512, RED's; 1: no average");
+	config->average_shift = __builtin_ctzll(value);
+	return EXIT_OK;
+}
+
+static uint32_t packet_ns(uint32_t bytes, uint64_t rate_bps)
+{
+	uint64_t ns = bytes * 8 * NS_PER_S / rate_bps;
+
+	return ns < 1 ? 1 : ns < UINT32_MAX ? ns : UINT32_MAX;
+}
+
+static int parse_rate(const char *what, const char *string,
+		      struct ccbpf_aqm_config *config)
+{
+	uint64_t value;
+
+	if (!string)
+		return EXIT_OK;
+	if (!parse_scaled(string, "KMG", &value) || !value)
+		return bad(what, AQM_OPTION_RATE, string, "a rate in bit/s",
+			   "for example 10M");
+	config->packet_ns = packet_ns(config->packet_bytes, value);
+	return EXIT_OK;
+}
+
+/* The limit that is given, or the queue's own. */
+static int set_limit(const char *what, const char *string,
+		     const struct device *device, const struct aqm_queue *queue,
+		     bool fresh, struct ccbpf_aqm_config *config)
+{
+	if (string)
+		return parse_limit(what, string, device, &config->limit_bytes);
+	if (!fresh)
+		return EXIT_OK;
+	if (!queue->limit_bytes)
+		return FAIL(
+			EXIT_USAGE, .what = what, .on = device->name,
+			.why = text("the limit of its queue (%s) cannot be read",
+				    queue->kind),
+			.remedy = "give it: `--limit SIZE`");
+	config->limit_bytes = queue->limit_bytes < UINT32_MAX
+				      ? queue->limit_bytes
+				      : UINT32_MAX;
+	return EXIT_OK;
+}
+
+static void set_defaults(const struct device *device,
+			 const struct aqm_queue *queue,
+			 struct ccbpf_aqm_config *config)
+{
+	config->packet_ns =
+		packet_ns(device->packet_bytes, queue->rate_bps ?: RATE_BPS);
+	config->average_shift = default_shift(config);
+	config->nf_min = NF_MIN;
+	config->nf_max = NF_MAX;
+	config->std_min = STD_MIN;
+	config->std_max = STD_MAX;
+	config->leaf = queue->leaf;
+	config->class_of[LE] = CCBPF_AQM_nf;
+	config->class_of[PROBE] = CCBPF_AQM_probe;
+}
+
+static int check_order(const char *what, enum aqm_option option, uint32_t min,
+		       uint32_t max)
+{
+	if (min <= max)
+		return EXIT_OK;
+	return FAIL(
+		EXIT_USAGE, .what = what, .on = names[option],
+		.why = text(
+			"marks would begin at %s %%, above their end at %s %%",
+			aqm_percent(min), aqm_percent(max)),
+		.remedy = "give both, the smaller one first");
+}
+
+int aqm_configure(const char *what, const struct aqm_options *options,
+		  const struct device *device, const struct aqm_queue *queue,
+		  bool fresh, struct ccbpf_aqm_config *config)
+{
+	const char *const *given = options->given;
+	int err;
+
+	if (fresh)
+		*config = (struct ccbpf_aqm_config){
+			.packet_bytes = device->packet_bytes
+		};
+	err = set_limit(what, given[AQM_OPTION_LIMIT], device, queue, fresh,
+			config);
+	if (!err && fresh)
+		set_defaults(device, queue, config);
+	if (!err && given[AQM_OPTION_CLASS])
+		config->leaf = queue->leaf;
+	return err
+		?: parse_part(what, AQM_OPTION_NF_MIN, given[AQM_OPTION_NF_MIN],
+			      &config->nf_min)
+		?: parse_part(what, AQM_OPTION_NF_MAX, given[AQM_OPTION_NF_MAX],
+			      &config->nf_max)
+		?: parse_std(what, given[AQM_OPTION_STD], config)
+		?: parse_dscps(what, options, config)
+		?: parse_average(what, given[AQM_OPTION_AVERAGE], config)
+		?: parse_rate(what, given[AQM_OPTION_RATE], config)
+		?: check_order(what, AQM_OPTION_NF_MIN, config->nf_min,
+			       config->nf_max)
+		?: check_order(what, AQM_OPTION_STD, config->std_min,
+			       config->std_max);
+}

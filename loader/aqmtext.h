@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What `ccbpf aqm show` says of a queue: tables for a person, JSON. */
+#ifndef CCBPF_AQMTEXT_H
+#define CCBPF_AQMTEXT_H
+
+#include "aqm.h"
+#include "aqmconf.h"
+
+/* All about one that is attached. */
+struct aqm_view {
+	const struct aqm *aqm;
+	struct ccbpf_aqm_config config;
+	struct ccbpf_aqm_state state;
+	struct ccbpf_aqm_counts counts;
+	const char *device; /* its name now, or when it was attached */
+	bool here; /* in our namespace: `queue` can be seen */
+	struct aqm_queue queue;
+};
+
+void aqm_print(const struct aqm_view *view);
+struct json_object *aqm_json(const struct aqm_view *view);
+
+#endif
