@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 CC = os.environ.get("CC", "gcc")
 
-SHARED = ["ccbpf/controllers.h", "ccbpf/event.h", "ccbpf/flow.h", "ccbpf/identity.h", "ccbpf/params.h", "ccbpf/stats.h"]
+SHARED = ["ccbpf/aqm.h", "ccbpf/controllers.h", "ccbpf/event.h", "ccbpf/flow.h", "ccbpf/identity.h", "ccbpf/params.h", "ccbpf/stats.h"]
 LAWS = '#include "tests/unit/laws.c"\n'
 EVERYTHING = LAWS + "".join(f'#include "{name}"\n' for name in SHARED)
 
@@ -54,7 +54,7 @@ def declarations():
 
 def constants():
     """Object-like macros of ours that have an integer value, computed by the compiler."""
-    macro = re.compile(r"^#define ((?:LAW|KIUS|AGED|BACKLOG|DELAY|GENTLE|HIGHSPEED|LAYERS|SMALL|WESTWOOD|CCBPF)_\w+) (\S.*)$", re.M)
+    macro = re.compile(r"^#define ((?:LAW|KIUS|AGED|BACKLOG|DELAY|GENTLE|HIGHSPEED|LAYERS|RED|SMALL|WESTWOOD|CCBPF)_\w+) (\S.*)$", re.M)
     names = [name for name, value in macro.findall(preprocessed(EVERYTHING, "-dM")) if '"' not in value]
     prints = "".join(f'printf("{name} %lld\\n", (long long)({name}));\n' for name in names)
     with tempfile.TemporaryDirectory() as scratch:

@@ -9,5 +9,6 @@
 #include "law/highspeed.h"
 #include "law/inference.h"
 #include "law/layers.h"
+#include "law/red.h"
 #include "law/small_window.h"
 #include "law/westwood.h"
