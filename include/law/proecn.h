@@ -31,7 +31,8 @@
  *     What is linear can be averaged. direct is, and free of bias once the queue is not
  *     empty, but it needs the capacity: the last step is followed by a packet back to
  *     back (a pair), which comes by bytes / C later, whatever else is on the path. Its
- *     time per byte is averaged (1/8). Without a pair, or when the noise is above what a
+ *     time per byte is averaged (1/8), and of one that is longer no more than 9/8 of the
+ *     average counts: others came in between. Without a pair, or when the noise is above what a
  *     whole step takes, the estimate is by_ece, by_knee, or half of both sums.
  *  3. The average: the first 16 estimates have equal parts, then each has 1/16. It is of
  *     signed estimates: one that says "less than nothing" must weigh, else the average of
@@ -68,6 +69,8 @@
 #define PROECN_MEMORY 4 /* ... that a mark or a loss leaves */
 #define PROECN_LIFT 2 /* see 4. */
 #define PROECN_PAIR_GAIN 8 /* pairs in the average */
+#define PROECN_PAIR_RISE \
+	8 /* one adds 1 / 8 at the most: others' came in between */
 #define PROECN_PS_KBPS 8000000000ull /* ps per byte at 1 kbit/s */
 
 enum proecn_verdict {
@@ -198,7 +201,7 @@ LAW u32 proecn_knee_ece(const struct proecn_chirp *c)
 		if (!proecn_has(c->ece, i))
 			knee = n;
 		else if (knee == n)
-			knee = i;
+			knee = law_forget(i);
 	}
 	return knee;
 }
@@ -248,13 +251,13 @@ LAW void proecn_knee_delay(const struct proecn_chirp *c, struct proecn_rise *r)
 		if (r->knee == n) {
 			if (q_us <= before_us)
 				continue;
-			r->knee = j - 1;
+			r->knee = law_forget(j - 1);
 			from_us = before_us;
 			height_us = 0;
 			rising = 0;
 		}
 		if (q_us > before_us)
-			rising |= 1u << (j - 1);
+			rising |= law_forget(1u << (j - 1));
 		if (q_us > from_us && (q_us - from_us) * PROECN_FALL_NUM >=
 					      height_us * PROECN_FALL_DEN) {
 			height_us = law_max(height_us, q_us - from_us);
@@ -309,7 +312,7 @@ LAW s32 proecn_direct(const struct proecn_chirp *c, u32 max_kbps)
 	u32 n = chirp_steps(c->steps), last = n - 1;
 	u32 from = last - law_max(last / PROECN_UPPER, 1);
 	u64 time_ns, sent, stayed;
-	u32 rise_us;
+	u32 rise_us, last_us, from_us;
 	bool fell;
 
 	/* downwards: the first third of the steps may be incomplete, never all */
@@ -320,9 +323,10 @@ LAW s32 proecn_direct(const struct proecn_chirp *c, u32 max_kbps)
 		return proecn_bounded(max_kbps, false, max_kbps);
 	time_ns = chirp_depart_ns(c->min_kbps, c->spread, last, c->bytes) -
 		  chirp_depart_ns(c->min_kbps, c->spread, from, c->bytes);
-	fell = c->delay_us[last] < c->delay_us[from];
-	rise_us = fell ? c->delay_us[from] - c->delay_us[last]
-		       : c->delay_us[last] - c->delay_us[from];
+	last_us = c->delay_us[law_index(last, CHIRP_MOST)];
+	from_us = c->delay_us[law_index(from, CHIRP_MOST)];
+	fell = last_us < from_us;
+	rise_us = fell ? from_us - last_us : last_us - from_us;
 	stayed = (u64)c->capacity_kbps * law_min(rise_us, PROECN_DELAY_MAX_US) *
 		 1000;
 	sent = (u64)(last - from) * law_min(c->bytes, CHIRP_BYTES_MAX) *
@@ -452,10 +456,12 @@ LAW void proecn_pair(struct proecn *p, struct proecn_chirp *c)
 		u64 ps = law_min(c->pair_us, PROECN_DELAY_MAX_US) * 1000000ull /
 			 c->pair_bytes;
 		u32 sample = law_clamp(ps > ~0u ? ~0u : ps, 1, ~0u);
+		u32 avg = p->pair_ps;
+		u64 most = avg + avg / PROECN_PAIR_RISE + 1ull;
 
-		p->pair_ps = p->pair_ps ? law_ewma(p->pair_ps, sample,
-						   PROECN_PAIR_GAIN)
-					: sample;
+		p->pair_ps = !avg ? sample
+				  : law_ewma(avg, sample > most ? most : sample,
+					     PROECN_PAIR_GAIN);
 	}
 	c->capacity_kbps = proecn_capacity_kbps(p);
 }
