@@ -19,7 +19,7 @@
  *     than with none.
  *  5. Eq. 2 takes a packet at the least, and leaves 2.
  *
- * Ranges: windows up to 2^24 packets, the share up to 2^22 packets in 1/256, saturating.
+ * Ranges: windows up to 2^23 packets, the share up to 2^22 packets in 1/256, saturating.
  */
 #ifndef CCBPF_LAW_NF_H
 #define CCBPF_LAW_NF_H
@@ -30,7 +30,7 @@
 #define NF_SHARE_SHIFT 8 /* shares are in 1/256 packet */
 #define NF_SHARE_ONE (1u << NF_SHARE_SHIFT) /* eq. 8 */
 #define NF_SHARE_MAX (1u << 30)
-#define NF_WINDOW_MAX (1u << 24)
+#define NF_WINDOW_MAX (1u << 23) /* and its 1/256 fit a u32 */
 #define NF_KBIT_US 1000 /* kbit/s us in a bit */
 
 /* packets: the window after a mark (eq. 2), b in permille; a packet less at the least.
