@@ -58,7 +58,7 @@ LAW u32 chirp_steps(u32 n)
 LAW u64 chirp_faster(u64 rate_q8, u32 spread_permille)
 {
 	rate_q8 = rate_q8 * spread_permille / 1000;
-	return rate_q8 > CHIRP_RATE_MAX ? CHIRP_RATE_MAX : rate_q8;
+	return law_forget(rate_q8 > CHIRP_RATE_MAX ? CHIRP_RATE_MAX : rate_q8);
 }
 
 /* kbit/s of gap i (eq. 3); from the last possible gap on, that one's */
@@ -66,7 +66,8 @@ LAW u32 chirp_rate_kbps(u32 min_kbps, u32 spread_permille, u32 i)
 {
 	u64 rate_q8 = (u64)min_kbps << CHIRP_RATE_SHIFT;
 
-	spread_permille = chirp_spread(spread_permille);
+	spread_permille = law_forget(chirp_spread(spread_permille));
+	i = law_forget(i);
 	for (u32 gap = 0; gap < CHIRP_MOST - 2 && gap < i; gap++)
 		rate_q8 = chirp_faster(rate_q8, spread_permille);
 	return rate_q8 >> CHIRP_RATE_SHIFT;
@@ -84,7 +85,7 @@ LAW u64 chirp_gap_ns(u32 kbps, u32 bytes)
 	u64 gap_ns = law_min(bytes, CHIRP_BYTES_MAX) * CHIRP_NS_BITS /
 		     law_max(kbps, 1);
 
-	return gap_ns ? gap_ns : 1;
+	return law_forget(gap_ns ? gap_ns : 1);
 }
 
 /* ns from the departure of step 0 to that of step i */
@@ -92,7 +93,9 @@ LAW u64 chirp_depart_ns(u32 min_kbps, u32 spread_permille, u32 i, u32 bytes)
 {
 	u64 rate_q8 = (u64)min_kbps << CHIRP_RATE_SHIFT, at_ns = 0;
 
-	spread_permille = chirp_spread(spread_permille);
+	spread_permille = law_forget(chirp_spread(spread_permille));
+	bytes = law_forget(law_min(bytes, CHIRP_BYTES_MAX));
+	i = law_forget(i);
 	for (u32 gap = 0; gap < CHIRP_MOST - 1 && gap < i; gap++) {
 		at_ns += chirp_gap_ns(rate_q8 >> CHIRP_RATE_SHIFT, bytes);
 		rate_q8 = chirp_faster(rate_q8, spread_permille);

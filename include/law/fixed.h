@@ -54,12 +54,12 @@ LAW u32 law_index(u32 i, u32 size)
  * would follow each combination of a loop's branches by itself. */
 #ifdef __bpf__
 static volatile u32 law_zero;
-LAW u32 law_forget(u32 v)
+LAW u64 law_forget(u64 v)
 {
 	return v + law_zero;
 }
 #else
-LAW u32 law_forget(u32 v)
+LAW u64 law_forget(u64 v)
 {
 	return v;
 }

@@ -104,6 +104,13 @@ struct proecn_chirp {
 	u32 capacity_kbps; /* C, from proecn_pair(); 0: not known */
 };
 
+/* What the delays say of where it began. */
+struct proecn_rise {
+	u32 knee; /* the step before the last rise's first; steps: there is none */
+	u32 held; /* bit k: gap k was of an excursion that ended, and rose */
+	u32 highest_us;
+};
+
 struct proecn_estimate {
 	u32 kbps; /* eq. 5 */
 	s32 raw_kbps; /* what is averaged */
@@ -111,6 +118,9 @@ struct proecn_estimate {
 	u8 signal; /* enum proecn_signal, bits */
 	u8 knee; /* k of eq. 5: the first step that met the queue, from 0; else steps */
 	u8 reserved;
+	struct proecn_rise
+		rise; /* here and not on the stack, of which the verifier
+				  * would know everything */
 };
 
 struct proecn_params {
@@ -184,7 +194,8 @@ LAW u32 proecn_rise_us(const struct proecn_chirp *c, u32 i, u32 base_us,
 {
 	if (!proecn_has(c->sampled, i))
 		return before_us;
-	return law_min(c->delay_us[i] - base_us, PROECN_DELAY_MAX_US);
+	return law_forget(
+		law_min(c->delay_us[i] - base_us, PROECN_DELAY_MAX_US));
 }
 
 /* The first step of the run of marks that lasts to the end; n: there is none. Marks
@@ -227,13 +238,6 @@ LAW u32 proecn_by_ece(const struct proecn_chirp *c, u32 knee)
 	return best > ~0u ? ~0u : best;
 }
 
-/* What the delays say of where it began. */
-struct proecn_rise {
-	u32 knee; /* the step before the last rise's first; steps: there is none */
-	u32 held; /* bit k: gap k was of an excursion that ended, and rose */
-	u32 highest_us;
-};
-
 LAW void proecn_knee_delay(const struct proecn_chirp *c, struct proecn_rise *r)
 {
 	u32 n = chirp_steps(c->steps), base_us = proecn_base_us(c);
@@ -247,7 +251,7 @@ LAW void proecn_knee_delay(const struct proecn_chirp *c, struct proecn_rise *r)
 		u32 before_us = q_us;
 
 		q_us = proecn_rise_us(c, j, base_us, before_us);
-		r->highest_us = law_max(r->highest_us, q_us);
+		r->highest_us = law_forget(law_max(r->highest_us, q_us));
 		if (r->knee == n) {
 			if (q_us <= before_us)
 				continue;
@@ -260,7 +264,8 @@ LAW void proecn_knee_delay(const struct proecn_chirp *c, struct proecn_rise *r)
 			rising |= law_forget(1u << (j - 1));
 		if (q_us > from_us && (q_us - from_us) * PROECN_FALL_NUM >=
 					      height_us * PROECN_FALL_DEN) {
-			height_us = law_max(height_us, q_us - from_us);
+			height_us =
+				law_forget(law_max(height_us, q_us - from_us));
 			continue;
 		}
 		if (j - r->knee >= PROECN_EXCURSION)
@@ -297,7 +302,7 @@ LAW u32 proecn_by_knee(const struct proecn_chirp *c,
 /* kbit/s, signed and bounded */
 LAW s32 proecn_bounded(u64 kbps, bool negative, u32 max_kbps)
 {
-	u64 far = (u64)max_kbps * PROECN_FAR;
+	u64 far = law_forget((u64)max_kbps * PROECN_FAR);
 
 	if (far > LAW_S32_MAX)
 		far = LAW_S32_MAX;
@@ -309,7 +314,7 @@ LAW s32 proecn_bounded(u64 kbps, bool negative, u32 max_kbps)
 /* kbit/s: what the last third of the gaps brought, less what stayed in the queue */
 LAW s32 proecn_direct(const struct proecn_chirp *c, u32 max_kbps)
 {
-	u32 n = chirp_steps(c->steps), last = n - 1;
+	u32 last = law_forget(chirp_steps(c->steps) - 1);
 	u32 from = last - law_max(last / PROECN_UPPER, 1);
 	u64 time_ns, sent, stayed;
 	u32 rise_us, last_us, from_us;
@@ -318,7 +323,7 @@ LAW s32 proecn_direct(const struct proecn_chirp *c, u32 max_kbps)
 	/* downwards: the first third of the steps may be incomplete, never all */
 	for (u32 i = 0; i < CHIRP_MOST && from && !proecn_has(c->sampled, from);
 	     i++)
-		from--;
+		from = law_forget(from - 1);
 	if (!proecn_has(c->sampled, from & 15))
 		return proecn_bounded(max_kbps, false, max_kbps);
 	time_ns = chirp_depart_ns(c->min_kbps, c->spread, last, c->bytes) -
@@ -333,6 +338,7 @@ LAW s32 proecn_direct(const struct proecn_chirp *c, u32 max_kbps)
 	       CHIRP_NS_BITS;
 	if (!time_ns)
 		time_ns = 1;
+	stayed = law_forget(stayed);
 	if (fell)
 		return proecn_bounded(sent / time_ns + stayed / time_ns, false,
 				      max_kbps);
@@ -352,58 +358,66 @@ LAW u32 proecn_step_us(const struct proecn_chirp *c)
 
 /* kbit/s of one chirp by its two knees, where there is no direct one */
 LAW u32 proecn_by_knees(const struct proecn_chirp *c,
-			const struct proecn_rise *r, u32 knee_ece)
+			const struct proecn_estimate *e)
 {
-	u32 n = chirp_steps(c->steps);
-	u32 delay_kbps = proecn_by_knee(c, r);
-	u32 ece_kbps;
+	u32 delay_kbps = law_forget(proecn_by_knee(c, &e->rise)), ece_kbps;
 
-	if (knee_ece == n)
+	if (!(e->signal & PROECN_BY_ECE))
 		return delay_kbps;
-	ece_kbps = proecn_by_ece(c, knee_ece);
-	if (r->knee == n)
+	ece_kbps = law_forget(proecn_by_ece(c, proecn_knee_ece(c)));
+	if (!(e->signal & PROECN_BY_DELAY))
 		return ece_kbps;
 	return ((u64)delay_kbps + ece_kbps) / 2;
+}
+
+/* Where ECE and delay see it begin; true: there is a trace of a queue. */
+LAW bool proecn_knees(const struct proecn_chirp *c, struct proecn_estimate *e)
+{
+	u32 n = law_forget(chirp_steps(c->steps));
+	u32 knee_ece = law_forget(proecn_knee_ece(c));
+
+	proecn_knee_delay(c, &e->rise);
+	if (knee_ece < n)
+		e->signal |= PROECN_BY_ECE;
+	if (e->rise.knee < n)
+		e->signal |= PROECN_BY_DELAY;
+	e->knee = law_min(knee_ece, e->rise.knee);
+	return knee_ece < n || (e->rise.highest_us > c->noise_us &&
+				e->rise.highest_us > proecn_step_us(c) / 2);
+}
+
+/* kbit/s of a chirp that met a queue */
+LAW s32 proecn_raw_kbps(const struct proecn_chirp *c,
+			const struct proecn_estimate *e, u32 max_kbps)
+{
+	if (c->capacity_kbps && proecn_step_us(c) > c->noise_us)
+		return proecn_direct(c, max_kbps);
+	return proecn_bounded(proecn_by_knees(c, e), false, max_kbps);
 }
 
 LAW void proecn_estimate(const struct proecn_chirp *c,
 			 struct proecn_estimate *e)
 {
-	u32 n = chirp_steps(c->steps), max_kbps, knee_ece;
-	struct proecn_rise rise;
-	bool queue;
+	u32 max_kbps =
+		law_forget(chirp_max_kbps(c->min_kbps, c->spread, c->steps));
 
 	e->kbps = 0;
 	e->raw_kbps = 0;
 	e->verdict = PROECN_NONE;
 	e->signal = 0;
-	e->knee = n;
+	e->knee = chirp_steps(c->steps);
 	e->reserved = 0;
 	if (!proecn_complete(c))
 		return;
-	max_kbps = chirp_max_kbps(c->min_kbps, c->spread, n);
-	knee_ece = proecn_knee_ece(c);
-	proecn_knee_delay(c, &rise);
-	if (knee_ece < n)
-		e->signal |= PROECN_BY_ECE;
-	if (rise.knee < n)
-		e->signal |= PROECN_BY_DELAY;
-	e->knee = law_min(knee_ece, rise.knee);
-	queue = rise.highest_us > c->noise_us &&
-		rise.highest_us > proecn_step_us(c) / 2;
-	if (knee_ece == n && !queue) {
+	if (!proecn_knees(c, e)) {
 		e->verdict = PROECN_ABOVE;
 		e->signal = 0;
-		e->knee = n;
+		e->knee = chirp_steps(c->steps);
 		e->kbps = max_kbps;
 		e->raw_kbps = proecn_bounded(max_kbps, false, max_kbps);
 		return;
 	}
-	if (c->capacity_kbps && proecn_step_us(c) > c->noise_us)
-		e->raw_kbps = proecn_direct(c, max_kbps);
-	else
-		e->raw_kbps = proecn_bounded(
-			proecn_by_knees(c, &rise, knee_ece), false, max_kbps);
+	e->raw_kbps = (s32)law_forget((u32)proecn_raw_kbps(c, e, max_kbps));
 	if (e->raw_kbps < 0 || (u32)e->raw_kbps < c->min_kbps) {
 		e->verdict = PROECN_BELOW;
 	} else if ((u32)e->raw_kbps > max_kbps) {
@@ -512,14 +526,15 @@ LAW void proecn_average(struct proecn *p, const struct proecn_params *par,
 		p->avg_kbps = least;
 }
 
-/* Does the search go on from the end of this chirp? */
+/* Does the search go on from the end of this chirp? The last third of the gaps has 0.75
+ * of its rate on average: that is what direct reads where nothing stays in a queue. */
 LAW bool proecn_search(struct proecn *p, const struct proecn_params *par,
 		       const struct proecn_chirp *c,
 		       const struct proecn_estimate *e, u32 max_kbps)
 {
 	if (!p->searching)
 		return false;
-	if (e->raw_kbps < 0 || (u64)e->raw_kbps * 4 < (u64)max_kbps * 3 ||
+	if (e->raw_kbps < 0 || (u32)e->raw_kbps < max_kbps / 2 ||
 	    max_kbps >= par->ceiling_kbps) {
 		p->searching = 0;
 		return false;
