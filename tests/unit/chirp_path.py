@@ -64,7 +64,8 @@ class Path:
         begins = start + np.cumsum(rng.exponential(silence, count * 2) + BURST * packet)
         lengths = rng.geometric(1 / BURST, len(begins))
         shift = np.concatenate([[0], np.cumsum((lengths - BURST) * packet)[:-1]])
-        times = np.concatenate([b + np.arange(n) * packet for b, n in zip(begins + shift, lengths)])
+        inside = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        times = np.repeat(begins + shift, lengths) + inside * packet
         assert times[-1] >= end
         times = times[times < end]
         return times, np.full(len(times), PACKET)
