@@ -17,6 +17,7 @@ static const struct param params_tcp_lp_ecn[] = { TCP_LP_ECN_PARAMS(PARAM) };
 static const struct param params_hstcp_lp[] = { HSTCP_LP_PARAMS(PARAM) };
 static const struct param params_tcpw_lp[] = { TCPW_LP_PARAMS(PARAM) };
 static const struct param params_ltcp[] = { LTCP_PARAMS(PARAM) };
+static const struct param params_nf_tcp[] = { NF_TCP_PARAMS(PARAM) };
 
 #define OPEN true
 #define RESTRICTED false

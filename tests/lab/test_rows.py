@@ -157,8 +157,8 @@ def test_our_queue_is_drop_tail_with_our_program_before_it(load) -> None:
     queue, attach = (next(n for n, line in enumerate(lines) if word in line) for word in ("pfifo limit 41", "aqm attach"))
     assert queue < attach
     options = "--nf-dscp 1,8 --nf-max 40.5 --nf-min 2 --std 90,100"
-    assert f"netns/router ccbpf aqm attach out --limit {41 * 1514} {options} >>" in lines[attach]
-    assert "netns/router ccbpf -j aqm show >aqm.json" in text
+    assert f"netns exec router ccbpf aqm attach out --limit {41 * 1514} {options} >>" in lines[attach]
+    assert "netns exec router ccbpf -j aqm show >aqm.json" in text
     assert "aqm" not in marked(load, 'queue = "pfifo"')
 
 
@@ -169,7 +169,7 @@ def test_our_queue_is_before_any_other(load) -> None:
 
 def test_our_queue_is_at_every_bottleneck_and_both_ways(load) -> None:
     hops = marked(load, 'queue = "nf_red", hops = 3')
-    assert [f"netns/{name} ccbpf aqm attach out" in hops for name in ("router", "router2", "router3")] == [True] * 3
+    assert [f"netns exec {name} ccbpf aqm attach out" in hops for name in ("router", "router2", "router3")] == [True] * 3
     assert hops.count("aqm show") == 1  # it shows those of all namespaces
     ways = marked(load, 'queue = "nf_red", both_ways = true')
     assert "aqm attach out" in ways and "aqm attach in" in ways

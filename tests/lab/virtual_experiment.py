@@ -261,18 +261,13 @@ def marks_low_class(experiment: Experiment) -> bool:
     return isinstance(experiment.link, VirtualLink) and experiment.link.marks_low_class
 
 
-def in_router(router: str) -> str:
-    """`ip netns exec` would hide /sys/fs/bpf, where ccbpf keeps what runs."""
-    return f"busybox nsenter --net=/run/netns/{router} ccbpf"
-
-
 def attach_command(experiment: Experiment, router: str, device: str) -> str:
     """Our program before the queue, with the buffer as its limit."""
     link = experiment.link
     assert isinstance(link, VirtualLink)
     limit = link.packets * link.frame_bytes if link.qdisc == "pfifo" and not link.gso else link.limit_bytes
     options = "".join(f" --{name.replace('_', '-')} {shlex.quote(value)}" for name, value in link.nf_red)
-    return f"{in_router(router)} aqm attach {device} --limit {limit}{options} >>aqm-attach.txt"
+    return f"ip netns exec {router} ccbpf aqm attach {device} --limit {limit}{options} >>aqm-attach.txt"
 
 
 def bleach_commands(experiment: Experiment) -> list[str]:
@@ -509,7 +504,7 @@ def script(experiment: Experiment) -> str:
         "ip netns exec sender nstat -asz >nstat.txt",
     ]
     if marks_low_class(experiment):
-        lines.append(f"{in_router(topology.routers(1)[0])} -j aqm show >{COUNTERS}")
+        lines.append(f"ip netns exec {topology.routers(1)[0]} ccbpf -j aqm show >{COUNTERS}")
     if ours:
         lines += ["ccbpf status >status.txt", "ccbpf -j flows >flows.json"]
     lines += ["kill $helpers $servers", "wait"]
