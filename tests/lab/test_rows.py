@@ -162,6 +162,13 @@ def test_our_queue_is_drop_tail_with_our_program_before_it(load) -> None:
     assert "aqm" not in marked(load, 'queue = "pfifo"')
 
 
+def test_before_our_queue_a_packet_is_sent_as_on_a_wire(load) -> None:
+    assert "htb rate 10000kbit quantum 1514 burst 200 cburst 200\n" in marked(load, 'queue = "nf_red"')
+    fast = marked(load, 'queue = "nf_red", gso = true', text=MARKED.replace("rate_mbit = 10", "rate_mbit = 600"))
+    assert "burst 1500 cburst 1500\n" in fast
+    assert "burst" not in marked(load, 'queue = "pfifo"')
+
+
 def test_our_queue_is_before_any_other(load) -> None:
     text = marked(load, 'queue = "nf_red fq_codel limit 100", nf_red = { std = "off" }')
     assert "handle 10: fq_codel limit 100\n" in text and "--limit 62500 --std off" in text
@@ -212,7 +219,7 @@ def test_a_class_is_told_to_iperf3_unless_the_controller_sets_it(load) -> None:
 
 def test_packets_of_another_size(load) -> None:
     text = marked(load, "packet_bytes = 1000, buffer_packets = 60, queue = 'nf_red'")
-    assert "ip -n sender link set out mtu 1000\nip -n receiver link set in mtu 1000\n" in text
+    assert "ip -n sender link set out mtu 1000\nip -n receiver link set in mtu 1000\nip -n router link set out mtu 1000\n" in text
     assert f"--limit {60 * 1014}" in text
     assert "mtu" not in marked(load, "packet_bytes = 1500")
     hops = "packet_bytes = 1000, hops = 3"

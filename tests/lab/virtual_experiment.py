@@ -44,6 +44,7 @@ CLASS_COUNTERS = ("packets", "bytes", "marked", "dropped")
 NF_RED = "nf_red"
 PROBES = "nf_tcp"  # the controller whose records are read all the time: they count its probes
 FLOWS_EVERY_S = 1.0
+BURST_BYTES, LATE_S = 200, 20e-6
 BLEACHES = ("before", "behind")
 OURS = virtual.image.BUILD / "bpf"
 GENERATOR = virtual.image.BUILD / "tests/traffic"
@@ -216,11 +217,13 @@ def topology_commands(experiment: Experiment) -> str:
 
 
 def packet_commands(experiment: Experiment) -> str:
-    """The hosts' full packets, where they are not of the usual size: from both ends' MTU follows the MSS."""
+    """Full packets, where they are not of the usual size: from the hosts' MTU follows the MSS, from the bottleneck's
+    what our program there takes for one packet."""
     size = getattr(experiment.link, "packet_bytes", MTU_BYTES)
     if size == MTU_BYTES:
         return ""
     ends = [(end(hop), dev) for hop in (0, *crossed(experiment)) for end, dev in topology.ENDS]
+    ends += [(router, "out") for router in topology.routers(hops_of(experiment))]
     return "".join(f"ip -n {name} link set {device} mtu {size}\n" for name, device in ends)
 
 
@@ -242,7 +245,7 @@ def bottleneck_commands(experiment: Experiment, router: str, device: str) -> lis
     rate = f"{link.rate_mbit * 1000:.0f}kbit"
     lines = [
         f"{tc} root handle 1: htb default 1",
-        f"tc -n {router} class add dev {device} parent 1: classid 1:1 htb rate {rate} quantum 1514",
+        f"tc -n {router} class add dev {device} parent 1: classid 1:1 htb rate {rate} quantum 1514{wire(experiment)}",
     ]
     if queue in ("pfifo", "bfifo"):
         lines.append(f"{tc} parent 1:1 handle 10: {fifo(link, queue)}")
@@ -255,6 +258,15 @@ def bottleneck_commands(experiment: Experiment, router: str, device: str) -> lis
     if marks_low_class(experiment):
         lines.append(attach_command(experiment, router, device))
     return lines
+
+
+def wire(experiment: Experiment) -> str:
+    """htb lets 1600 bytes go at once, which a wire does not, and of which a queue of one packet is not seen: where our
+    program watches for that, only what makes up for a late timer."""
+    if not marks_low_class(experiment):
+        return ""
+    burst = max(BURST_BYTES, round(experiment.link.rate_mbit * 1e6 / 8 * LATE_S))
+    return f" burst {burst} cburst {burst}"
 
 
 def marks_low_class(experiment: Experiment) -> bool:
