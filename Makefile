@@ -38,7 +38,7 @@ BPF_OBJS    := $(patsubst bpf/%.bpf.c,$(BUILD)/bpf/%.bpf.o,$(wildcard bpf/*.bpf.
 LOADER_OBJS := $(patsubst loader/%.c,$(BUILD)/loader/%.o,$(wildcard loader/*.c))
 TOOLS       := $(patsubst tests/lab/%.c,$(BUILD)/tests/%,$(wildcard tests/lab/*.c)) $(BUILD)/tests/traffic
 LAWS        := $(BUILD)/tests/liblaws.so
-YARDSTICK   := $(BUILD)/tests/empty.bpf.o
+TEST_BPF    := $(patsubst %,$(BUILD)/tests/%.bpf.o,empty empty_tc neighbour)
 
 .PHONY: help deps all demo test bench kernels lab lab-list sweep report lab-guest chroot install uninstall format clean
 
@@ -48,7 +48,7 @@ help: ## this text
 deps: ## install what is missing (Debian 12, 13, Ubuntu 24.04; asks nothing)
 	$(Q)packaging/deps.sh $(VENV)
 
-all: $(BPF_OBJS) $(BUILD)/ccbpf $(TOOLS) $(LAWS) $(YARDSTICK) ## build the programs and the command: build/ccbpf
+all: $(BPF_OBJS) $(BUILD)/ccbpf $(TOOLS) $(LAWS) $(TEST_BPF) ## build the programs and the command: build/ccbpf
 
 demo: deps ## a background transfer beside a foreground one, without and with tcp_lp; a table and a plot
 	$(Q)$(MAKE) --no-print-directory all
@@ -106,7 +106,8 @@ $(BUILD)/bpf/%.bpf.o: bpf/%.bpf.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CLANG) $(BPF_CFLAGS) $(DEPFLAGS) -MF $(@:.o=.d) -c $< -o $@
 
-$(YARDSTICK): tests/bench/empty.bpf.c Makefile
+vpath %.bpf.c tests/bench tests/functional
+$(TEST_BPF): $(BUILD)/tests/%.bpf.o: %.bpf.c Makefile
 	$(call say,BPF,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CLANG) $(BPF_CFLAGS) $(DEPFLAGS) -MF $(@:.o=.d) -c $< -o $@

@@ -452,6 +452,13 @@ static int detach_one(const char *what, struct aqm *aqm,
 	return EXIT_OK;
 }
 
+static int no_device_has_it(const char *what)
+{
+	return FAIL(EXIT_NOTHING, .what = what, .on = "any device",
+		    .why = "none has nf_red",
+		    .remedy = "`ccbpf aqm attach DEV` attaches it");
+}
+
 static int detach_all(const char *what, struct json_object *list)
 {
 	struct aqm *found;
@@ -466,11 +473,7 @@ static int detach_all(const char *what, struct json_object *list)
 		aqm_close(&found[i]);
 	}
 	free(found);
-	if (!err && !done)
-		err = FAIL(EXIT_NOTHING, .what = what, .on = "--all",
-			   .why = "no device has nf_red",
-			   .remedy = "`ccbpf aqm attach DEV` attaches it");
-	return err;
+	return !err && !done ? no_device_has_it(what) : err;
 }
 
 static int detach_locked(const struct request *request, const char *what)
@@ -498,10 +501,14 @@ static int detach_locked(const struct request *request, const char *what)
 static int run_detach(const struct request *request, const struct verb *verb)
 {
 	const char *what = verb->what;
+	struct device device;
 	int err = kernel_require_changing(what);
 
 	if (!err && !pin_exists(pins_root()))
-		err = absent(what, request->all ? "DEV" : request->args[1]);
+		err = request->all ? no_device_has_it(what)
+				   : find_device(what, request->args[1],
+						 &device)
+					     ?: absent(what, request->args[1]);
 	if (!err)
 		err = pins_lock_change(what);
 	if (err)

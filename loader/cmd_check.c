@@ -17,6 +17,7 @@
 #include "errors.h"
 #include "kernel.h"
 #include "needs.h"
+#include "objects.h"
 #include "output.h"
 #include "pins.h"
 
@@ -104,6 +105,24 @@ static void check_needs(struct rows *rows)
 	add(rows, "kernel functions", !*functions, MISSING,
 	    *functions ? functions : "all that the programs call",
 	    "boot Linux 6.6 or newer");
+}
+
+/* What `ccbpf aqm` finds here. */
+static void check_queue(struct rows *rows)
+{
+	char lacks[256] = "";
+	bool tcx = kernel_has_tcx();
+
+	if (needs_missing(ccbpf_object_nf_red, ccbpf_object_nf_red_end, lacks,
+			  lacks, sizeof(lacks)))
+		return; /* no BTF: that row says it */
+	if (*lacks)
+		add(rows, "queue (aqm)", false, NOTE, lacks,
+		    "`aqm` needs Linux 6.1 or newer; the controllers work without");
+	else
+		add(rows, "queue (aqm)", tcx, NOTE,
+		    tcx ? "by TCX link" : "by a filter at clsact",
+		    "TCX links (Linux 6.6) cannot be taken away by accident; `aqm` works without");
 }
 
 static void check_bpffs(struct rows *rows)
@@ -219,6 +238,7 @@ static int check(const struct request *request)
 	check_process(rows);
 	check_features(rows);
 	check_needs(rows);
+	check_queue(rows);
 	check_bpffs(rows);
 	check_security(rows);
 	for (unsigned int i = 0; i < rows->n; i++) {

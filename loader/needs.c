@@ -18,10 +18,17 @@ static const char *const optional[] = {
 	"tcp_congestion_ops.cwnd_event_tx_start", /* 7.1 */
 };
 
-static bool is_optional(const char *member)
+/* Functions likewise (bpf_ksym_exists). */
+static const char *const optional_functions[] = {
+	"bpf_cast_to_kern_ctx", /* 6.2: tc programs read without a helper */
+};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static bool is_among(const char *const *names, size_t n, const char *name)
 {
-	for (size_t i = 0; i < sizeof(optional) / sizeof(optional[0]); i++)
-		if (strcmp(optional[i], member) == 0)
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(names[i], name) == 0)
 			return true;
 	return false;
 }
@@ -65,7 +72,8 @@ static void compare_struct(const struct btf *own, const struct btf_type *type,
 		const char *full = text("%s.%s", name, its);
 
 		if (*its && !has_member(kernel_btf(), id, its) &&
-		    !is_optional(full) && !strstr(missing, full))
+		    !is_among(optional, COUNT(optional), full) &&
+		    !strstr(missing, full))
 			append(missing, size, ", ", "%s", full);
 	}
 }
@@ -86,6 +94,8 @@ static void compare_functions(const struct btf *own,
 		if (btf_is_func(type) &&
 		    btf__find_by_name_kind(kernel_btf(), name, BTF_KIND_FUNC) <
 			    0 &&
+		    !is_among(optional_functions, COUNT(optional_functions),
+			      name) &&
 		    !strstr(missing, name))
 			append(missing, size, ", ", "%s", name);
 	}

@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""ccbpf aqm: what it says, what it refuses, what it leaves behind, and what it makes of leftovers."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.functional import kernel
+from tests.functional.aqm import DEV, Frame, Line
+from tests.functional.conftest import CCBPF, Cli
+
+MAPS = {"config", "counts", "identity", "state"}
+
+
+@pytest.fixture
+def line(ccbpf: Cli) -> Iterator[Line]:
+    with Line(ccbpf) as line:
+        line.tbf()
+        yield line
+
+
+@pytest.fixture(params=["tcx", "clsact"])
+def either(line: Line, request: pytest.FixtureRequest) -> Line:
+    if request.param == "clsact":
+        line.ccbpf = Cli(line.ccbpf.root, {"CCBPF_NO_TCX": "1"})
+    return line
+
+
+def names(line: Line) -> set[str]:
+    """What is pinned, without the directory of the device."""
+    return {name.split("/", 2)[-1] for name in line.ccbpf.names() if name.count("/") == 2}
+
+
+def clean_device(line: Line) -> bool:
+    return not line.tcx() and "clsact" not in line.tc("qdisc", "show", "dev", DEV)
+
+
+def test_attach_show_detach(either: Line) -> None:
+    hold = "program" if either.ccbpf.environment else "link"
+    assert "nf_red attached: tbf, limit 100000 bytes" in either.aqm("attach", DEV).out
+    assert names(either) == MAPS | {hold}
+    assert [row["name"] for row in either.tcx()][0].startswith("nf_red")
+    queue = either.shown()
+    assert (queue["device"], queue["qdisc"], queue["netns"]) == (DEV, "tbf", either.near.inode)
+    assert {n: (c["dscp"], c["min_percent"], c["max_percent"]) for n, c in queue["classes"].items()} == {
+        "standard": (None, 90.667, 100), "nf": ([1], 1, 50), "probe": ([3], None, None)
+    }  # fmt: skip
+    assert queue["average_packets"] == 4, "1/16 of 66 packets"
+    assert either.ccbpf("-j", "aqm", "show").json["queues"][0]["device"] == DEV, "also from outside"
+    assert max(map(len, either.aqm("show").out.splitlines())) <= 99
+    assert either.aqm("detach", DEV).out == f"{DEV}: nf_red detached\n"
+    assert clean_device(either)
+    assert not either.ccbpf.root.exists()
+
+
+def test_twice_is_nothing_to_do(either: Line) -> None:
+    either.attach("--nf-min", 2)
+    before = either.shown()
+    again = either.aqm("attach", DEV, "--nf-min", 5, code=5)
+    assert re.search(r"it has nf_red already \((link|program) \d+\); `ccbpf aqm set v0 ...` changes it", again.err)
+    assert either.shown()["classes"] == before["classes"]
+    assert len(either.tcx()) == 1
+    either.aqm("detach", DEV)
+    assert "it has no nf_red; `ccbpf aqm attach v0`" in either.aqm("detach", DEV, code=5).err
+    assert "none has nf_red" in either.aqm("detach", "--all", code=5).err
+    assert "it has no nf_red" in either.aqm("show", DEV, code=5).err
+    assert "it has no nf_red" in either.aqm("set", DEV, "--std", "off", code=5).err
+    assert either.aqm("show").out == "no device has nf_red\n"
+    assert not either.ccbpf.root.exists()
+
+
+def test_set_changes_what_is_given(line: Line) -> None:
+    line.attach("--nf-min", 2, "--nf-dscp", "8")
+    before = line.shown()
+    line.send([Frame(dscp=1)])
+    (after,) = line.aqm("set", DEV, "--nf-max", "33.333", "--probe-dscp", 9, "--limit", "20p", json=True).json["queues"]
+    assert (after["limit_bytes"], after["classes"]["nf"]["max_percent"]) == (20 * 1514, 33.333)
+    assert (after["classes"]["nf"]["min_percent"], after["classes"]["nf"]["dscp"]) == (2, [1, 8])
+    assert after["classes"]["probe"]["dscp"] == [9]
+    assert after["classes"]["nf"]["packets"] == 1, "counts go on"
+    for key in ("average_packets", "packet_ns", "link_id"):
+        assert after[key] == before[key], key
+    assert "33.333 %" in line.aqm("set", DEV, "--std", "off").out
+
+
+def test_limits_and_rates_are_read(line: Line) -> None:
+    assert line.attach()["packet_ns"] == 1_514_000_000, "8 kbit/s"
+    line.aqm("detach", DEV)
+    for size, expected in (("150K", 150_000), ("2M", 2_000_000), ("7500p", 7500 * 1514), ("5000", 5000)):
+        assert line.attach("--limit", size)["limit_bytes"] == expected
+        line.aqm("detach", DEV)
+    assert line.attach("--limit", "7500p")["average_packets"] == 512, "RED's weight, at the paper's size"
+    line.aqm("detach", DEV)
+    assert line.attach("--rate", "10M")["packet_ns"] == 1_211_200
+    line.aqm("detach", DEV)
+    line.tbf(how=("10mbit", "15k"))
+    assert line.attach()["packet_ns"] == 1_211_200
+
+
+REFUSED = {
+    "noqueue": (["del", "root"], 1, "it has no queue (noqueue)", "tc qdisc replace dev v0 root bfifo"),
+    "pfifo_fast": (["replace", "root", "pfifo_fast"], 1, "pfifo_fast, has no lock", "tc qdisc replace dev v0 root bfifo"),
+    "no limit": (["replace", "root", "handle", "2:", "htb"], 2, "the limit of its queue (htb)", "--limit SIZE"),
+}
+
+
+@pytest.mark.parametrize("verb, code, why, remedy", REFUSED.values(), ids=REFUSED.keys())
+def test_queues_that_are_refused(line: Line, verb: list[str], code: int, why: str, remedy: str) -> None:
+    line.tc("qdisc", "del", "dev", DEV, "root")
+    if verb[0] != "del":
+        line.tc("qdisc", verb[0], "dev", DEV, *verb[1:])
+    refused = line.aqm("attach", DEV, code=code)
+    assert why in refused.err and remedy in refused.err
+    assert line.aqm("attach", DEV, json=True, code=code).error["exit"] == code
+    assert clean_device(line)
+    assert not line.ccbpf.root.exists()
+
+
+USAGE = {
+    "nothing": ([], "neither attach, show, set nor detach"),
+    "unknown": (["atach", DEV], "it is not attach"),
+    "no device": (["attach"], "no device is named"),
+    "two devices": (["attach", DEV, "lo"], "one device at a time"),
+    "all and one": (["detach", DEV, "--all"], "--all takes no device"),
+    "attach all": (["attach", "--all"], "only detach takes --all"),
+    "show with options": (["show", DEV, "--limit", "5"], "only attach and set take"),
+    "watch attach": (["attach", DEV, "--watch", "1"], "only show takes --watch"),
+    "set nothing": (["set", DEV], "no option says what"),
+    "limit 0": (["attach", DEV, "--limit", "0"], "a size from 1 byte to 4 GB"),
+    "limit of 5 GB": (["attach", DEV, "--limit", "5000M"], "a size from 1 byte to 4 GB"),
+    "limit beyond 64 bits": (["attach", DEV, "--limit", "99999999999999999M"], "a size from 1 byte to 4 GB"),
+    "limit in words": (["attach", DEV, "--limit", "100kb"], "a size from 1 byte to 4 GB"),
+    "signed limit": (["attach", DEV, "--limit", "-5"], "a size from 1 byte to 4 GB"),
+    "percent above 100": (["attach", DEV, "--nf-min", "100.001"], "a percentage from 0 to 100"),
+    "percent too fine": (["attach", DEV, "--nf-max", "1.0001"], "at most 3 decimals"),
+    "percent of nothing": (["attach", DEV, "--nf-max", ""], "a percentage from 0 to 100"),
+    "upside down": (["attach", DEV, "--nf-min", "60"], "marks would begin at 60 %, above their end at 50 %"),
+    "std upside down": (["attach", DEV, "--std", "90,80"], "above their end at 80 %"),
+    "std alone": (["attach", DEV, "--std", "90"], "off, nor two times"),
+    "dscp 64": (["attach", DEV, "--nf-dscp", "8,64"], "a DSCP from 0 to 63"),
+    "dscp list with a hole": (["attach", DEV, "--nf-dscp", "8,,9"], "a DSCP from 0 to 63"),
+    "two probes": (["attach", DEV, "--probe-dscp", "3,4"], "one DSCP"),
+    "probe is nf": (["attach", DEV, "--nf-dscp", "3"], "3 is the DSCP of probes"),
+    "probe is LE": (["attach", DEV, "--probe-dscp", "1"], "1 is LE"),
+    "average 3": (["attach", DEV, "--average", "3"], "a power of 2"),
+    "average 65536": (["attach", DEV, "--average", "65536"], "a power of 2"),
+    "rate 0": (["attach", DEV, "--rate", "0"], "a rate in bit/s"),
+    "class of words": (["attach", DEV, "--class", "ten"], "a class"),
+}
+
+
+@pytest.mark.parametrize("arguments, says", USAGE.values(), ids=USAGE.keys())
+def test_usage_errors(shared_line: Line, arguments: list[str], says: str) -> None:
+    plain = shared_line.aqm(*arguments, code=2)
+    assert plain.out == ""
+    assert re.fullmatch(r"ccbpf: cannot .+: .+; .+\n", plain.err), plain.err
+    assert says in plain.err
+    assert shared_line.aqm(*arguments, code=2, json=True).error["exit"] == 2
+    assert not shared_line.ccbpf.root.exists()
+
+
+@pytest.fixture(scope="module")
+def shared_line(bpffs: Path) -> Iterator[Line]:
+    with Line(Cli(bpffs / f"ccbpf-test-{os.getpid()}-usage")) as line:
+        line.tbf()
+        yield line
+
+
+def test_no_such_device(line: Line) -> None:
+    for verb in ("attach", "show", "detach"):
+        assert "there is no such device in this network namespace" in line.aqm(verb, "v7", code=1).err
+
+
+def test_without_privilege_the_capability_is_named(line: Line) -> None:
+    for lacking, needs in (("-all", "cap_bpf"), ("-net_admin", "cap_net_admin")):
+        prefix = ("setpriv", "--reuid=65534", "--clear-groups", f"--bounding-set={lacking}")
+        refused = line.aqm("attach", DEV, code=4, prefix=prefix)
+        assert needs in refused.err and "root" in refused.err
+    assert clean_device(line)
+
+
+def test_clsact_of_others_stays(line: Line) -> None:
+    line.ccbpf = Cli(line.ccbpf.root, {"CCBPF_NO_TCX": "1"})
+    line.tc("qdisc", "add", "dev", DEV, "clsact")
+    line.attach()
+    line.aqm("detach", DEV)
+    assert "clsact" in line.tc("qdisc", "show", "dev", DEV)
+    line.tc("qdisc", "del", "dev", DEV, "clsact")
+    line.attach()
+    with line.neighbour("pass"):  # moves in
+        line.aqm("detach", DEV)
+        assert "clsact" in line.tc("qdisc", "show", "dev", DEV), "it is used"
+
+
+def test_detach_all_and_clean_all(either: Line) -> None:
+    either.attach()
+    either.aqm("detach", "--all")
+    assert clean_device(either)
+    either.attach()
+    either.ccbpf("clean", prefix=("ip", "netns", "exec", either.near.name))
+    assert len(either.tcx()) == 1, "what is attached is no leftover"
+    either.ccbpf("clean", "--all", prefix=("ip", "netns", "exec", either.near.name))
+    assert clean_device(either)
+    assert not either.ccbpf.root.exists()
+
+
+def test_enabling_and_disabling_leaves_it_alone(line: Line) -> None:
+    line.attach()
+    line.ccbpf("enable", "tcp_lp")
+    line.ccbpf("disable", "tcp_lp")
+    assert line.shown()["device"] == DEV
+    line.aqm("detach", DEV)
+    assert not line.ccbpf.root.exists()
+
+
+# --- leftovers ---
+
+
+def test_a_renamed_device_is_still_it(either: Line) -> None:
+    either.attach()
+    either.near.ip("link", "set", DEV, "down")
+    either.near.ip("link", "set", DEV, "name", "wan")
+    (queue,) = either.aqm("show", "wan", json=True).json["queues"]
+    assert queue["device"] == "wan"
+    assert "already" in either.aqm("attach", "wan", code=5).err
+    either.aqm("detach", "wan")
+    assert not either.ccbpf.root.exists()
+
+
+def test_a_device_that_is_gone(either: Line) -> None:
+    either.attach()
+    either.near.ip("link", "del", DEV)
+    assert "its device is gone" in either.aqm("show").err
+    assert "its device is gone" in either.aqm("show", DEV, code=5).err
+    removed = either.ccbpf("-j", "clean", prefix=("ip", "netns", "exec", either.near.name)).json["removed"]
+    assert any("/aqm/" in path for path in removed)
+    assert not either.ccbpf.root.exists()
+
+
+def test_detach_from_a_device_that_is_gone(either: Line) -> None:
+    either.attach()
+    either.near.ip("link", "del", DEV)
+    assert "what was left is removed" in either.aqm("detach", DEV).err
+    assert not either.ccbpf.root.exists()
+
+
+def test_a_program_that_somebody_took_away(line: Line) -> None:
+    line.attach()
+    (row,) = [r for r in json.loads(line.near.run("bpftool", "-j", "link").stdout) if r.get("devname") == DEV]
+    line.near.run("bpftool", "link", "detach", "id", row["id"])
+    assert "somebody took our program off" in line.aqm("show", DEV, code=5).err
+    assert "removed" in line.aqm("attach", DEV).err
+    assert len(line.tcx()) == 1
+
+
+def test_foreign_files_stay_and_are_said(line: Line) -> None:
+    line.attach()
+    (directory,) = line.ccbpf.root.glob("aqm/*")
+    foreign = [line.ccbpf.root / "aqm/notes", directory / "mine"]
+    for path in foreign:
+        path.mkdir()
+    cleaned = line.ccbpf("-j", "clean", "--all", code=1)
+    assert all(path.is_dir() for path in foreign)
+    foreign[1].rmdir()
+    cleaned = line.ccbpf("-j", "clean", "--all")
+    assert [Path(path).name for path in cleaned.json["left"]] == ["notes"]
+    foreign[0].rmdir()
+
+
+def test_a_file_that_is_not_ours_in_our_place(line: Line) -> None:
+    directory = line.ccbpf.root / f"aqm/{line.near.inode}_{int(line.near.run('cat', f'/sys/class/net/{DEV}/ifindex').stdout)}"
+    directory.mkdir(parents=True)
+    kernel.run("bpftool", "map", "create", directory / "identity", "type", "array", "key", 4, "value", 8, "entries", 1,
+               "name", "x")  # fmt: skip
+    assert "is not what this ccbpf keeps there" in line.aqm("attach", DEV, code=1).err
+    line.ccbpf("clean", "--all")
+    assert not line.ccbpf.root.exists()
+    line.attach()
+
+
+@pytest.fixture(scope="module")
+def kill_at(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """kill_at.c, to be preloaded."""
+    library = tmp_path_factory.mktemp("preload") / "kill_at.so"
+    kernel.run("gcc", "-Wall", "-Werror", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library,
+               kernel.ROOT / "tests/functional/kill_at.c")  # fmt: skip
+    return library
+
+
+def killed_at_every_step(line: Line, library: Path, *words: str) -> Iterator[int]:
+    """Runs `ccbpf aqm …` again and again, killed before its 1st, 2nd, … change, until it ends by itself."""
+    for at in range(1, 60):
+        process = subprocess.run(
+            ["ip", "netns", "exec", line.near.name, "env", f"LD_PRELOAD={library}", f"KILL_AT={at}", CCBPF, "aqm", *words],
+            capture_output=True, text=True, timeout=60, env=line.ccbpf.env(),
+        )  # fmt: skip
+        assert process.returncode in (0, -signal.SIGKILL), process
+        yield at
+        if process.returncode == 0:
+            assert at > 5, "the steps are counted"
+            return
+    raise AssertionError("it never ends")
+
+
+def test_killed_at_every_step_of_attach(either: Line, kill_at: Path) -> None:
+    """What it leaves is attached and whole, or nothing that the next attach does not remove."""
+    attached = 0
+    for _ in killed_at_every_step(either, kill_at, "attach", DEV, "--nf-min", "7"):
+        shown = either.aqm("show", json=True).json["queues"]
+        assert len(shown) == len(either.tcx())
+        for queue in shown:
+            attached += 1
+            assert queue["classes"]["nf"]["min_percent"] == 7
+        either.aqm("attach", DEV, code=5 if shown else 0)
+        assert len(either.tcx()) == 1
+        either.aqm("detach", DEV)
+        assert clean_device(either)
+        assert not either.ccbpf.root.exists()
+    assert attached
+
+
+def test_clean_after_every_step_of_attach_and_detach(either: Line, kill_at: Path) -> None:
+    inside = ("ip", "netns", "exec", either.near.name)
+    for verb, undo in (("attach", "detach"), ("detach", "attach")):
+        either.ccbpf.run("aqm", undo, DEV, prefix=inside)
+        for _ in killed_at_every_step(either, kill_at, verb, DEV):
+            either.ccbpf("clean", prefix=inside)
+            assert either.ccbpf.root.exists() == bool(either.tcx())
+            assert either.tcx() or clean_device(either)
+            if either.tcx():
+                assert MAPS < names(either)
+                assert either.shown()["device"] == DEV
+            either.ccbpf.run("aqm", undo, DEV, prefix=inside)
+
+
+def test_many_at_once(line: Line) -> None:
+    """Of ten attaches one wins."""
+    words = ["ip", "netns", "exec", line.near.name, str(CCBPF), "aqm", "attach", DEV]
+    running = [subprocess.Popen(words, env=line.ccbpf.env(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+               for _ in range(10)]  # fmt: skip
+    assert sorted(process.wait(60) for process in running) == [0] + [5] * 9
+    assert len(line.tcx()) == 1
+
+
+def test_watch(line: Line) -> None:
+    line.attach()
+    words = ["ip", "netns", "exec", line.near.name, str(CCBPF), "-j", "aqm", "show", DEV, "--watch", "0.05"]
+    process = subprocess.Popen(words, env=line.ccbpf.env(), stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    seen = [json.loads(process.stdout.readline()) for _ in range(3)]
+    process.terminate()
+    assert process.wait(10) == 0
+    assert seen[0]["time_ns"] < seen[1]["time_ns"] < seen[2]["time_ns"]
+
+
+def test_check_says_how(ccbpf: Cli) -> None:
+    rows = {row["name"]: row for row in ccbpf("-j", "check").json["rows"]}
+    assert rows["queue (aqm)"]["verdict"] == "ok"
+    without = Cli(ccbpf.root, {"CCBPF_NO_TCX": "1"})("-j", "check").json["rows"]
+    (row,) = [row for row in without if row["name"] == "queue (aqm)"]
+    assert (row["verdict"], "clsact" in row["found"]) == ("note", True)
