@@ -13,6 +13,7 @@
 #include "running.h"
 #include "sweep.h"
 #include "sysdefault.h"
+#include "sysecn.h"
 
 #define WHAT "clean"
 
@@ -24,6 +25,7 @@ static int disable_all(struct json_object *removed)
 
 		if (!err && running.state == RUN_ENABLED) {
 			sysdefault_release(c);
+			sysecn_release(c);
 			json_object_array_add(removed,
 					      json_object_new_string(
 						      pin_path(c->name, NULL)));
