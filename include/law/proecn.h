@@ -387,12 +387,20 @@ LAW bool proecn_knees(const struct proecn_chirp *c, struct proecn_estimate *e)
 				e->rise.highest_us > proecn_step_us(c) / 2);
 }
 
+/* kbit/s: A is never above C, and C not known better than to 1 / 8 at first */
+LAW s32 proecn_possible(const struct proecn_chirp *c, s32 kbps)
+{
+	u64 most = c->capacity_kbps + c->capacity_kbps / 8ull;
+
+	return kbps > 0 && (u32)kbps > most ? (s32)most : kbps;
+}
+
 /* kbit/s of a chirp that met a queue */
 LAW s32 proecn_raw_kbps(const struct proecn_chirp *c,
 			const struct proecn_estimate *e, u32 max_kbps)
 {
 	if (c->capacity_kbps && proecn_step_us(c) > c->noise_us)
-		return proecn_direct(c, max_kbps);
+		return proecn_possible(c, proecn_direct(c, max_kbps));
 	return proecn_bounded(e->knee_kbps, false, max_kbps);
 }
 
