@@ -44,6 +44,17 @@ const struct controller controllers[] = { CCBPF_CONTROLLERS(X) };
 
 const unsigned int n_controllers = COUNT(controllers);
 
+bool controller_wants_ecn(const struct controller *c)
+{
+	static const bool wants[CCBPF_KINDS] = {
+#define X(name) [CCBPF_KIND_##name] = true,
+		CCBPF_ECN_CONTROLLERS(X)
+#undef X
+	};
+
+	return wants[c->kind];
+}
+
 const struct controller *controller_find(const char *name)
 {
 	for_each_controller (c)

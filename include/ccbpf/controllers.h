@@ -25,6 +25,11 @@
 	X(6, nf_tcp, OPEN, "low priority, yields to early ECN marks, takes what its chirps find free", \
 	  "NF-TCP, Arumaithurai, Fu and Ramakrishnan 2011")
 
+/* Those whose signal is a mark: they want ECN to be agreed. */
+#define CCBPF_ECN_CONTROLLERS(X) \
+	X(tcp_lp_ecn)            \
+	X(nf_tcp)
+
 enum ccbpf_kind {
 	CCBPF_KIND_NONE = 0,
 #define X(number, name, access, title, source) CCBPF_KIND_##name = number,

@@ -31,9 +31,10 @@
  *     What is linear can be averaged. direct is, and free of bias once the queue is not
  *     empty, but it needs the capacity: the last step is followed by a packet back to
  *     back (a pair), which comes by bytes / C later, whatever else is on the path. Its
- *     time per byte is averaged (1/8), and of one that is longer no more than 9/8 of the
- *     average counts: others came in between. Without a pair, or when the noise is above what a
- *     whole step takes, the estimate is by_ece, by_knee, or half of both sums.
+ *     time per byte is averaged (the first 8 equally, then 1/8, and of one that is longer
+ *     no more than 9/8 of the average: others came in between). Without a pair, or when
+ *     the noise is above what a whole step takes, the estimate is by_ece, by_knee, or
+ *     half of their sum.
  *  3. The average: the first 16 estimates have equal parts, then each has 1/16. It is of
  *     signed estimates: one that says "less than nothing" must weigh, else the average of
  *     a busy path is too high. With 1/8 a quarter of the averages is 30 % off at 70 %
@@ -69,8 +70,7 @@
 #define PROECN_MEMORY 4 /* ... that a mark or a loss leaves */
 #define PROECN_LIFT 2 /* see 4. */
 #define PROECN_PAIR_GAIN 8 /* pairs in the average */
-#define PROECN_PAIR_RISE \
-	8 /* one adds 1 / 8 at the most: others' came in between */
+#define PROECN_PAIR_RISE 8 /* a later one adds 1 / 8 at the most */
 #define PROECN_PS_KBPS 8000000000ull /* ps per byte at 1 kbit/s */
 
 enum proecn_verdict {
@@ -114,6 +114,7 @@ struct proecn_rise {
 struct proecn_estimate {
 	u32 kbps; /* eq. 5 */
 	s32 raw_kbps; /* what is averaged */
+	u32 knee_kbps; /* by the knees, within max */
 	u8 verdict; /* enum proecn_verdict */
 	u8 signal; /* enum proecn_signal, bits */
 	u8 knee; /* k of eq. 5: the first step that met the queue, from 0; else steps */
@@ -141,7 +142,7 @@ struct proecn {
 	u8 steps; /* of the next chirp */
 	u8 searching; /* probing slow start */
 	u8 have; /* estimates in the average, up to PROECN_GAIN */
-	u8 reserved;
+	u8 pairs; /* in pair_ps, up to PROECN_PAIR_GAIN */
 };
 
 /* Steps between the rate's passing A and a queue of so many packets in steps of burst:
@@ -386,13 +387,21 @@ LAW bool proecn_knees(const struct proecn_chirp *c, struct proecn_estimate *e)
 				e->rise.highest_us > proecn_step_us(c) / 2);
 }
 
+/* kbit/s: A is never above C, and C not known better than to 1 / 8 at first */
+LAW s32 proecn_possible(const struct proecn_chirp *c, s32 kbps)
+{
+	u64 most = c->capacity_kbps + c->capacity_kbps / 8ull;
+
+	return kbps > 0 && (u32)kbps > most ? (s32)most : kbps;
+}
+
 /* kbit/s of a chirp that met a queue */
 LAW s32 proecn_raw_kbps(const struct proecn_chirp *c,
 			const struct proecn_estimate *e, u32 max_kbps)
 {
 	if (c->capacity_kbps && proecn_step_us(c) > c->noise_us)
-		return proecn_direct(c, max_kbps);
-	return proecn_bounded(proecn_by_knees(c, e), false, max_kbps);
+		return proecn_possible(c, proecn_direct(c, max_kbps));
+	return proecn_bounded(e->knee_kbps, false, max_kbps);
 }
 
 LAW void proecn_estimate(const struct proecn_chirp *c,
@@ -403,6 +412,7 @@ LAW void proecn_estimate(const struct proecn_chirp *c,
 
 	e->kbps = 0;
 	e->raw_kbps = 0;
+	e->knee_kbps = 0;
 	e->verdict = PROECN_NONE;
 	e->signal = 0;
 	e->knee = chirp_steps(c->steps);
@@ -414,9 +424,11 @@ LAW void proecn_estimate(const struct proecn_chirp *c,
 		e->signal = 0;
 		e->knee = chirp_steps(c->steps);
 		e->kbps = max_kbps;
+		e->knee_kbps = max_kbps;
 		e->raw_kbps = proecn_bounded(max_kbps, false, max_kbps);
 		return;
 	}
+	e->knee_kbps = law_forget(law_min(proecn_by_knees(c, e), max_kbps));
 	e->raw_kbps = (s32)law_forget((u32)proecn_raw_kbps(c, e, max_kbps));
 	if (e->raw_kbps < 0 || (u32)e->raw_kbps < c->min_kbps) {
 		e->verdict = PROECN_BELOW;
@@ -440,7 +452,7 @@ LAW void proecn_init(struct proecn *p, const struct proecn_params *par)
 	p->steps = CHIRP_LEAST;
 	p->searching = 1;
 	p->have = 0;
-	p->reserved = 0;
+	p->pairs = 0;
 }
 
 /* The next chirp: steps, and kbit/s of its first gap. */
@@ -470,12 +482,13 @@ LAW void proecn_pair(struct proecn *p, struct proecn_chirp *c)
 		u64 ps = law_min(c->pair_us, PROECN_DELAY_MAX_US) * 1000000ull /
 			 c->pair_bytes;
 		u32 sample = law_clamp(ps > ~0u ? ~0u : ps, 1, ~0u);
-		u32 avg = p->pair_ps;
-		u64 most = avg + avg / PROECN_PAIR_RISE + 1ull;
+		u64 most = p->pair_ps + p->pair_ps / PROECN_PAIR_RISE + 1ull;
 
-		p->pair_ps = !avg ? sample
-				  : law_ewma(avg, sample > most ? most : sample,
-					     PROECN_PAIR_GAIN);
+		if (p->pairs < PROECN_PAIR_GAIN)
+			p->pairs++;
+		else if (sample > most)
+			sample = most;
+		p->pair_ps = law_ewma(p->pair_ps, sample, law_max(p->pairs, 1));
 	}
 	c->capacity_kbps = proecn_capacity_kbps(p);
 }
@@ -526,24 +539,40 @@ LAW void proecn_average(struct proecn *p, const struct proecn_params *par,
 		p->avg_kbps = least;
 }
 
-/* Does the search go on from the end of this chirp? The last third of the gaps has 0.75
- * of its rate on average: that is what direct reads where nothing stays in a queue. */
-LAW bool proecn_search(struct proecn *p, const struct proecn_params *par,
-		       const struct proecn_chirp *c,
-		       const struct proecn_estimate *e, u32 max_kbps)
+/* Does the search go on from the end of this chirp? Where nothing stays in a queue,
+ * direct reads 3/4 of max: what the last third of the gaps has on average. */
+LAW bool proecn_goes_on(const struct proecn *p, const struct proecn_params *par,
+			const struct proecn_estimate *e, u32 max_kbps)
 {
-	if (!p->searching)
-		return false;
-	if (e->raw_kbps < 0 || (u32)e->raw_kbps < max_kbps / 2 ||
-	    max_kbps >= par->ceiling_kbps) {
-		p->searching = 0;
-		return false;
-	}
-	p->avg_kbps = max_kbps > LAW_S32_MAX ? LAW_S32_MAX : max_kbps;
+	return p->searching && max_kbps < par->ceiling_kbps &&
+	       e->raw_kbps >= 0 && (u32)e->raw_kbps >= max_kbps / 2;
+}
+
+LAW void proecn_go_on(struct proecn *p, const struct proecn_params *par,
+		      u32 steps, u32 max_kbps)
+{
+	p->avg_kbps = law_min(max_kbps, LAW_S32_MAX);
 	p->have = 0;
-	p->steps = law_min(chirp_steps(c->steps) * 2, chirp_steps(par->steps));
+	p->steps = law_min(chirp_steps(steps) * 2, chirp_steps(par->steps));
 	p->min_kbps = proecn_range(par, max_kbps, p->steps);
-	return true;
+}
+
+/* What one chirp does to the average. The search's last one begins where the one before
+ * it ended, maybe far above A, from where direct multiplies the error of a C that is
+ * young: the knees say where to look. */
+LAW void proecn_take(struct proecn *p, const struct proecn_params *par,
+		     const struct proecn_estimate *e)
+{
+	if (p->searching && e->verdict == PROECN_BELOW) {
+		p->avg_kbps = law_min(e->knee_kbps, LAW_S32_MAX);
+		p->have = 1;
+	} else if (e->verdict == PROECN_ABOVE && !e->signal &&
+		   p->avg_kbps < e->raw_kbps) {
+		p->avg_kbps = e->raw_kbps;
+	} else {
+		proecn_average(p, par, e->raw_kbps);
+	}
+	p->searching = 0;
 }
 
 /* kbit/s: eq. 5's 0 for what is under the floor, with room for noise (5.) */
@@ -560,16 +589,14 @@ LAW void proecn_result(struct proecn *p, const struct proecn_params *par,
 		       const struct proecn_estimate *e, u32 now_kius)
 {
 	u32 max_kbps = chirp_max_kbps(c->min_kbps, c->spread, c->steps);
-	bool above = e->verdict == PROECN_ABOVE && !e->signal;
 
 	if (e->verdict == PROECN_NONE)
 		return;
 	p->at_kius = now_kius;
-	if (!proecn_search(p, par, c, e, max_kbps)) {
-		if (above && p->avg_kbps < e->raw_kbps)
-			p->avg_kbps = e->raw_kbps;
-		else
-			proecn_average(p, par, e->raw_kbps);
+	if (proecn_goes_on(p, par, e, max_kbps)) {
+		proecn_go_on(p, par, c->steps, max_kbps);
+	} else {
+		proecn_take(p, par, e);
 		proecn_follow(p, par);
 	}
 	p->bw_kbps = proecn_worth(p->avg_kbps, par->floor_kbps);
