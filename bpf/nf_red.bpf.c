@@ -121,6 +121,14 @@ static __always_inline u32 packets_of(struct __sk_buff *ctx)
 	return n ?: 1;
 }
 
+static __always_inline enum ccbpf_aqm_class class_of(u8 dscp)
+{
+	if (config.dscps[CCBPF_AQM_nf] >> dscp & 1)
+		return CCBPF_AQM_nf;
+	return config.dscps[CCBPF_AQM_probe] >> dscp & 1 ? CCBPF_AQM_probe
+							 : CCBPF_AQM_standard;
+}
+
 static __always_inline void look_at(struct __sk_buff *ctx, struct look *look)
 {
 	u8 field;
@@ -137,7 +145,7 @@ static __always_inline void look_at(struct __sk_buff *ctx, struct look *look)
 	if (look->type == ETH_P_IPV6)
 		field = look->head[0] << 4 | field >> 4;
 	look->ecn = field & 3;
-	look->class = config.class_of[field >> 2];
+	look->class = class_of(field >> 2);
 }
 
 /* --- the queue ----------------------------------------------------------- */
@@ -225,7 +233,7 @@ static __always_inline bool decide_red(enum ccbpf_aqm_class class, u32 min,
 
 	if (zone == RED_BETWEEN)
 		due = red_due(average_q16, &curve, &spacing, packets,
-			      bpf_get_prandom_u32());
+			      spacing.count ? 0 : bpf_get_prandom_u32());
 	else
 		spacing.count = 0;
 	kept->count = spacing.count;
@@ -295,9 +303,12 @@ static __always_inline void count(const struct look *look, u32 bytes, u32 queue,
 		return;
 	c->of[class].packets += look->packets;
 	c->of[class].bytes += bytes;
-	c->of[class].marked += marked ? look->packets : 0;
-	c->of[class].dropped += dropped ? look->packets : 0;
-	c->blind += blind ? look->packets : 0;
+	if (marked)
+		c->of[class].marked += look->packets;
+	if (dropped)
+		c->of[class].dropped += look->packets;
+	if (law_unlikely(blind))
+		c->blind += look->packets;
 	c->histogram[bucket] += look->packets;
 }
 

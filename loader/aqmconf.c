@@ -289,20 +289,13 @@ static int parse_dscp(const char *what, enum aqm_option option,
 	return EXIT_OK;
 }
 
-/* Move every DSCP of one class to standard. */
-static void forget_class(struct ccbpf_aqm_config *config,
-			 enum ccbpf_aqm_class class)
-{
-	for (int i = 0; i < CCBPF_AQM_DSCPS; i++)
-		if (config->class_of[i] == class)
-			config->class_of[i] = CCBPF_AQM_standard;
-}
-
 static int parse_dscps(const char *what, const struct aqm_options *options,
 		       struct ccbpf_aqm_config *config)
 {
 	const char *list = options->given[AQM_OPTION_NF_DSCP],
 		   *probe = options->given[AQM_OPTION_PROBE_DSCP], *rest;
+	__u64 *nf = &config->dscps[CCBPF_AQM_nf],
+	      *probes = &config->dscps[CCBPF_AQM_probe];
 	uint8_t dscp;
 	int err;
 
@@ -314,30 +307,29 @@ static int parse_dscps(const char *what, const struct aqm_options *options,
 				  "one DSCP", "give one");
 		if (err)
 			return err;
-		forget_class(config, CCBPF_AQM_probe);
-		config->class_of[dscp] = CCBPF_AQM_probe;
+		*probes = 1ULL << dscp;
 	}
 	if (list)
-		forget_class(config, CCBPF_AQM_nf);
+		*nf = 1ULL << LE;
 	for (; list; list = *rest ? rest + 1 : NULL) {
 		err = parse_dscp(what, AQM_OPTION_NF_DSCP, list, &rest, &dscp);
 		if (err)
 			return err;
-		if (config->class_of[dscp] == CCBPF_AQM_probe)
+		if (*probes >> dscp & 1)
 			return FAIL(EXIT_USAGE, .what = what,
 				    .on = names[AQM_OPTION_NF_DSCP],
 				    .why = text("%u is the DSCP of probes",
 						dscp),
 				    .remedy = "`--probe-dscp` gives them "
 					      "another");
-		config->class_of[dscp] = CCBPF_AQM_nf;
+		*nf |= 1ULL << dscp;
 	}
-	if (config->class_of[LE] == CCBPF_AQM_probe)
+	if (*probes >> LE & 1)
 		return FAIL(EXIT_USAGE, .what = what,
 			    .on = names[AQM_OPTION_PROBE_DSCP],
 			    .why = "1 is LE, which is always of class nf",
 			    .remedy = "give probes another");
-	config->class_of[LE] = CCBPF_AQM_nf;
+	*nf &= ~*probes; /* a new probe-dscp may have been one of its */
 	return EXIT_OK;
 }
 
@@ -444,8 +436,8 @@ static void set_defaults(const struct device *device,
 	config->std_min = STD_MIN;
 	config->std_max = STD_MAX;
 	config->leaf = queue->leaf;
-	config->class_of[LE] = CCBPF_AQM_nf;
-	config->class_of[PROBE] = CCBPF_AQM_probe;
+	config->dscps[CCBPF_AQM_nf] = 1ULL << LE;
+	config->dscps[CCBPF_AQM_probe] = 1ULL << PROBE;
 }
 
 static int check_order(const char *what, enum aqm_option option, uint32_t min,

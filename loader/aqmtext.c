@@ -36,7 +36,7 @@ static const char *dscps(const struct ccbpf_aqm_config *config,
 	if (class == CCBPF_AQM_standard)
 		return "others";
 	for (int i = 0; i < CCBPF_AQM_DSCPS; i++)
-		if (config->class_of[i] == class)
+		if (config->dscps[class] >> i & 1)
 			append(list, 512, ",", "%d", i);
 	return list;
 }
@@ -191,7 +191,7 @@ static struct json_object *class_json(const struct aqm_view *view,
 	if (class != CCBPF_AQM_standard)
 		list = json_object_new_array();
 	for (int i = 0; list && i < CCBPF_AQM_DSCPS; i++)
-		if (config->class_of[i] == class)
+		if (config->dscps[class] >> i & 1)
 			json_object_array_add(list, json_object_new_int(i));
 	json_object_object_add(doc, "dscp", list);
 	json_object_object_add(doc, "min_percent",

@@ -43,7 +43,8 @@ struct ccbpf_aqm_config {
 	__u32 std_min; /* CCBPF_AQM_OFF: standard traffic is left alone */
 	__u32 std_max;
 	__u32 leaf; /* classid whose queue is read, 0: the root's */
-	__u8 class_of[CCBPF_AQM_DSCPS]; /* enum ccbpf_aqm_class of each DSCP */
+	__u32 reserved;
+	__u64 dscps[CCBPF_AQM_CLASS_COUNT]; /* of each class: bit i for DSCP i; of standard: none, it has the others */
 };
 
 /* Marks of one class: see struct red_spacing of law/red.h. */

@@ -76,13 +76,12 @@ LAW u64 red_scale(u64 v, u32 f_q32)
 /* Q32: (1 - 2^-shift)^n by squaring, for shift and n of at least 1; n below
  * 2^RED_STEPS_BITS. Every product is rounded down, and squaring doubles an error: the power
  * p is too small by at most (3 RED_STEPS_BITS + n p) 2^-32, which is 3 10^-6 at the worst.
- * No branch in the loop and always the same number of turns: the verifier would follow both
- * ways of each. */
+ * No branch on n's bits: the verifier would follow both ways of each. */
 LAW u32 red_keep_q32(u32 shift, u32 n)
 {
 	u32 square = -(1u << (32 - shift)), keep = ~0u;
 
-	for (u32 i = 0; i < RED_STEPS_BITS; i++, n >>= 1) {
+	for (u32 i = 0; i < RED_STEPS_BITS && n; i++, n >>= 1) {
 		u32 factor = ~0u - (n & 1) * ~square; /* or almost 1 */
 
 		keep = (u64)keep * factor >> 32;
@@ -149,7 +148,8 @@ LAW enum red_zone red_zone(u64 average_q16, const struct red_curve *c)
 	return place > red_threshold(c, c->max) ? RED_ABOVE : RED_BETWEEN;
 }
 
-/* Between the thresholds: is one of these n packets to be marked? random: 32 random bits. */
+/* Between the thresholds: is one of these n packets to be marked? random: 32 random bits,
+ * asked for only where the count is 0. */
 LAW bool red_due(u64 average_q16, const struct red_curve *c,
 		 struct red_spacing *s, u32 n, u32 random)
 {

@@ -3,6 +3,7 @@
 
     per ACK   nanoseconds of each controller's programs per ACK, over an empty controller on the same path (bpf_stats,
               which itself is part of both): a busy veth pair, and the native lab's bottleneck
+    per skb   nanoseconds of nf_red per packet, over an empty tc program that sees the same packets
     goodput   bulk transfer over a veth pair, limited by the CPU, beside the kernel's reno, in turns
     command   `ccbpf enable`, and `ccbpf flows` with 10 000 flows
 
@@ -32,6 +33,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 BUILD = REPOSITORY / "build"
 CCBPF = BUILD / "ccbpf"
 EMPTY = BUILD / "tests/empty.bpf.o"
+EMPTY_TC = BUILD / "tests/empty_tc.bpf.o"
 CONTROLLERS = ("tcp_lp", "tcp_lp_ecn", "hstcp_lp", "tcpw_lp", "ltcp", "nf_tcp")
 ROUNDS = 5
 ROUND_S = 4
@@ -181,6 +183,54 @@ def single_segments() -> Iterator[None]:
         sh("ip", "netns", "exec", name, "ethtool", "-K", device, "tso", "on", "gso", "on", "gro", "on")
 
 
+# --- nanoseconds per skb ---------------------------------------------------------------------------------------------
+
+
+def inside(*arguments: str) -> str:
+    """A command at the sender."""
+    return sh("ip", "netns", "exec", CLIENT, *arguments)
+
+
+@contextlib.contextmanager
+def queue() -> Iterator[None]:
+    """A bottleneck on the sender's device, its LE traffic marked by nf_red, and an empty program behind that."""
+    try:
+        inside("tc", "qdisc", "add", "dev", "veth0", "root", "tbf", "rate", "1gbit", "burst", "128k", "limit", "1m")
+        inside(str(CCBPF), "aqm", "attach", "veth0")
+        inside("tc", "qdisc", "add", "dev", "veth0", "clsact")
+        inside("tc", "filter", "add", "dev", "veth0", "egress", "bpf", "da", "obj", str(EMPTY_TC), "sec", "tc")
+        inside("sysctl", "-q", "-w", "net.ipv4.tcp_ecn=1")
+        yield
+    finally:
+        subprocess.run(["ip", "netns", "exec", CLIENT, str(CCBPF), "aqm", "detach", "veth0"], capture_output=True)
+        for parent in ("clsact", "root"):
+            subprocess.run(["tc", "-n", CLIENT, "qdisc", "del", "dev", "veth0", parent], capture_output=True)
+
+
+def tc_programs() -> dict[str, tuple[int, int]]:
+    """Of the two: nanoseconds and calls so far."""
+    shown = json.loads(sh("bpftool", "-j", "prog", "show"))
+    return {p["name"]: (p.get("run_time_ns", 0), p.get("run_cnt", 0)) for p in shown if p["name"] in ("nf_red", "empty_tc")}
+
+
+TRAFFIC = {
+    "packets": ("-u", "-b", "2G", "-l", "1400", "-S", "6"),  # one by one, as fast as they come: a busy router
+    "trains": ("-C", "reno", "-S", "4"),  # GSO: few skbs of many packets, marked, and the programs are rarely in the caches
+}
+
+
+def per_skb(traffic: str) -> list[dict[str, float]]:
+    rounds = []
+    with queue():
+        for number in range(ROUNDS):
+            say(f"per skb, {traffic}: round {number + 1} of {ROUNDS}")
+            before = tc_programs()
+            inside("iperf3", "-c", ADDRESS, "-p", str(PORT), "-t", str(ROUND_S), *TRAFFIC[traffic])
+            spent = {name: (ns - before[name][0], calls - before[name][1]) for name, (ns, calls) in tc_programs().items()}
+            rounds.append({name: ns / calls for name, (ns, calls) in spent.items()} | {"skbs": spent["nf_red"][1]})
+    return rounds
+
+
 # --- goodput ---------------------------------------------------------------------------------------------------------
 
 
@@ -265,6 +315,10 @@ def report(result: dict) -> None:
     row("median (range) of " + str(ROUNDS) + " rounds", "measured", "wanted")
     for path in (busy, bottleneck):
         report_per_ack(path.__name__, result[f"per_ack_{path.__name__}"])
+    for traffic in TRAFFIC:
+        rounds = result[f"per_skb_{traffic}"]
+        row(f"{traffic}: empty tc program, ns per skb", spread([r["empty_tc"] for r in rounds]))
+        row(f"{traffic}: nf_red over it, ns per skb", spread([r["nf_red"] - r["empty_tc"] for r in rounds]), "<= 150")
     reno = statistics.median(result["goodput"]["reno"])
     row("reno over veth, Gbit/s", spread(result["goodput"]["reno"]))
     for name in CONTROLLERS:
@@ -283,6 +337,8 @@ def main() -> int:
         with enabled():
             with single_segments():
                 result["per_ack_busy"] = per_ack(busy)
+            for traffic in TRAFFIC:
+                result[f"per_skb_{traffic}"] = per_skb(traffic)
             result["per_ack_bottleneck"] = per_ack(bottleneck)
             result["goodput"] = goodput()
             result["flows_ms"] = flows_ms()

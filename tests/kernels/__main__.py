@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""make kernels: every controller on every guest kernel. Loaded? At what cost to the verifier? Does it carry traffic?
+"""make kernels: every controller, and the queue nf_red, on every guest kernel. Loaded? At what cost to the verifier?
+Does it carry traffic?
 
     python -m tests.kernels [KERNEL...]     a table; exit 1 if a kernel refuses a controller, 2 if the lab failed
     python -m tests.kernels --update        the same, and what was measured becomes the baseline
@@ -24,6 +25,7 @@ from tests.lab.guest.lock import kernels
 
 BASELINE = Path(__file__).parent / "baseline.json"
 GROWTH = 1.20
+QUEUE = "nf_red"
 SECONDS = 2  # of traffic
 LEAST_MBIT = 15.0  # of the 20 that iperf3 sends
 REFUSAL_LINES = 12  # of the verifier's words
@@ -49,6 +51,21 @@ for name in {names}; do
     grep -E "^(libbpf: prog '|processed )" $name/log >$name/cost
     rm $name/log
 done
+mkdir nf_red
+tc qdisc replace dev lo root tbf rate 30mbit burst 64k limit 200k
+sysctl -qw net.ipv4.tcp_ecn=1
+ccbpf -vv aqm attach lo --average 1 --nf-min 0 --nf-max 50 >nf_red/enable.txt 2>nf_red/log
+echo $? >nf_red/enabled
+if [ "$(cat nf_red/enabled)" = 0 ]; then
+    iperf3 -s -1 >/dev/null 2>&1 &
+    sleep 0.2
+    timeout 20 iperf3 -c 127.0.0.1 -S 4 -t {seconds} -J >nf_red/iperf3.json 2>&1
+    ccbpf -j aqm show lo >nf_red/show.json
+    tc -s qdisc show dev lo >nf_red/tc.txt
+    ccbpf aqm detach lo >nf_red/disable.txt 2>&1
+    echo $? >nf_red/disabled
+    grep -E "^(libbpf: prog '|processed )" nf_red/log >nf_red/cost
+fi
 """  # the log of an accepted program is of no use and megabytes; `continue` keeps that of a refused one
 
 
@@ -62,7 +79,7 @@ class Row:
     refusal: str = ""
     cost: dict[str, tuple[int, int]] = field(default_factory=dict)  # program: instructions processed, states
     mbit: float = 0.0
-    seen: bool = False  # in `ccbpf flows`
+    seen: bool = False  # in `ccbpf flows`, or counted and marked by `ccbpf aqm`
     disabled: bool = False
 
     @property
@@ -107,10 +124,15 @@ def read_row(kernel: str, name: str, directory: Path) -> Row:
         return row
     row.cost = read_cost((directory / "cost").read_text())
     row.disabled = (directory / "disabled").read_text().strip() == "0"
-    flows = json.loads((directory / "flows.json").read_text())["flows"]
-    row.seen = any(flow["controller"] == name and flow["bytes_acked"] > 100_000 for flow in flows)
     report = json.loads((directory / "iperf3.json").read_text())
-    if report.get("end", {}).get("sender_tcp_congestion") == name:
+    if name == QUEUE:
+        (queue,) = json.loads((directory / "show.json").read_text())["queues"]
+        nf = queue["classes"]["nf"]
+        row.seen = nf["packets"] > 1000 and nf["marked"] > 0
+    else:
+        flows = json.loads((directory / "flows.json").read_text())["flows"]
+        row.seen = any(flow["controller"] == name and flow["bytes_acked"] > 100_000 for flow in flows)
+    if name == QUEUE or report.get("end", {}).get("sender_tcp_congestion") == name:
         row.mbit = report["end"]["sum_received"]["bits_per_second"] / 1e6
     return row
 
@@ -118,7 +140,7 @@ def read_row(kernel: str, name: str, directory: Path) -> Row:
 def measure(kernel: str, names: list[str]) -> list[Row]:
     script = SCRIPT.format(names=" ".join(names), seconds=SECONDS)
     outcome = virtual.run(kernel, script, BUILD / "kernels" / kernel, timeout_s=300)
-    return [read_row(kernel, name, outcome.directory / name) for name in names]
+    return [read_row(kernel, name, outcome.directory / name) for name in (*names, QUEUE)]
 
 
 def grown(row: Row, baseline: dict[str, dict[str, dict[str, list[int]]]]) -> list[str]:
@@ -133,7 +155,7 @@ def grown(row: Row, baseline: dict[str, dict[str, dict[str, list[int]]]]) -> lis
 
 
 def table(rows: list[Row]) -> str:
-    lines = [f"{'KERNEL':8}{'CONTROLLER':14}{'LOADED':8}{'PROGRAMS':>9}{'INSNS':>8}{'STATES':>8}{'MBIT/S':>8}  TRAFFIC"]
+    lines = [f"{'KERNEL':8}{'PROGRAM':14}{'LOADED':8}{'PROGRAMS':>9}{'INSNS':>8}{'STATES':>8}{'MBIT/S':>8}  TRAFFIC"]
     for row in rows:
         traffic = "passed" if row.holds else "-" if not row.loaded else "failed"
         loaded = "yes" if row.loaded else "REFUSED"
