@@ -421,19 +421,20 @@ static __noinline int nf_chirp_ack(struct sock *sk, bool ece)
 
 	if (!p)
 		return 0;
-	of = chirp_acked(tp, &p->flight, ece);
+	of = chirp_acked(tp, &nf->chirp, &p->flight, ece);
 	if (ece && of == CHIRP_ACK_STEP)
 		nf->echo = NF_ECHO_CHIRP;
 	if (nf->chirp.phase == CHIRP_SENDING) {
 		if (!ece || of != CHIRP_ACK_STEP)
 			return 0;
+		chirp_cut_short(tp, &p->flight);
 		if (p->flight.c.steps < CHIRP_LEAST) {
 			nf_chirp_discard(sk, CCBPF_CHIRP_SHORT);
 			return 0;
 		}
 		nf_chirp_left(sk, nf, p);
 	}
-	if (chirp_returned(tp, &p->flight))
+	if (chirp_returned(tp, &nf->chirp, &p->flight))
 		nf_chirp_returned(sk);
 	return 0;
 }
@@ -620,6 +621,7 @@ SEC("struct_ops")
 void BPF_PROG(nf_tcp_in_ack_event, struct sock *sk, __u32 flags)
 {
 	struct nf *nf = nf_of(sk);
+	struct tcp_sock *tp = tcp_of(sk);
 	bool ece = flags & CA_ACK_ECE;
 	u32 to;
 
@@ -628,9 +630,10 @@ void BPF_PROG(nf_tcp_in_ack_event, struct sock *sk, __u32 flags)
 		nf_chirp_ack(sk, ece);
 	if (law_likely(sock_ca_state(sk) != TCP_CA_CWR))
 		return;
-	if (nf->ours && nf->echo == NF_ECHO_DATA) {
+	if (nf->ours && nf->echo == NF_ECHO_DATA &&
+	    law_after(tp->snd_una, nf->chirp.end)) {
 		to = nf_reduce(sk, false);
-		sock_cut_cwnd(tcp_of(sk), to);
+		sock_cut_cwnd(tp, to);
 	}
 	nf_act_in_cwr(sk, nf);
 	nf_publish(sk, nf); /* cong_avoid() is not asked then */
@@ -737,6 +740,7 @@ void BPF_PROG(nf_tcp_init, struct sock *sk)
 	nf->due_us = 0;
 	nf->chirp.window = 0;
 	nf->chirp.ssthresh = 0;
+	nf->chirp.end = tp->snd_nxt;
 	nf->chirp.phase = CHIRP_NONE;
 	nf->rtt_us = 0;
 	nf->turned_kius = tp->tcp_mstamp >> KIUS_SHIFT;

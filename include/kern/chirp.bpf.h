@@ -90,6 +90,7 @@ enum chirp_ack {
 struct chirp {
 	u32 window; /* packets: the flow's own, while snd_cwnd is not it; else 0 */
 	u32 ssthresh; /* packets: as it was then */
+	u32 end; /* sequence number: what follows the chirp, from RETURNING on */
 	u8 phase; /* enum chirp_phase */
 };
 
@@ -369,6 +370,7 @@ static __always_inline void chirp_left(struct sock *sk, struct chirp *ch,
 
 	chirp_end(sk, ch, f);
 	ch->phase = CHIRP_RETURNING;
+	ch->end = tp->snd_nxt;
 	f->patience_us =
 		tp->tcp_mstamp + 4ull * sock_srtt_us(tp) + CHIRP_PATIENCE_US;
 	tp->ecn_flags |= TCP_ECN_QUEUE_CWR; /* the last step's mark ends */
@@ -401,13 +403,15 @@ static __always_inline void chirp_sample(struct chirp_flight *f, u32 step,
 }
 
 /* An ACK, in SENDING or RETURNING: the newest step that it is of has a sample. */
-static __always_inline enum chirp_ack
-chirp_acked(struct tcp_sock *tp, struct chirp_flight *f, bool ece)
+static __always_inline enum chirp_ack chirp_acked(struct tcp_sock *tp,
+						  struct chirp *ch,
+						  struct chirp_flight *f,
+						  bool ece)
 {
 	u32 bytes = f->mss * f->c.burst, span = tp->snd_una - f->seq0, step;
 
 	if (!law_after(tp->snd_una, f->seq0) || !bytes ||
-	    span > f->plan * bytes + f->mss)
+	    (ch->phase == CHIRP_RETURNING && law_after(tp->snd_una, ch->end)))
 		return CHIRP_ACK_OTHER;
 	if (span < f->mss)
 		return CHIRP_ACK_STEP;
@@ -422,11 +426,19 @@ chirp_acked(struct tcp_sock *tp, struct chirp_flight *f, bool ece)
 	return CHIRP_ACK_STEP;
 }
 
-/* Has every packet come back, or is there nothing more to come? */
-static __always_inline bool chirp_returned(struct tcp_sock *tp,
-					   struct chirp_flight *f)
+/* A mark ends it while it leaves: what has left is all there is. */
+static __always_inline void chirp_cut_short(struct tcp_sock *tp,
+					    struct chirp_flight *f)
 {
-	return f->heard >= f->next || law_after(tp->snd_una, f->seq);
+	if (tp->snd_nxt - f->seq == chirp_step_packets(f) * f->mss)
+		chirp_next(tp, f);
+}
+
+/* Has every packet come back, or is there nothing more to come? */
+static __always_inline bool
+chirp_returned(struct tcp_sock *tp, struct chirp *ch, struct chirp_flight *f)
+{
+	return f->heard >= f->next || !law_after(ch->end, tp->snd_una);
 }
 
 #endif
