@@ -523,9 +523,9 @@ LAW void proecn_follow(struct proecn *p, const struct proecn_params *par)
 }
 
 /* sum / n of signed numbers, without signed division */
-LAW s32 proecn_part(s64 v, u32 n)
+LAW s64 proecn_part(s64 v, u32 n)
 {
-	return v < 0 ? -(s32)((u64)-v / n) : (s32)((u64)v / n);
+	return v < 0 ? -(s64)((u64)-v / n) : (s64)((u64)v / n);
 }
 
 LAW void proecn_average(struct proecn *p, const struct proecn_params *par,
@@ -536,7 +536,8 @@ LAW void proecn_average(struct proecn *p, const struct proecn_params *par,
 
 	if (p->have < PROECN_GAIN)
 		p->have++;
-	p->avg_kbps += proecn_part((s64)raw_kbps - p->avg_kbps, p->have);
+	p->avg_kbps =
+		p->avg_kbps + proecn_part((s64)raw_kbps - p->avg_kbps, p->have);
 	if (p->avg_kbps < least)
 		p->avg_kbps = least;
 }
