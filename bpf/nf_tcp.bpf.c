@@ -34,8 +34,8 @@
  *     eq. 7's growth is BW_est RTT, not that and the window (law/nf.h).
  *  4. A chirp begins with nothing in flight and so costs the flow an RTT. While the
  *     last estimate promises a quarter more than the flow has, or the search for the
- *     range goes on, the pause is the paper's (uniform, mean base RTT); else chirps may
- *     take probe_cost (3 %) of the time.
+ *     range goes on, the pause is the paper's (uniform, mean base RTT); else, and after
+ *     a chirp that had to be discarded, they may take probe_cost (3 %) of the time.
  *  5. A chirp has no more packets than the window, and goes as fast as the timer
  *     reaches: beyond that steps are bursts (law/chirp.h).
  *  6. A mark on a chirp's packet is an answer, not congestion: the window stays. The
@@ -244,18 +244,25 @@ static __always_inline void nf_refresh(struct sock *sk, struct nf *nf,
 	nf->target = nf_target(0, bw_kbps, base_us, bytes);
 }
 
-/* The next chirp: after the paper's pause; and where it is of little use, not before
- * its cost is small beside the time. */
+/* Does the last estimate promise more than the flow has, or is it still to be found? */
+static __always_inline bool nf_hungry(struct nf *nf, struct nf_probe *p,
+				      u32 window)
+{
+	return p->proecn.searching ||
+	       nf->target > window + (window >> NF_HUNGRY_SHIFT);
+}
+
+/* The next chirp: after the paper's pause; and where the last one was of little use, not
+ * before its cost is small beside the time. */
 static __always_inline void nf_pause(struct sock *sk, struct nf *nf,
-				     struct nf_probe *p)
+				     struct nf_probe *p, bool complete)
 {
 	struct tcp_sock *tp = tcp_of(sk);
-	u32 window = nf_window(tp, nf), cost = param_probe_cost();
+	u32 cost = param_probe_cost();
 	u32 base_us = nf_base_us(nf) ?: sock_srtt_us(tp);
 	u64 pause_us = proecn_pause_us(base_us, bpf_get_prandom_u32());
 
-	if (!p->proecn.searching &&
-	    nf->target <= window + (window >> NF_HUNGRY_SHIFT))
+	if (!complete || !nf_hungry(nf, p, nf_window(tp, nf)))
 		pause_us += (u64)p->cost_us * (1000 - cost) / cost;
 	nf->due_us = tp->tcp_mstamp + pause_us;
 }
@@ -274,7 +281,7 @@ static __noinline int nf_chirp_discard(struct sock *sk, u32 why)
 	p->discarded++;
 	p->cost_us = tcp_of(sk)->tcp_mstamp - p->flight.begun_us;
 	chirp_end(sk, &nf->chirp, &p->flight);
-	nf_pause(sk, nf, p);
+	nf_pause(sk, nf, p, false);
 	nf_event(sk, nf, CCBPF_EVENT_CHIRP_DISCARDED, why, p->flight.c.steps);
 	return 0;
 }
@@ -317,12 +324,10 @@ static __always_inline int nf_chirp_returned(struct sock *sk)
 	nf->chirp.phase = CHIRP_NONE;
 	p->complete++;
 	nf_proecn_params(sk, &par);
-	proecn_pair(&p->proecn, &p->flight.c);
-	proecn_estimate(&p->flight.c, &p->estimate);
-	proecn_result(&p->proecn, &par, &p->flight.c, &p->estimate,
-		      tcp_of(sk)->tcp_mstamp >> KIUS_SHIFT);
+	chirp_estimate(&p->proecn, &p->flight.c, &p->estimate, &par,
+		       tcp_of(sk)->tcp_mstamp >> KIUS_SHIFT);
 	nf_refresh(sk, nf, p);
-	nf_pause(sk, nf, p);
+	nf_pause(sk, nf, p, true);
 	nf_event(sk, nf, CCBPF_EVENT_ESTIMATE, p->estimate.kbps,
 		 proecn_bw_kbps(&p->proecn));
 	return 0;
@@ -412,28 +417,28 @@ static __noinline u32 nf_chirp_step(struct sock *sk)
 }
 
 /* An ACK while chirp packets are on their way. */
-static __noinline int nf_chirp_ack(struct sock *sk, bool ece)
+static __always_inline int nf_chirp_ack(struct sock *sk, bool ece)
 {
 	struct nf *nf = nf_of(sk);
 	struct nf_probe *p = nf_probe_of(sk);
 	struct tcp_sock *tp = tcp_of(sk);
-	enum chirp_ack of;
+	bool covers = chirp_covers(tp, &nf->chirp);
 
 	if (!p)
 		return 0;
-	of = chirp_acked(tp, &p->flight, ece);
-	if (ece && of == CHIRP_ACK_STEP)
-		nf->echo = NF_ECHO_CHIRP;
+	if (covers)
+		chirp_acked(tp, &p->flight, ece);
 	if (nf->chirp.phase == CHIRP_SENDING) {
-		if (!ece || of != CHIRP_ACK_STEP)
+		if (!ece || !covers)
 			return 0;
+		chirp_cut_short(tp, &p->flight);
 		if (p->flight.c.steps < CHIRP_LEAST) {
 			nf_chirp_discard(sk, CCBPF_CHIRP_SHORT);
 			return 0;
 		}
 		nf_chirp_left(sk, nf, p);
 	}
-	if (chirp_returned(tp, &p->flight))
+	if (chirp_returned(tp, &nf->chirp, &p->flight))
 		nf_chirp_returned(sk);
 	return 0;
 }
@@ -620,17 +625,21 @@ SEC("struct_ops")
 void BPF_PROG(nf_tcp_in_ack_event, struct sock *sk, __u32 flags)
 {
 	struct nf *nf = nf_of(sk);
+	struct tcp_sock *tp = tcp_of(sk);
 	bool ece = flags & CA_ACK_ECE;
 	u32 to;
 
-	nf->echo = ece ? NF_ECHO_DATA : NF_ECHO_NONE;
+	nf->echo = NF_ECHO_NONE;
+	if (law_unlikely(ece))
+		nf->echo = chirp_covers(tp, &nf->chirp) ? NF_ECHO_CHIRP
+							: NF_ECHO_DATA;
 	if (law_unlikely(nf->chirp.phase >= CHIRP_SENDING))
 		nf_chirp_ack(sk, ece);
 	if (law_likely(sock_ca_state(sk) != TCP_CA_CWR))
 		return;
 	if (nf->ours && nf->echo == NF_ECHO_DATA) {
 		to = nf_reduce(sk, false);
-		sock_cut_cwnd(tcp_of(sk), to);
+		sock_cut_cwnd(tp, to);
 	}
 	nf_act_in_cwr(sk, nf);
 	nf_publish(sk, nf); /* cong_avoid() is not asked then */
@@ -691,10 +700,14 @@ SEC("struct_ops")
 void BPF_PROG(nf_tcp_set_state, struct sock *sk, __u8 state)
 {
 	struct nf *nf = nf_of(sk);
+	u32 to;
 
 	if (state < TCP_CA_Recovery || !nf->open || !nf->ours)
 		return;
-	tcp_of(sk)->snd_ssthresh = nf_reduce(sk, true);
+	to = nf_reduce(sk, true);
+	tcp_of(sk)->snd_ssthresh = to;
+	nf_fill(sk);
+	flow_repairs(sk, to);
 }
 
 SEC("struct_ops")
@@ -737,6 +750,8 @@ void BPF_PROG(nf_tcp_init, struct sock *sk)
 	nf->due_us = 0;
 	nf->chirp.window = 0;
 	nf->chirp.ssthresh = 0;
+	nf->chirp.begin = tp->snd_nxt;
+	nf->chirp.end = tp->snd_nxt;
 	nf->chirp.phase = CHIRP_NONE;
 	nf->rtt_us = 0;
 	nf->turned_kius = tp->tcp_mstamp >> KIUS_SHIFT;

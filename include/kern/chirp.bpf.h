@@ -81,15 +81,12 @@ enum chirp_turn { /* of transmitting, besides enum ccbpf_chirp_end */
 	CHIRP_ALL_LEFT = 64,
 };
 
-enum chirp_ack {
-	CHIRP_ACK_OTHER, /* of data before the chirp, or after it */
-	CHIRP_ACK_STEP, /* of its packets */
-};
-
 /* Of a connection, in icsk_ca_priv. */
 struct chirp {
 	u32 window; /* packets: the flow's own, while snd_cwnd is not it; else 0 */
 	u32 ssthresh; /* packets: as it was then */
+	u32 begin; /* sequence numbers: of the last chirp, and of what follows it */
+	u32 end;
 	u8 phase; /* enum chirp_phase */
 };
 
@@ -206,6 +203,8 @@ static __always_inline void chirp_dscp_back(struct sock *sk,
 static __always_inline void chirp_end(struct sock *sk, struct chirp *ch,
 				      struct chirp_flight *f)
 {
+	if (ch->phase == CHIRP_SENDING)
+		ch->end = tcp_of(sk)->snd_nxt;
 	ch->phase = CHIRP_NONE;
 	chirp_give_back(sk, ch);
 	chirp_dscp_back(sk, f);
@@ -268,6 +267,7 @@ static __always_inline void chirp_start(struct sock *sk, struct chirp *ch,
 		f->dscp_was = DSCP_UNKNOWN; /* the application's, meanwhile */
 	f->seq0 = tp->snd_nxt;
 	f->seq = f->seq0;
+	ch->begin = f->seq0;
 	f->planned_ns = tp->tcp_clock_cache;
 	f->gap_ns = 0;
 	f->rate_q8 = (u64)f->c.min_kbps << CHIRP_RATE_SHIFT;
@@ -400,33 +400,60 @@ static __always_inline void chirp_sample(struct chirp_flight *f, u32 step,
 	f->heard_ns = now_ns;
 }
 
-/* An ACK, in SENDING or RETURNING: the newest step that it is of has a sample. */
-static __always_inline enum chirp_ack
-chirp_acked(struct tcp_sock *tp, struct chirp_flight *f, bool ece)
+/* Is this ACK of a chirp's packet, also of one that was discarded? Its mark is then
+ * an answer. */
+static __always_inline bool chirp_covers(struct tcp_sock *tp, struct chirp *ch)
+{
+	return law_after(tp->snd_una, ch->begin) &&
+	       (ch->phase == CHIRP_SENDING || !law_after(tp->snd_una, ch->end));
+}
+
+/* An ACK of a packet, in SENDING or RETURNING: the newest step that it is of has a
+ * sample. */
+static __always_inline void chirp_acked(struct tcp_sock *tp,
+					struct chirp_flight *f, bool ece)
 {
 	u32 bytes = f->mss * f->c.burst, span = tp->snd_una - f->seq0, step;
 
-	if (!law_after(tp->snd_una, f->seq0) || !bytes ||
-	    span > f->plan * bytes + f->mss)
-		return CHIRP_ACK_OTHER;
-	if (span < f->mss)
-		return CHIRP_ACK_STEP;
+	if (!bytes || span < f->mss)
+		return;
 	step = (span - f->mss) / bytes;
 	if (step < f->heard || step > f->next || step > f->plan)
-		return CHIRP_ACK_STEP;
+		return;
 	if (step < f->plan)
 		chirp_sample(f, step, tp->tcp_clock_cache, ece);
 	else
 		chirp_pair(f, tp->tcp_clock_cache);
 	f->heard = step + 1;
-	return CHIRP_ACK_STEP;
+}
+
+/* A mark ends it while it leaves: what has left is all there is. */
+static __always_inline void chirp_cut_short(struct tcp_sock *tp,
+					    struct chirp_flight *f)
+{
+	if (tp->snd_nxt - f->seq == chirp_step_packets(f) * f->mss)
+		chirp_next(tp, f);
 }
 
 /* Has every packet come back, or is there nothing more to come? */
-static __always_inline bool chirp_returned(struct tcp_sock *tp,
-					   struct chirp_flight *f)
+static __always_inline bool
+chirp_returned(struct tcp_sock *tp, struct chirp *ch, struct chirp_flight *f)
 {
-	return f->heard >= f->next || law_after(tp->snd_una, f->seq);
+	return f->heard >= f->next || !law_after(ch->end, tp->snd_una);
+}
+
+/* What a chirp says. A function of its own for the verifier, which then looks at it
+ * once and not for each way that leads here. */
+__noinline int chirp_estimate(struct proecn *pe, struct proecn_chirp *c,
+			      struct proecn_estimate *e,
+			      struct proecn_params *par, u32 now_kius)
+{
+	if (!pe || !c || !e || !par)
+		return 0;
+	proecn_pair(pe, c);
+	proecn_estimate(c, e);
+	proecn_result(pe, par, c, e, now_kius);
+	return 0;
 }
 
 #endif

@@ -400,7 +400,8 @@ LAW s32 proecn_raw_kbps(const struct proecn_chirp *c,
 			const struct proecn_estimate *e, u32 max_kbps)
 {
 	if (c->capacity_kbps && proecn_step_us(c) > c->noise_us)
-		return proecn_possible(c, proecn_direct(c, max_kbps));
+		return proecn_possible(
+			c, (s32)law_forget((u32)proecn_direct(c, max_kbps)));
 	return proecn_bounded(e->knee_kbps, false, max_kbps);
 }
 
@@ -428,7 +429,8 @@ LAW void proecn_estimate(const struct proecn_chirp *c,
 		e->raw_kbps = proecn_bounded(max_kbps, false, max_kbps);
 		return;
 	}
-	e->knee_kbps = law_forget(law_min(proecn_by_knees(c, e), max_kbps));
+	e->knee_kbps = law_forget(
+		law_min(law_forget(proecn_by_knees(c, e)), max_kbps));
 	e->raw_kbps = (s32)law_forget((u32)proecn_raw_kbps(c, e, max_kbps));
 	if (e->raw_kbps < 0 || (u32)e->raw_kbps < c->min_kbps) {
 		e->verdict = PROECN_BELOW;
@@ -521,9 +523,9 @@ LAW void proecn_follow(struct proecn *p, const struct proecn_params *par)
 }
 
 /* sum / n of signed numbers, without signed division */
-LAW s32 proecn_part(s64 v, u32 n)
+LAW s64 proecn_part(s64 v, u32 n)
 {
-	return v < 0 ? -(s32)((u64)-v / n) : (s32)((u64)v / n);
+	return v < 0 ? -(s64)((u64)-v / n) : (s64)((u64)v / n);
 }
 
 LAW void proecn_average(struct proecn *p, const struct proecn_params *par,
@@ -534,7 +536,8 @@ LAW void proecn_average(struct proecn *p, const struct proecn_params *par,
 
 	if (p->have < PROECN_GAIN)
 		p->have++;
-	p->avg_kbps += proecn_part((s64)raw_kbps - p->avg_kbps, p->have);
+	p->avg_kbps =
+		p->avg_kbps + proecn_part((s64)raw_kbps - p->avg_kbps, p->have);
 	if (p->avg_kbps < least)
 		p->avg_kbps = least;
 }

@@ -242,6 +242,17 @@ def test_probing_slow_start(ffi, law):
     assert law.proecn_next_steps(p) == 15
 
 
+def test_when_the_search_goes_on(ffi, law):
+    """Noise that looks like a queue does not end it: without one direct reads 0.75 of the end. The ceiling does."""
+    for raw, ceiling, on in [(745, 10**6, 1), (510, 10**6, 1), (490, 10**6, 0), (745, 100_000, 0)]:
+        p, parameters = ffi.new("struct proecn *"), par(ffi, ceiling_kbps=ceiling)
+        law.proecn_init(p, parameters)
+        p.min_kbps, p.steps = 9347, 15  # up to 100 Mbit/s
+        result(ffi, law, p, parameters, WITHIN, raw * 100)
+        assert p.searching == on
+        assert 99_000 < law.proecn_bw_kbps(p) < 101_000 if on else law.proecn_bw_kbps(p) == raw * 100
+
+
 def test_a_search_that_went_far_too_high_looks_at_the_knees(ffi, law):
     p, parameters = ffi.new("struct proecn *"), par(ffi)
     law.proecn_init(p, parameters)
