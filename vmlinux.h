@@ -28,6 +28,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 
@@ -40,6 +41,10 @@ enum {
 enum {
 	BPF_F_NO_PREALLOC = 1,
 	BPF_F_RECOMPUTE_CSUM = 1,
+};
+
+enum {
+	BPF_SK_STORAGE_GET_F_CREATE = 1,
 };
 
 #ifndef BPF_NO_PRESERVE_ACCESS_INDEX
@@ -80,6 +85,7 @@ struct sock {
 	struct sock_common __sk_common;
 	__u32 sk_pacing_status;
 	unsigned long sk_pacing_rate;
+	unsigned long sk_max_pacing_rate;
 };
 
 struct inet_sock {
@@ -123,6 +129,9 @@ struct tcp_sock {
 	__u32 write_seq;
 	__u32 snd_nxt;
 	__u32 snd_una;
+	__u32 snd_wnd;
+	__u32 data_segs_out;
+	__u16 tcp_header_len;
 	__u32 srtt_us;
 	__u32 packets_out;
 	__u32 delivered;
@@ -158,6 +167,7 @@ struct tcp_congestion_ops {
 	void (*cwnd_event_tx_start)(struct sock *sk);
 	void (*in_ack_event)(struct sock *sk, __u32 flags);
 	__u32 (*undo_cwnd)(struct sock *sk);
+	__u32 (*min_tso_segs)(struct sock *sk);
 	char name[16];
 	__u32 flags;
 	void (*init)(struct sock *sk);

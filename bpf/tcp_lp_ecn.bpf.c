@@ -23,9 +23,15 @@
  *     the flow is tcp_lp, whole: it yields to delay. `flows` says which of the
  *     two it is, delay_source.
  *  2. With ECN the delays are still measured and shown, and decide nothing.
- *  3. An ACK that reports a loss and a mark is answered as a loss.
+ *  3. The router knows the class by its DSCP, LE (RFC 8622); the paper does not say
+ *     how. An application that has set one of its own keeps it.
+ *  4. An ACK that reports a loss and a mark is answered as a loss.
  */
+#define LP_PARAMS TCP_LP_ECN_PARAMS
+#define LP_PARAMS_STRUCT struct tcp_lp_ecn_params
 #include "kern/lp.bpf.h"
+
+#include "kern/dscp.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -93,6 +99,7 @@ void BPF_PROG(tcp_lp_ecn_init, struct sock *sk)
 	struct lp *lp = lp_of(sk);
 
 	lp_open(sk, name);
+	dscp_begin(sk, param_dscp());
 	if (sock_ecn(tcp_of(sk))) {
 		lp->signal = CCBPF_SIGNAL_ECN;
 		return;

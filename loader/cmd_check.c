@@ -20,6 +20,7 @@
 #include "objects.h"
 #include "output.h"
 #include "pins.h"
+#include "sysecn.h"
 
 #define MOST_ROWS 16
 
@@ -176,6 +177,15 @@ static void check_security(struct rows *rows)
 		add(rows, "security modules", true, OK, modules, "");
 }
 
+/* Where nobody asks for ECN there are no marks. */
+static void check_ecn(struct rows *rows)
+{
+	add(rows, "ECN", sysecn_asks(), NOTE,
+	    text("%s%s", sysecn_text(),
+		 sysecn_asks() ? "" : ": connections from here do not ask"),
+	    sysecn_remedy());
+}
+
 static const char *verdict_word(const struct row *row)
 {
 	return row->verdict == OK     ? "ok"
@@ -241,6 +251,7 @@ static int check(const struct request *request)
 	check_queue(rows);
 	check_bpffs(rows);
 	check_security(rows);
+	check_ecn(rows);
 	for (unsigned int i = 0; i < rows->n; i++) {
 		if (rows->row[i].verdict != MISSING)
 			continue;

@@ -14,6 +14,7 @@
 #include "running.h"
 #include "sweep.h"
 #include "sysdefault.h"
+#include "sysecn.h"
 
 #define WHAT "clean"
 
@@ -25,6 +26,7 @@ static int disable_all(struct json_object *removed)
 
 		if (!err && running.state == RUN_ENABLED) {
 			sysdefault_release(c);
+			sysecn_release(c);
 			json_object_array_add(removed,
 					      json_object_new_string(
 						      pin_path(c->name, NULL)));

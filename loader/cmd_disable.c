@@ -16,6 +16,7 @@
 #include "shared.h"
 #include "sweep.h"
 #include "sysdefault.h"
+#include "sysecn.h"
 
 #define WHAT "disable"
 
@@ -44,11 +45,14 @@ static int disable_one(struct running *running, struct json_object *list)
 	struct json_object *entry = json_object_new_object();
 	size_t draining = count_flows(c);
 	const char *restored = sysdefault_release(c);
+	const char *ecn = sysecn_release(c);
 	int err = running_remove(WHAT, running);
 
 	add_text(entry, "name", c->name);
 	add_number(entry, "draining", draining);
 	add_text(entry, "restored_default", restored);
+	if (ecn)
+		add_text(entry, "restored_ecn", ecn);
 	json_object_array_add(list, entry);
 	if (err || output.json)
 		return err;
@@ -58,6 +62,8 @@ static int disable_one(struct running *running, struct json_object *list)
 		       draining == 1 ? "" : "s");
 	if (restored)
 		printf("; the default is %s again", restored);
+	if (ecn)
+		printf("; net.ipv4.tcp_ecn is %s again", ecn);
 	putchar('\n');
 	return EXIT_OK;
 }

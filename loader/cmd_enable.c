@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ccbpf enable NAME… [--set KEY=VALUE…] [--default]: load, register, pin. All
+ * ccbpf enable NAME… [--set KEY=VALUE…] [--default] [--ecn]: load, register, pin. All
  * of them or none: what this call did is undone when one fails. Everything is
  * validated before the kernel is touched.
  *
@@ -20,6 +20,7 @@
 #include "running.h"
 #include "sweep.h"
 #include "sysdefault.h"
+#include "sysecn.h"
 
 #define WHAT "enable"
 
@@ -109,7 +110,7 @@ static void undo(struct enabling *enabling, unsigned int n)
 }
 
 static int enable_all(struct enabling *enabling, unsigned int n,
-		      const struct controller *make_default)
+		      const struct controller *make_default, bool ecn)
 {
 	int err = refuse_enabled(enabling, n);
 
@@ -123,9 +124,44 @@ static int enable_all(struct enabling *enabling, unsigned int n,
 		err = pin(&enabling[i]);
 	if (!err && make_default)
 		err = sysdefault_set(WHAT, make_default);
+	if (!err && ecn)
+		err = sysecn_set(WHAT);
 	if (err)
 		undo(enabling, n);
 	return err;
+}
+
+/* Who wants ECN and cannot have it from here. */
+static void note_ecn(const struct enabling *enabling, unsigned int n)
+{
+	if (sysecn_asks())
+		return;
+	for (unsigned int i = 0; i < n; i++)
+		if (controller_wants_ecn(enabling[i].controller))
+			note(enabling[i].controller->name,
+			     text("connections from here do not ask for ECN (%s): it gets no marks",
+				  sysecn_text()),
+			     sysecn_remedy());
+}
+
+/* --default and --ecn fit what is named. */
+static int check_options(const struct request *request,
+			 const struct controller **named, unsigned int n)
+{
+	bool wanted = false;
+
+	if (request->make_default && n > 1)
+		return FAIL(EXIT_USAGE, .what = WHAT,
+			    .on = text("%u controllers", n),
+			    .why = "only one can be the default",
+			    .remedy = "give --default with one name");
+	for (unsigned int i = 0; i < n; i++)
+		wanted |= controller_wants_ecn(named[i]);
+	if (request->ecn && !wanted)
+		return FAIL(EXIT_USAGE, .what = WHAT, .on = named[0]->name,
+			    .why = "marks are not its signal",
+			    .remedy = "give --ecn with tcp_lp_ecn or nf_tcp");
+	return EXIT_OK;
 }
 
 static void report(struct enabling *enabling, unsigned int n,
@@ -167,11 +203,8 @@ static int enable(const struct request *request)
 		err = settings_parse(WHAT, named[i], request->sets,
 				     request->n_sets, &enabling[i].settings);
 	}
-	if (!err && request->make_default && n > 1)
-		err = FAIL(EXIT_USAGE, .what = WHAT,
-			   .on = text("%u controllers", n),
-			   .why = "only one can be the default",
-			   .remedy = "give --default with one name");
+	if (!err)
+		err = check_options(request, named, n);
 	if (!err)
 		err = kernel_require(WHAT);
 	if (!err)
@@ -179,9 +212,10 @@ static int enable(const struct request *request)
 	if (err)
 		return err;
 	make_default = request->make_default ? named[0] : NULL;
-	err = enable_all(enabling, n, make_default);
+	err = enable_all(enabling, n, make_default, request->ecn);
 	if (!err) {
 		sweep_note_foreign();
+		note_ecn(enabling, n);
 		report(enabling, n, make_default);
 	}
 	for (unsigned int i = 0; i < n; i++)
@@ -190,14 +224,16 @@ static int enable(const struct request *request)
 	return err;
 }
 
-static const struct argp_option options[] = { ROW_SET, ROW_DEFAULT, { 0 } };
+static const struct argp_option options[] = {
+	ROW_SET, ROW_DEFAULT, ROW_ECN, { 0 }
+};
 
 const struct command cmd_enable = {
 	.name = "enable",
-	.args = "NAME... [--set KEY=VALUE] [--default]",
+	.args = "NAME... [--set KEY=VALUE] [--default] [--ecn]",
 	.text = "Load controllers, make them selectable",
 	.more = "All of the named controllers are enabled, or none. A program selects one by setsockopt(TCP_CONGESTION); "
-		"--default writes net.ipv4.tcp_congestion_control, and `ccbpf disable` restores what was there.",
+		"--default writes net.ipv4.tcp_congestion_control, --ecn net.ipv4.tcp_ecn, for those whose signal is a mark; `ccbpf disable` restores what was there.",
 	.options = options,
 	.shows_params = true,
 	.run = enable,

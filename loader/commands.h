@@ -41,6 +41,7 @@ struct request {
 	unsigned int n_sets;
 	bool all; /* --all */
 	bool make_default; /* --default */
+	bool ecn; /* --ecn */
 	uint64_t watch_ns; /* --watch, 0: not given */
 	uint64_t for_ns; /* --for, 0: not given */
 	const char *own[MOST_OWN]; /* of options with key OPTION_OWN + i */
@@ -67,6 +68,7 @@ extern const unsigned int n_commands;
 enum option_key {
 	OPTION_SET = 256,
 	OPTION_DEFAULT,
+	OPTION_ECN,
 	OPTION_ALL,
 	OPTION_WATCH,
 	OPTION_FOR,
@@ -86,6 +88,13 @@ enum option_key {
 	  0,                                               \
 	  0,                                               \
 	  "make it the default of this network namespace", \
+	  0 }
+#define ROW_ECN                                                  \
+	{ "ecn",                                                 \
+	  OPTION_ECN,                                            \
+	  0,                                                     \
+	  0,                                                     \
+	  "connections of this network namespace ask for ECN",   \
 	  0 }
 
 /* The command of that name, or NULL. */

@@ -17,6 +17,7 @@ static const struct param params_tcp_lp_ecn[] = { TCP_LP_ECN_PARAMS(PARAM) };
 static const struct param params_hstcp_lp[] = { HSTCP_LP_PARAMS(PARAM) };
 static const struct param params_tcpw_lp[] = { TCPW_LP_PARAMS(PARAM) };
 static const struct param params_ltcp[] = { LTCP_PARAMS(PARAM) };
+static const struct param params_nf_tcp[] = { NF_TCP_PARAMS(PARAM) };
 
 #define OPEN true
 #define RESTRICTED false
@@ -42,6 +43,17 @@ const struct controller controllers[] = { CCBPF_CONTROLLERS(X) };
 #undef X
 
 const unsigned int n_controllers = COUNT(controllers);
+
+bool controller_wants_ecn(const struct controller *c)
+{
+	static const bool wants[CCBPF_KINDS] = {
+#define X(name) [CCBPF_KIND_##name] = true,
+		CCBPF_ECN_CONTROLLERS(X)
+#undef X
+	};
+
+	return wants[c->kind];
+}
 
 const struct controller *controller_find(const char *name)
 {

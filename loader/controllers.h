@@ -38,6 +38,9 @@ extern const unsigned int n_controllers;
 	for (const struct controller *c = controllers; \
 	     c < controllers + n_controllers; c++)
 
+/* Is its signal a mark, so that it wants ECN to be agreed? */
+bool controller_wants_ecn(const struct controller *c);
+
 /* The controller of that name, or NULL. */
 const struct controller *controller_find(const char *name);
 

@@ -135,6 +135,23 @@ static const struct field ltcp_fields[] = {
 };
 #undef F
 
+#define F(member) FIELD(struct ccbpf_flow_nf, member)
+static const struct field nf_fields[] = {
+	F(estimate_kbps),
+	F(estimate_age_ms),
+	F(chirps_sent),
+	F(chirps_complete),
+	F(chirps_discarded),
+	F(probe_bytes),
+	F(range_min_kbps),
+	F(range_max_kbps),
+	F(target),
+	F(share_milli),
+	F(dscp),
+	F(chirping),
+};
+#undef F
+
 #define F(member) FIELD(struct ccbpf_event, member)
 static const struct field event_fields[] = {
 	F(time_ns),    F(flow),	       F(instance), F(kind),	 F(family),
@@ -164,6 +181,7 @@ static const struct part own_parts[CCBPF_KINDS][PARTS_MAX] = {
 				  PART("highspeed", highspeed_fields) },
 	[CCBPF_KIND_tcpw_lp] = { PART("tcpw", tcpw_fields) },
 	[CCBPF_KIND_ltcp] = { PART("ltcp", ltcp_fields) },
+	[CCBPF_KIND_nf_tcp] = { PART("nf", nf_fields) },
 };
 
 static struct json_object *number(const void *record, const struct field *field)

@@ -114,6 +114,9 @@ static int parse_option(int key, char *arg, struct argp_state *state)
 	case OPTION_DEFAULT:
 		request->make_default = true;
 		return 0;
+	case OPTION_ECN:
+		request->ecn = true;
+		return 0;
 	case OPTION_ALL:
 		request->all = true;
 		return 0;
@@ -183,7 +186,7 @@ static void print_commands(FILE *to)
 {
 	fprintf(to, "\nCommands:\n");
 	for (unsigned int i = 0; i < n_commands; i++)
-		fprintf(to, "  %-7s %-37s %s\n", commands[i]->name,
+		fprintf(to, "  %-7s %-45s %s\n", commands[i]->name,
 			commands[i]->args, commands[i]->text);
 	fprintf(to,
 		"\nExit codes: 0 done, 1 failed, 2 usage, 3 the kernel lacks something, 4 permission,\n"

@@ -13,6 +13,7 @@
 #include "shared.h"
 #include "sweep.h"
 #include "sysdefault.h"
+#include "sysecn.h"
 
 static void report(struct json_object *removed, const char *path)
 {
@@ -38,6 +39,7 @@ static int sweep_controllers(const char *what, bool unreadable,
 		if (running_is_rest(&running) ||
 		    (unreadable && running.state == RUN_UNREADABLE)) {
 			sysdefault_release(c);
+			sysecn_release(c);
 			report(removed, pin_path(c->name, NULL));
 			err = running_remove(what, &running);
 		}
@@ -86,6 +88,7 @@ int sweep(const char *what, enum sweep_extent extent,
 	if (extent != SWEEP_ALL && flows_left())
 		return EXIT_OK;
 	pin_remove(pin_path("default", NULL));
+	pin_remove(pin_path("ecn", NULL));
 	for (int i = 0; i < SHARED_MAPS; i++)
 		if (pin_exists(pin_path(shared_name(i), NULL)))
 			report(removed, pin_path(shared_name(i), NULL));
@@ -104,7 +107,8 @@ static bool is_own(const char *dir, const char *name)
 		PIN_PARAMS,	    PIN_IDENTITY,
 		PIN_PARAMS PIN_NEW, PIN_IDENTITY PIN_NEW
 	};
-	static const char *const top[] = { PINS_TRACE, "default", AQM_DIR };
+	static const char *const top[] = { PINS_TRACE, "default", "ecn",
+					   AQM_DIR };
 
 	for (size_t i = 0; dir && i < sizeof(inside) / sizeof(inside[0]); i++)
 		if (strcmp(name, inside[i]) == 0)

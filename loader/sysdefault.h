@@ -2,7 +2,7 @@
 /*
  * The default controller of this network namespace:
  * net.ipv4.tcp_congestion_control. What was there before `enable --default` is
- * kept in a small pinned map, <root>/default, with the namespace it belongs to.
+ * remembered (sysrecord.h).
  */
 #ifndef CCBPF_SYSDEFAULT_H
 #define CCBPF_SYSDEFAULT_H

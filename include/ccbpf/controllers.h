@@ -21,7 +21,14 @@
 	X(4, tcpw_lp, OPEN, "low priority, yields to a queue that others keep, survives random loss", \
 	  "TCPW-LP, Shimonishi, Hama, Sanadidi, Gerla and Murase 2006")                               \
 	X(5, ltcp, RESTRICTED, "fast on long paths: a window of several virtual layers",              \
-	  "LTCP, Bhandarkar, Jain and Reddy 2006")
+	  "LTCP, Bhandarkar, Jain and Reddy 2006")                                                    \
+	X(6, nf_tcp, OPEN, "low priority, yields to early ECN marks, takes what its chirps find free", \
+	  "NF-TCP, Arumaithurai, Fu and Ramakrishnan 2011")
+
+/* Those whose signal is a mark: they want ECN to be agreed. */
+#define CCBPF_ECN_CONTROLLERS(X) \
+	X(tcp_lp_ecn)            \
+	X(nf_tcp)
 
 enum ccbpf_kind {
 	CCBPF_KIND_NONE = 0,

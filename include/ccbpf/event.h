@@ -25,7 +25,10 @@
 	X(13, SLOW_START_END, "slow-start-end", "gentle_start left slow start; a: RTT us, b: before us") \
 	X(14, REBASE, "rebase", "a delay that stands still is the path; a: its rise us, b: new base RTT us")  \
 	X(15, EWR, "ewr", "early window reduction; a: virtual queue, b: threshold 1/1000 packet")             \
-	X(16, LAYER, "layer", "a virtual layer gained or lost; a: old layers, b: new layers")
+	X(16, LAYER, "layer", "a virtual layer gained or lost; a: old layers, b: new layers")                   \
+	X(17, CHIRP, "chirp", "a chirp has left; a: kbit/s it began with, b: steps")                          \
+	X(18, CHIRP_DISCARDED, "chirp-discarded", "a chirp ended early; a: enum ccbpf_chirp_end, b: steps sent") \
+	X(19, ESTIMATE, "estimate", "a chirp's estimate; a: this chirp's kbit/s, b: kbit/s that is used now")
 
 enum ccbpf_event_type {
 #define X(number, name, word, text) CCBPF_EVENT_##name = number,

@@ -69,6 +69,34 @@ struct ccbpf_flow_ltcp {
 	__u32 rtt_factor_permille; /* K_R, in 1/1000; a window of ACKs adds K_R K packets from the second layer on */
 };
 
+/* Why a chirp ended early. */
+enum ccbpf_chirp_end {
+	CCBPF_CHIRP_LOSS = 1, /* packets are missing, or out of order */
+	CCBPF_CHIRP_MARK, /* a mark on other data */
+	CCBPF_CHIRP_LATE, /* a step left later than planned */
+	CCBPF_CHIRP_DATA, /* the application, or the receiver's window, had too little */
+	CCBPF_CHIRP_STALE, /* the flight before it did not end, or its feedback did not come */
+	CCBPF_CHIRP_OFF, /* the parameter `probe`, or a qdisc that paces by itself */
+	CCBPF_CHIRP_SHORT, /* a mark came before two of its steps had left */
+};
+
+/* The part of NF-TCP. */
+struct ccbpf_flow_nf {
+	__u64 probe_bytes; /* payload that left in chirps; it is data of the flow */
+	__u32 estimate_kbps; /* available bandwidth that is used, 0: no estimate, the window grows by 1 per RTT */
+	__u32 estimate_age_ms; /* ms since the last estimate came; 0xffffffff: never */
+	__u32 chirps_sent; /* begun, complete or not */
+	__u32 chirps_complete; /* of these: sent on time, and all feedback came */
+	__u32 chirps_discarded; /* of these: ended early, see event CHIRP_DISCARDED */
+	__u32 range_min_kbps; /* the next chirp's first and last rate */
+	__u32 range_max_kbps;
+	__u32 target; /* packets: up to here the estimate lets the window grow fast */
+	__u32 share_milli; /* 1/1000 packet: what a window of ACKs adds below the target */
+	__u32 dscp; /* of the data packets, 0: none was set */
+	__u32 chirping; /* 1: a chirp is under way; cwnd is the flow's own window also then */
+	__u32 reserved;
+};
+
 struct ccbpf_flow {
 	char controller[CCBPF_NAME_LEN];
 	__u64 instance; /* which loading of the controller serves this flow: see identity.h */
@@ -109,6 +137,7 @@ struct ccbpf_flow {
 		struct ccbpf_flow_hstcp_lp hstcp_lp;
 		struct ccbpf_flow_tcpw tcpw;
 		struct ccbpf_flow_ltcp ltcp;
+		struct ccbpf_flow_nf nf;
 		__u64 own[8]; /* room for every controller's part */
 	};
 };

@@ -21,6 +21,13 @@
 	X(rebase_pairs, "pairs", 0, 255, 6, "ours",                                                                   \
 	  "so many pairs in a small window whose delay stands still mean a longer path; 0: never")                    \
 	GENTLE_START_PARAM(X)                                                                                         \
+	PACE_PARAM(X)
+
+#define DSCP_PARAM(X)                                                                                                 \
+	X(dscp, "DSCP", 0, 63, 1, "RFC 8622",                                                                         \
+	  "of the packets, where the application has set none (LE, 000001); 0: none")
+
+#define PACE_PARAM(X)                                                                                                 \
 	X(pace_rtt, "us", 0, 10000000, 2000, "ours",                                                                  \
 	  "from this base RTT on the kernel paces the flow: bursts are a queue of its own making; small windows always")
 
@@ -40,7 +47,9 @@
 	BACKGROUND_PARAMS(X)
 
 /* The ECN variant is the same policy with another signal, and falls back to the delay where ECN is not agreed. */
-#define TCP_LP_ECN_PARAMS(X) TCP_LP_PARAMS(X)
+#define TCP_LP_ECN_PARAMS(X)                                                                                          \
+	TCP_LP_PARAMS(X)                                                                                              \
+	DSCP_PARAM(X)
 
 /* TCP-LP's, and its own. */
 #define HSTCP_LP_PARAMS(X)                                                                                            \
@@ -72,10 +81,32 @@
 	X(rtt_memory, "s", 10, 3600, 180, "ours", "the base RTT is forgotten after this time, in two halves")         \
 	GENTLE_START_PARAM(X)
 
+#define NF_TCP_PARAMS(X)                                                                                              \
+	X(decrease, "permille", 10, 500, 125, "3.1, eq. 2", "b: what a mark takes of the window, once per RTT")       \
+	X(alpha, "permille", 10, 1000, 500, "3.2, eq. 7",                                                             \
+	  "alpha: this part of the estimate is taken in an RTT, and is what a chirp sends on average")                \
+	X(probe, "switch", 0, 1, 1, "3.2", "estimate the available bandwidth by chirps; never without ECN")           \
+	X(packets, "packets", 2, 15, 15, "3.2", "N: steps of a chirp")                                                \
+	X(spread, "permille", 1010, 2000, 1200, "3.2, eq. 3", "SF: from one gap of a chirp to the next")              \
+	X(min_rate, "kbit/s", 100, 10000000, 1000, "3.2", "no chirp begins slower")                                   \
+	X(probe_dscp, "DSCP", 0, 63, 3, "3.2; ours",                                                                  \
+	  "of the packets of a chirp (000011 is for local use, RFC 2474); 0: as the data's")                          \
+	X(probe_cost, "permille", 1, 1000, 30, "ours",                                                                \
+	  "of a flow's time go into chirps while they find nothing that it lacks")                                    \
+	X(noise_floor, "us", 0, 100000, 100, "ours", "a rise of a chirp's delay up to this is noise")                 \
+	X(rtt_memory, "s", 10, 3600, 180, "ours", "the base RTT is forgotten after this time, in two halves")         \
+	DSCP_PARAM(X)                                                                                                 \
+	GENTLE_START_PARAM(X)                                                                                         \
+	PACE_PARAM(X)
+
 #define CCBPF_PARAM_FIELD(name, unit, min, max, def, source, text) __u32 name;
 
 struct tcp_lp_params {
 	TCP_LP_PARAMS(CCBPF_PARAM_FIELD)
+};
+
+struct tcp_lp_ecn_params {
+	TCP_LP_ECN_PARAMS(CCBPF_PARAM_FIELD)
 };
 
 struct hstcp_lp_params {
@@ -88,6 +119,10 @@ struct tcpw_lp_params {
 
 struct ltcp_params {
 	LTCP_PARAMS(CCBPF_PARAM_FIELD)
+};
+
+struct nf_tcp_params {
+	NF_TCP_PARAMS(CCBPF_PARAM_FIELD)
 };
 
 #endif

@@ -6,9 +6,9 @@
  * include/law; which signal drives it is the controller's own story.
  *
  * The including object defines its parameters by LP_PARAMS_DEFINE(). The policy is
- * TCP-LP's. An object with another one defines LP_OWN_POLICY, LP_PARAMS (a table
- * that begins with TCP-LP's) and LP_PARAMS_STRUCT before it includes this, and the
- * lp_policy_ functions after it.
+ * TCP-LP's. An object with another one defines LP_OWN_POLICY before it includes this,
+ * and the lp_policy_ functions after it; one with more parameters defines LP_PARAMS (a
+ * table that begins with TCP-LP's) and LP_PARAMS_STRUCT before it.
  */
 #ifndef CCBPF_KERN_LP_BPF_H
 #define CCBPF_KERN_LP_BPF_H
@@ -55,7 +55,7 @@ _Static_assert(sizeof(struct lp) <=
 		       sizeof(((struct inet_connection_sock *)0)->icsk_ca_priv),
 	       "a connection's state must fit icsk_ca_priv");
 
-#ifndef LP_OWN_POLICY
+#ifndef LP_PARAMS
 #define LP_PARAMS TCP_LP_PARAMS
 #define LP_PARAMS_STRUCT struct tcp_lp_params
 #endif

@@ -19,6 +19,7 @@
 #define TCP_INFINITE_SSTHRESH 0x7fffffff /* include/net/tcp.h */
 #define TCP_CONG_NON_RESTRICTED 1 /* include/net/tcp.h: anyone may select it */
 #define TCP_ECN_OK 1 /* include/net/tcp.h: RFC 3168 was agreed */
+#define TCP_ECN_QUEUE_CWR 2 /* ... the next data packet carries CWR */
 #define CA_ACK_ECE 4 /* include/net/tcp.h, enum tcp_ca_ack_event_flags */
 #define SK_PACING_NONE 0 /* include/net/sock.h, enum sk_pacing */
 #define SK_PACING_NEEDED 1
@@ -78,6 +79,13 @@ static __always_inline u32 sock_srtt_us(struct tcp_sock *tp)
 static __always_inline u32 sock_rtt_us(struct tcp_sock *tp)
 {
 	return tp->rack.rtt_us ?: tp->srtt_us >> SRTT_SHIFT;
+}
+
+/* packets that the kernel takes to be on the way: tcp_packets_in_flight() */
+static __always_inline u32 sock_in_flight(struct tcp_sock *tp)
+{
+	return tp->packets_out - tp->sacked_out - tp->lost_out +
+	       tp->retrans_out;
 }
 
 static __always_inline bool sock_in_slow_start(struct tcp_sock *tp)

@@ -42,6 +42,29 @@ LAW u32 law_clamp(u32 v, u32 low, u32 high)
 	return v < low ? low : v > high ? high : v;
 }
 
+/* An index below @size, and 0 for all others; hidden from the compiler, which would
+ * leave out a test that it knows to hold and the verifier does not. */
+LAW u32 law_index(u32 i, u32 size)
+{
+	asm volatile("" : "+r"(i));
+	return i < size ? i : 0;
+}
+
+/* The same value, of which the verifier knows nothing: where it knew each of them, it
+ * would follow each combination of a loop's branches by itself. */
+#ifdef __bpf__
+static volatile u32 law_zero;
+LAW u64 law_forget(u64 v)
+{
+	return v + law_zero;
+}
+#else
+LAW u64 law_forget(u64 v)
+{
+	return v;
+}
+#endif
+
 /* Is @a later than @b on the circle of 2^32 (RFC 1982; TCP sequence numbers)?
  * Right while the two are less than 2^31 apart. */
 LAW bool law_after(u32 a, u32 b)

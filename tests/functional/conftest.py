@@ -159,6 +159,13 @@ def ltcp(request: pytest.FixtureRequest) -> Iterator[kernel.Controller]:
         yield found["ltcp"]
 
 
+@pytest.fixture(scope="module")
+def nf_tcp(request: pytest.FixtureRequest) -> Iterator[kernel.Controller]:
+    """It alone, for the tests of a module."""
+    with enabled(request, ["nf_tcp"]) as found:
+        yield found["nf_tcp"]
+
+
 @pytest.fixture
 def tcp_lp(controllers: dict[str, kernel.Controller]) -> kernel.Controller:
     return controllers["tcp_lp"]

@@ -73,6 +73,7 @@ class Segment(NamedTuple):
     again: bool  # some of it was sent before
     flags: int
     tsval: int
+    tos: int = 0
 
 
 class Sample(NamedTuple):
@@ -168,14 +169,14 @@ class End:
 
     # --- what comes from the device
 
-    def on_packet(self, now: float, flags: int, seq: int, port: int, options: bytes, data: bytes) -> None:
+    def on_packet(self, now: float, flags: int, seq: int, port: int, options: bytes, data: bytes, tos: int) -> None:
         self._port = port
         if flags & RST:
             self.reset = True
         elif flags & SYN:
             self._on_syn(now, flags, seq, options)
         elif data or flags & FIN:
-            self._on_data(now, flags, seq, options, data)
+            self._on_data(now, flags, seq, options, data, tos)
 
     def _on_syn(self, now: float, flags: int, seq: int, options: bytes) -> None:
         offered = dict(_options(options))
@@ -194,12 +195,12 @@ class End:
         packet = self._packet(SYN | ACK | (ECE if self.ecn else 0), self._iss, seq + 1, min(b.window_bytes, 65535), reply)
         self.peer.at(now + b.rtt_s, lambda _: self.peer.write(packet))
 
-    def _on_data(self, now: float, flags: int, seq: int, options: bytes, data: bytes) -> None:
+    def _on_data(self, now: float, flags: int, seq: int, options: bytes, data: bytes, tos: int) -> None:
         b = self.behaviour
         offset = self.received + newer(seq, self._irs + 1 + self.received & U32)
         again = offset < self._highest
         self._highest = max(self._highest, offset + len(data))
-        segment = Segment(now, offset, len(data), len(self.segments), again, flags, _tsval(options))
+        segment = Segment(now, offset, len(data), len(self.segments), again, flags, _tsval(options), tos)
         self.segments.append(segment)
         if b.lost(segment):
             self.drops += 1
@@ -501,4 +502,5 @@ class Peer:
             if end:
                 data_at = 20 + (head >> 4) * 4
                 total = struct.unpack_from(">H", packet, 2)[0]
-                end.on_packet(time.monotonic(), flags, seq, source, packet[40:data_at], packet[data_at:total])
+                options, data = packet[40:data_at], packet[data_at:total]
+                end.on_packet(time.monotonic(), flags, seq, source, options, data, packet[1])

@@ -148,6 +148,10 @@ def figures_once(row: Row, key: RunKey, results: Results) -> dict[str, float]:
         "response_10kb_s": measures.response_mean(result, low=9535, high=10488),  # the papers' favourite size
         "response_p95_s": measures.response_quantile(result),
         "guest_busy": getattr(result, "busy", math.nan),
+        "low_marked": measures.class_count(result, "nf"),
+        "probes_marked": measures.class_count(result, "probe"),
+        "standard_marked": measures.class_count(result, "standard"),
+        "probe_load_mbit": measures.probe_load(result, **window),
     }
     if len(measures.group(result, "background")) > 1:
         found["jain_background"] = measures.jain(result, "background", **window)

@@ -17,13 +17,18 @@ from typing import Any
 
 from .experiment import FlowResult, Link, Result, quantile
 
-FRAME_BYTES, DATA_BYTES = 1514, 1448  # a full frame on the bottleneck, and the TCP data in it
+HEADERS_BYTES = 52  # IP, TCP, its timestamps: what a packet has beside data
+DATAGRAM_HEADERS_BYTES = 42  # Ethernet, IP, UDP
+PROBE, ESTIMATE = "chirp", "estimate"  # events of nf_tcp: a chirp has left; what is used from now on (b: kbit/s)
+PROBE_BYTES = "probe_bytes"  # of its record: all that left in chirps
 NAN = float("nan")
 
 YIELDED = 0.10  # of its rate before: from here on a background flow has yielded
 RECLAIMED = 0.90  # of its rate before: the background is back
 STEADY_S = 1.0  # the mean over this time counts: longer than a round trip, shorter than a phase
 FAIR_WINDOW_S = 10.0
+PHASE_S = 5.0  # shorter than that is a shift between flows that come together
+BEFORE_S = 1.0  # the traffic beside a probe is the mean over this time before its estimate
 
 
 @dataclass(frozen=True)
@@ -59,9 +64,19 @@ def measure(unit: str, reference: str = "") -> Callable[[Callable[..., float]], 
 # --- parts -----------------------------------------------------------------------------------------------------------
 
 
+def frame_bytes(link: Link) -> int:
+    """A full frame on the bottleneck."""
+    return getattr(link, "frame_bytes", 1514)
+
+
+def data_bytes(link: Link) -> int:
+    """The TCP data in it."""
+    return getattr(link, "packet_bytes", 1500) - HEADERS_BYTES
+
+
 def capacity_mbit(link: Link) -> float:
     """TCP data that a link of full frames carries at most, Mbit/s."""
-    return link.rate_mbit * DATA_BYTES / FRAME_BYTES
+    return link.rate_mbit * data_bytes(link) / frame_bytes(link)
 
 
 def group(result: Result, flows: str) -> list[FlowResult]:
@@ -212,6 +227,20 @@ def jain_of(rates: Sequence[float]) -> float:
 
 
 @measure("")
+def jain_in_phases(result: Result, flows: str = "background") -> float:
+    """A phase lasts from one coming or going of one of the flows to the next. Jain's index of the flows that are there,
+    over the last third of the phase; the least of all phases with two of them or more. What lasts under 5 s is none."""
+    chosen = group(result, flows)
+    changes = sorted({at for flow in chosen for at in (flow.flow.start_s, flow.flow.end_s)})
+    found = []
+    for begin, end in zip(changes, changes[1:], strict=False):
+        there = [flow for flow in chosen if flow.flow.start_s <= begin and flow.flow.end_s >= end]
+        if end - begin >= PHASE_S and len(there) > 1:
+            found.append(jain_of([flow.goodput_mbit(end - (end - begin) / 3, end) for flow in there]))
+    return min(found, default=NAN)
+
+
+@measure("")
 def deviation(
     result: Result, flows: str = "foreground", expect: float = 0.0, from_s: float = 0.0, to_s: float = 0.0
 ) -> float:
@@ -297,9 +326,17 @@ def mark_rate(result: Result) -> float:
     return _per_packet(result, getattr(result, "marks", 0))
 
 
+@measure("packets")
+def class_count(result: Result, of_class: str = "nf", counter: str = "marked") -> float:
+    """A counter of our queue program (nf_red) for one of its classes, all bottlenecks together, in the whole run."""
+    counters = getattr(result, "classes", {}).get(of_class, {})
+    return float(counters.get(counter, NAN))
+
+
 def _per_packet(result: Result, count: int) -> float:
     flows = [flow for flow in result.flows.values() if not getattr(flow.flow, "reverse", False)]
-    received = sum(sample.megabits for flow in flows for sample in flow.samples) * 1e6 / 8 / DATA_BYTES
+    received = sum(sample.megabits for flow in flows for sample in flow.samples) * 1e6 / 8
+    received /= data_bytes(result.experiment.link)
     return count / (received + result.queue_drops) if received else NAN
 
 
@@ -401,6 +438,101 @@ def threshold_mean(result: Result, from_s: float = 0.0, to_s: float = 0.0) -> fl
     return mean([float(event["b"]) / 1000 for event in events if begin <= float(event["at_s"]) <= end])
 
 
+# --- probes ----------------------------------------------------------------------------------------------------------
+
+
+def own_events(result: Result, kind: str, begin: float, end: float) -> list[dict[str, Any]]:
+    """What our controllers told of that kind, in a window."""
+    events = [event for event in getattr(result, "events", []) if event.get("type") == kind]
+    return [event for event in events if begin <= float(event["at_s"]) <= end]
+
+
+def others_mbit(result: Result, flows: str, begin: float, end: float) -> float:
+    """What all but these flows carry over the bottleneck, as frames: the other flows, the UDP streams."""
+    link = result.experiment.link
+    names = {flow.flow.name for flow in group(result, flows)}
+    others = [flow for flow in group(result, "all") if flow.flow.name not in names]
+    rate = received_mbit(others, begin, end) * frame_bytes(link) / data_bytes(link)
+    return rate + sum(stream_mbit(own, begin, end) for own in getattr(result, "traffic", {}).values())
+
+
+def stream_mbit(own: Any, begin: float, end: float) -> float:
+    """What came of a UDP stream, as frames, Mbit/s; of anything else 0."""
+    step = own.report.get("interval_s")
+    if own.traffic.kind != "udp" or not step:
+        return 0.0
+    bits = 0.0
+    for entry in own.report["series"]:
+        at = own.zero_s + entry["t"]
+        inside = max(0.0, min(end, at + step) - max(begin, at)) / step
+        bits += inside * 8 * (entry["bytes"] + entry["packets"] * DATAGRAM_HEADERS_BYTES)
+    return bits / (end - begin) / 1e6
+
+
+def estimates(
+    result: Result, flows: str = "background", from_s: float = 0.0, to_s: float = 0.0
+) -> list[tuple[float, float, float]]:
+    """(s, estimate, truth) in Mbit/s of frames. The truth: the link's rate less what all others carried over it in the
+    second before."""
+    rate = result.experiment.link.rate_mbit
+    found = []
+    for event in own_events(result, ESTIMATE, *span(result, from_s, to_s)):
+        at = float(event["at_s"])
+        truth = max(0.0, rate - others_mbit(result, flows, at - BEFORE_S, at))
+        found.append((at, float(event["b"]) / 1e3, truth))
+    return found
+
+
+@measure("")
+def estimate_error(
+    result: Result, flows: str = "background", least_mbit: float = 1.0, from_s: float = 0.0, to_s: float = 0.0
+) -> float:
+    """Median, over the estimates of the available bandwidth, of the distance to the truth ÷ the truth. The truth is the
+    link's rate less what all others carried over it in the second before; where that is under least_mbit there is
+    nothing that may be probed, and the estimate does not count."""
+    made = [(own, truth) for _, own, truth in estimates(result, flows, from_s, to_s) if truth >= least_mbit]
+    return quantile([abs(own - truth) / truth for own, truth in made], 0.5)
+
+
+@measure("")
+def estimate_count(result: Result, from_s: float = 0.0, to_s: float = 0.0) -> float:
+    """How many estimates of the available bandwidth there were."""
+    return float(len(own_events(result, ESTIMATE, *span(result, from_s, to_s))))
+
+
+@measure("Mbit/s")
+def probe_load(result: Result, from_s: float = 0.0, to_s: float = 0.0) -> float:
+    """What the flows' probes are of the link, on the average: the bytes that their records count, over the time from the
+    first to the last record in the window."""
+    begin, end = span(result, from_s, to_s)
+    counted: dict[int, list[tuple[float, int]]] = {}
+    for record in getattr(result, "records", []):
+        if begin <= float(record["at_s"]) <= end and PROBE_BYTES in record:
+            counted.setdefault(record["key"], []).append((float(record["at_s"]), int(record[PROBE_BYTES])))
+    rates = []
+    for samples in counted.values():
+        (first_s, first), (last_s, last) = samples[0], samples[-1]
+        if last_s > first_s:
+            rates.append((last - first) * 8 / 1e6 / (last_s - first_s))
+    return sum(rates) if rates else NAN
+
+
+@measure("probes")
+def probes_while_marked(result: Result, from_s: float = 0.0, to_s: float = 0.0) -> float:
+    """Probes that a flow sent within a base round trip after an ECN echo had reduced its window."""
+    begin, end = span(result, from_s, to_s)
+    rtt_s = result.experiment.link.rtt_ms / 1e3
+    marked: dict[int, list[float]] = {}
+    for event in own_events(result, "mark", 0.0, end):
+        marked.setdefault(int(event["local_port"]), []).append(float(event["at_s"]))
+    sent = own_events(result, PROBE, begin, end)
+    if not sent:
+        return NAN
+    return float(sum(
+        any(0 <= float(event["at_s"]) - at <= rtt_s for at in marked.get(int(event["local_port"]), [])) for event in sent
+    ))  # fmt: skip
+
+
 # --- datagrams -------------------------------------------------------------------------------------------------------
 
 
@@ -416,6 +548,12 @@ def datagram_loss(result: Result, traffic: str = "") -> float:
     report = stream(result, traffic)
     sent = report.get("packets", 0) + report.get("lost", 0)
     return report["lost"] / sent if sent else NAN
+
+
+@measure("", reference="alone")
+def datagram_loss_added(result: Result, alone: Result, traffic: str = "") -> float:
+    """The part of that UDP stream's packets that is lost, less the part that is lost without the background."""
+    return datagram_loss(result, traffic) - datagram_loss(alone, traffic)
 
 
 @measure("ms")

@@ -59,6 +59,8 @@ def draw(row: Row, results: Results, directory: Path) -> list[str]:
             made += over_time(pyplot, row, results, directory)
         if "windows" in row.plots:
             made += windows(pyplot, row, results, directory)
+        if "estimates" in row.plots:
+            made += estimates(pyplot, row, results, directory)
         if "curve" in row.plots and len(row.points) > 1:
             made += curves(pyplot, row, results, directory)
         if "responses" in row.plots:
@@ -177,6 +179,34 @@ def windows(pyplot: Any, row: Row, results: Results, directory: Path) -> list[st
         legend(figure, axes[0][0])
         name = f"windows-{foreground}.png" if foreground else "windows.png"
         made.append(save(pyplot, figure, directory / name, 0.95))
+    return made
+
+
+def estimates(pyplot: Any, row: Row, results: Results, directory: Path) -> list[str]:
+    """estimates-<foreground>.png: what our probes told, and what the others left."""
+    made, point = [], shown_point(row)
+    for foreground in row.foregrounds:
+        keys = [key for key in columns(row, foreground, point) if key.background in row.judged]
+        if not keys:
+            continue
+        figure, axes = grid(pyplot, 1, len(keys), 2.8)
+        figure.set_size_inches(max(8.0, 4.6 * len(keys)), 3.0)
+        for column, key in enumerate(keys):
+            result, axis = results(key), axes[0][column]
+            rate, end = result.experiment.link.rate_mbit, result.experiment.end_s
+            times = [n * BIN_S for n in range(1, int(end / BIN_S))]
+            left = [max(0.0, rate - measures.others_mbit(result, "background", t - BIN_S, t + BIN_S)) for t in times]
+            axis.plot(times, left, color=NEUTRAL, label="left by all others")
+            told = measures.estimates(result)
+            axis.plot([at for at, _, _ in told], [own for _, own, _ in told], ".", color=BACKGROUND, markersize=3, label="estimate")
+            axis.set_title(name_of(key.background), loc="left", fontsize=9.5, fontweight="bold")
+            axis.set_xlim(0, end)
+            axis.set_ylim(0, rate * 1.3)
+            axis.set_xlabel("s")
+        axes[0][0].set_ylabel("Mbit/s")
+        legend(figure, axes[0][0])
+        name = f"estimates-{foreground}.png" if foreground else "estimates.png"
+        made.append(save(pyplot, figure, directory / name, 0.93))
     return made
 
 

@@ -53,6 +53,8 @@ WORDS = {
     "loss_rate": "loss", "mark_rate": "marks", "jain_background": "Jain", "response_mean_s": "response mean, s",
     "response_10kb_s": "of 10 kB, s",
     "response_p95_s": "response p95, s", "response_to_alone": "response ÷ alone",
+    "low_marked": "low class, marks", "probes_marked": "probes, marks", "standard_marked": "standard, marks",
+    "probe_load_mbit": "probes, Mbit/s",
 }  # fmt: skip
 
 

@@ -20,13 +20,13 @@ from typing import Any
 from .experiment import Flow
 from .guest.lock import kernels
 from .measures import MEASURES
-from .virtual_experiment import Traffic, VirtualExperiment, VirtualFlow, VirtualLink
+from .virtual_experiment import BLEACHES, Traffic, VirtualExperiment, VirtualFlow, VirtualLink
 
 DIRECTORY = Path(__file__).parent / "experiments"
 SETS = ("quick", "full")
 ALONE, IDEAL, AS_GIVEN = "alone", "ideal", "as given"
 OPERATORS = ("<=", "<", ">=", ">")
-PLOTS = ("rates", "windows", "queue", "curve", "responses")
+PLOTS = ("rates", "windows", "queue", "curve", "responses", "estimates")
 REPEAT_SHIFT_S = 0.05  # each repetition starts the background flows so much later: a seed alone moves microseconds
 TRAFFIC_KINDS = ("udp", "web", "fetch")
 
@@ -147,12 +147,15 @@ LINK = {
     "rate_mbit": NUMBER, "rtt_ms": NUMBER, "buffer_bdp": NUMBER, "buffer_packets": NUMBER, "queue": TEXT,
     "mark_at": NUMBER, "loss_percent": NUMBER, "jitter_ms": NUMBER, "reorder_percent": NUMBER,
     "duplicate_percent": NUMBER, "both_ways": BOOL, "rtt_changes": LIST, "hops": NUMBER, "gso": BOOL,
+    "packet_bytes": NUMBER, "bleach": TEXT, "nf_red": TABLE,
 }  # fmt: skip
+NF_RED = {"nf_min": NUMBER, "nf_max": NUMBER, "std": TEXT, "nf_dscp": TEXT, "probe_dscp": NUMBER}
 FLOW = {
     "name": TEXT, "controller": TEXT, "start_s": NUMBER, "stop_s": NUMBER, "count": NUMBER, "every_s": NUMBER,
     "background": BOOL, "reverse": BOOL, "ecn": BOOL, "rtt_ms": NUMBER, "hop": NUMBER,
-    "relay": TEXT,
+    "relay": TEXT, "dscp": NUMBER,
 }  # fmt: skip
+FLOW_OPTIONS = ("reverse", "ecn", "rtt_ms", "hop", "relay", "dscp")
 TRAFFIC = {
     "name": TEXT, "kind": TEXT, "start_s": NUMBER, "stop_s": NUMBER, "rate_mbit": NUMBER, "size_bytes": NUMBER,
     "pattern": TEXT, "period_s": NUMBER, "duty": NUMBER, "sessions": NUMBER, "mean_bytes": NUMBER, "max_bytes": NUMBER,
@@ -164,7 +167,7 @@ BOUND = {
     "for": LIST, "foregrounds": LIST, "options": TABLE,
 }  # fmt: skip
 SWEEP = {"what": TEXT, "values": LIST}
-CONTROLLER = {"queue": TEXT, "ecn": BOOL}
+CONTROLLER = {"is": TEXT, "queue": TEXT, "nf_red": TABLE, "ecn": BOOL, "dscp": NUMBER}
 ROW = {
     "what": TEXT, "paper": TABLE, "scale": TEXT, "note": TEXT, "foreground": LIST, "ours": LIST, "peers": LIST,
     "ideal": TEXT, "alone": BOOL, "seconds": NUMBER, "from_s": NUMBER, "to_s": NUMBER, "link": TABLE, "flow": LIST,
@@ -356,8 +359,8 @@ class Builder:
         self, where: str, name: str, data: Table, flows: list[Table], traffic: list[Table], key: RunKey, point: Point
     ) -> VirtualExperiment:
         controller = data["ideal"] if key.background == IDEAL else key.background
-        filling = Filling(key.foreground, controller, point)
         special = dict(self.special.get(controller, {}))
+        filling = Filling(key.foreground, special.get("is", controller), point)
         link = self.link(f"{where}: link", filling.of(f"{where}: link", data["link"]), key, special)
         made: list[Flow] = []
         for number, flow in enumerate(flows, 1):
@@ -387,11 +390,14 @@ class Builder:
         check(where, table, LINK)
         at_least(where, table, rate_mbit=0.01, rtt_ms=0, buffer_bdp=0, buffer_packets=2, loss_percent=0, jitter_ms=0)
         values = dict(table)
-        queue = special.get("queue") if values.get("queue", "pfifo") == "pfifo" else None
         if key.background == IDEAL:
-            queue = "priority"
-        if queue:
-            values["queue"] = queue
+            values["queue"] = "priority"
+        elif values.get("queue", "pfifo") == "pfifo":
+            values |= {name: special[name] for name in ("queue", "nf_red") if name in special}
+        options = check(f"{where}.nf_red", values.get("nf_red", {}), NF_RED)
+        values["nf_red"] = tuple(sorted((name, f"{value}") for name, value in options.items()))
+        if "bleach" in values:
+            one_of(f"{where}: bleach", values["bleach"], ("", *BLEACHES))
         values["rtt_changes"] = tuple((float(at), float(rtt)) for at, rtt in values.get("rtt_changes", ()))
         return VirtualLink(**values)
 
@@ -407,8 +413,8 @@ class Builder:
             stop = float(table.get("stop_s", seconds))
             if stop <= start:
                 raise RowError(f"{where}: it would stop at {stop:g} s and start at {start:g} s")
-            own = {"ecn": special["ecn"]} if background and "ecn" in special else {}
-            options = {key: table[key] for key in ("reverse", "ecn", "rtt_ms", "hop", "relay") if key in table} | own
+            own = {key: special[key] for key in ("ecn", "dscp") if background and key in special}
+            options = {key: table[key] for key in FLOW_OPTIONS if key in table} | own
             name = table["name"] if number == 0 else f"{table['name']}-{number + 1}"
             made.append(VirtualFlow(name, table["controller"], stop - start, start, background=background, **options))
         return made

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict
 
-from . import judge, plots, virtual, virtual_experiment
+from . import judge, measures, plots, virtual, virtual_experiment
 from .experiment import Experiment, Result
 from .guest import image
 from .guest.errors import LabError
@@ -75,7 +75,7 @@ class Job:
 def estimate_s(experiment: Experiment) -> float:
     """Seconds of one core that a run takes, before anything was measured here."""
     virtual_s = experiment.end_s + virtual_experiment.SETTLE_S
-    packets = experiment.link.rate_mbit * 1e6 / 8 / 1514 * virtual_s
+    packets = experiment.link.rate_mbit * 1e6 / 8 / measures.frame_bytes(experiment.link) * virtual_s
     factor = 2.0 if getattr(experiment.link, "both_ways", False) else 1.0
     if getattr(experiment.link, "gso", False):
         factor /= GSO_PACKETS
@@ -92,12 +92,14 @@ def qemu_version() -> str:
 
 
 def hash_of(path: Path) -> str:
+    if not path.exists():
+        raise LabError(f"{path}: not built; `make all` builds it")
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def digest_of(experiment: VirtualExperiment, memory_mb: int, kernel: str, seed: int) -> str:
     """Of all that decides the result."""
-    ours = virtual_experiment.controllers_to_enable(experiment)
+    ours = virtual_experiment.objects_of(experiment)
     parts = {
         "script": virtual_experiment.script(experiment),
         "guest": image.build(kernel).directory.name,

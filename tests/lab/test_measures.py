@@ -3,15 +3,26 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from . import measures
 from .experiment import Experiment, FlowResult, Sample
 from .measures import MEASURES
-from .virtual_experiment import Traffic, TrafficResult, VirtualFlow, VirtualLink, VirtualResult, busy_part
+from .virtual_experiment import (
+    Traffic,
+    TrafficResult,
+    VirtualFlow,
+    VirtualLink,
+    VirtualResult,
+    busy_part,
+    parse_classes,
+    parse_records,
+)
 
 LINK = VirtualLink(rate_mbit=10, rtt_ms=50)
 CAPACITY = 10 * 1448 / 1514
@@ -80,6 +91,15 @@ def test_datagrams() -> None:
     assert measures.datagram_delay(made, "rtp") == pytest.approx(4.2)
 
 
+def test_datagrams_lost_beyond_those_lost_alone() -> None:
+    runs = [result(flow("background", constant(1))) for _ in range(2)]
+    for made, lost in zip(runs, (30, 10), strict=True):
+        made.traffic["udp"] = TrafficResult(Traffic("udp", "udp", 60), report={"packets": 1000 - lost, "lost": lost})
+    assert measures.datagram_loss_added(*runs, traffic="udp") == pytest.approx(0.02)
+    assert measures.datagram_loss_added(runs[0], runs[0], "udp") == 0
+    assert math.isnan(measures.datagram_loss_added(*runs, traffic="rtp"))
+
+
 def test_transparency_efficiency_distance() -> None:
     assert measures.transparency(BOTH, ALONE) == pytest.approx(0.5)
     assert measures.efficiency(BOTH, IDEAL) == pytest.approx(3 / (CAPACITY - 5))
@@ -114,6 +134,33 @@ def test_jain(rates: tuple[float, ...], index: float) -> None:
     names = ["background", *(f"background-{n}" for n in range(2, 9))]
     made = result(*(flow(name, constant(rate)) for name, rate in zip(names, rates, strict=False)))
     assert measures.jain(made) == pytest.approx(index)
+
+
+def test_jain_in_the_last_third_of_the_worst_phase() -> None:
+    """One comes at 0, one at 30 s, one at 60 s of 90: unfair from 50 s to 60 s, which is the last third of its phase."""
+    one, two, three = flow("background", constant(3), 90), flow("background-2", constant(3), 90), flow("background-3", constant(3), 90)
+    for number, late in ((1, two), (2, three)):
+        late.flow = VirtualFlow(late.flow.name, "nf_tcp", 90 - 30 * number, 30 * number)
+    two.samples = [Sample(s.start_s, s.end_s, 0.1 if 50 <= s.start_s < 60 else s.megabits) for s in two.samples]
+    made = result(one, two, three)
+    assert measures.jain_in_phases(made) == pytest.approx(0.8)
+    two.samples = [Sample(s.start_s, s.end_s, 0 if s.start_s < 50 or s.start_s >= 60 else 0.3) for s in two.samples]
+    assert measures.jain_in_phases(made) == pytest.approx(2 / 3)
+    assert math.isnan(measures.jain_in_phases(result(one)))
+
+
+def test_flows_that_come_together_are_one_phase() -> None:
+    """While they come the shares are 3 : 0."""
+    flows = [flow("background", constant(3)), *(flow(f"background-{n}", between(3, 20, 60)) for n in (2, 3))]
+    for number, late in enumerate(flows):
+        late.flow = VirtualFlow(late.flow.name, "nf_tcp", 60 - number / 10, number / 10)
+    assert measures.jain_in_phases(result(*flows)) == pytest.approx(1)
+
+
+def test_who_has_gone_is_in_no_phase() -> None:
+    flows = [flow("background", constant(3)), flow("background-2", constant(3)), flow("background-3", between(3, 0, 30))]
+    flows[2].flow = VirtualFlow("background-3", "nf_tcp", 30)
+    assert measures.jain_in_phases(result(*flows)) == pytest.approx(1)
 
 
 def test_difference_to_what_was_expected() -> None:
@@ -175,6 +222,41 @@ def test_losses_and_marks_are_per_packet_of_data() -> None:
     assert measures.mark_rate(made) == pytest.approx(0.1)
 
 
+def test_packets_of_another_size() -> None:
+    link = VirtualLink(rate_mbit=10, rtt_ms=50, packet_bytes=1000)
+    one = flow("background", constant(948 * 8 / 1e4))  # 100 packets/s
+    made = VirtualResult(Experiment("made", link, (one.flow,)), {"background": one}, marks=600)
+    assert measures.capacity_mbit(link) == pytest.approx(10 * 948 / 1014)
+    assert measures.mark_rate(made) == pytest.approx(0.1)
+
+
+def test_marks_of_a_class() -> None:
+    made = result(flow("foreground", constant(9)))
+    assert math.isnan(measures.class_count(made))
+    made.classes = {"nf": {"marked": 7, "dropped": 1}, "standard": {"marked": 0}}
+    assert measures.class_count(made) == 7
+    assert measures.class_count(made, "standard") == 0
+    assert measures.class_count(made, "nf", "dropped") == 1
+
+
+def test_our_queue_s_counters_are_of_all_bottlenecks_towards_the_receiver(tmp_path: Path) -> None:
+    def queue(device: str, qdisc: str | None, marked: int, dropped: int) -> dict[str, object]:
+        nf = {"dscp": [1], "min_percent": 1.0, "packets": 50, "bytes": 50_000, "marked": marked, "dropped": dropped}
+        none = {"dscp": None, "min_percent": None, "packets": 9, "bytes": 9_000, "marked": 0, "dropped": 0}
+        return {"device": device, "qdisc": qdisc, "classes": {"nf": nf, "standard": none}}
+
+    queues = [queue("out", "htb", 10, 1), queue("in", "htb", 70, 0), queue("out", None, 5, 0)]
+    (tmp_path / "aqm.json").write_text(json.dumps({"time_ns": 1, "queues": queues}))
+    made = result(flow("foreground", constant(9)))
+    made.marks = 1
+    parse_classes(tmp_path, made)
+    assert made.classes["nf"] == {"packets": 100, "bytes": 100_000, "marked": 15, "dropped": 1}
+    assert (made.marks, made.queue_drops) == (11, 1)
+    empty = result(flow("foreground", constant(9)))
+    parse_classes(tmp_path / "nothing", empty)
+    assert empty.classes == {}
+
+
 def test_how_busy_the_guest_was() -> None:
     assert busy_part("2.50\n26.50\n", 40) == pytest.approx(0.4)
 
@@ -233,6 +315,78 @@ def test_windows_are_read_from_the_senders_sockets() -> None:
     assert measures.window_correlation(made) == pytest.approx(-1)
     made.sockets = [(float(n), SOCKETS.format(one=10, other=40 - n)) for n in range(30)]
     assert math.isnan(measures.window_correlation(made))
+
+
+# --- probes ----------------------------------------------------------------------------------------------------------
+
+
+def probing() -> VirtualResult:
+    """10 Mbit/s; a TCP of 2.5 Mbit/s as frames from 20 s on, 1000-byte UDP frames of 5 Mbit/s from 40 s on."""
+    made = result(flow("foreground", between(2.5 * 1448 / 1514, 20, 60)), flow("background", constant(3)))
+    series = [{"t": n / 10, "packets": 62.5 if n >= 300 else 0, "bytes": 62.5 * 958 if n >= 300 else 0} for n in range(500)]
+    report = {"interval_s": 0.1, "series": series}
+    made.traffic["udp"] = TrafficResult(Traffic("udp", "udp", 60), report=report, zero_s=10.0)
+    made.traffic["web"] = TrafficResult(Traffic("web", "web", 60), report=report)  # nothing of it is a stream
+    return made
+
+
+def test_others_are_flows_and_streams() -> None:
+    made = probing()
+    assert measures.others_mbit(made, "background", 5, 15) == pytest.approx(0)
+    assert measures.others_mbit(made, "background", 25, 35) == pytest.approx(2.5)
+    assert measures.others_mbit(made, "background", 45, 55) == pytest.approx(7.5)
+    assert measures.others_mbit(made, "background", 35, 45) == pytest.approx(5)
+
+
+def estimate(at_s: float, mbit: float) -> dict[str, object]:
+    return {"type": "estimate", "at_s": at_s, "local_port": 40002, "a": 1, "b": round(mbit * 1e3)}
+
+
+def test_error_of_estimates() -> None:
+    made = probing()
+    assert math.isnan(measures.estimate_error(made))
+    made.events = [estimate(40.5, 5)]
+    assert [truth for _, _, truth in measures.estimates(made)] == pytest.approx([5])  # half of the second before
+    made.events = [estimate(10, 9), estimate(30, 4.5), estimate(50, 3.5), {"type": "mark", "at_s": 51.0, "a": 1}]
+    assert [truth for _, _, truth in measures.estimates(made)] == pytest.approx([10, 7.5, 2.5])
+    assert measures.estimate_error(made) == pytest.approx(0.4)
+    assert measures.estimate_error(made, to_s=20) == pytest.approx(0.1)
+    assert measures.estimate_error(made, least_mbit=3) == pytest.approx(0.1)  # 50 s does not count
+    assert measures.estimate_count(made) == 3
+
+
+def test_load_of_probes() -> None:
+    made = probing()
+    assert math.isnan(measures.probe_load(made))
+    made.records = [
+        {"at_s": float(n), "key": key, "probe_bytes": step * n} for n in range(10) for key, step in ((1, 50_000), (2, 25_000))
+    ]
+    made.records += [{"at_s": 9.0, "key": 3}]
+    assert measures.probe_load(made) == pytest.approx(0.6)
+    assert measures.probe_load(made, from_s=5, to_s=9) == pytest.approx(0.6)
+
+
+def test_records_are_read_to_the_last_whole_one() -> None:
+    text = """{"time_ns": 1, "flows": []}
+{"time_ns": 2, "flows": [{"key": 7, "updated_ns": 12500000000, "nf": {"probe_bytes": 90, "dscp": 1}},
+ {"key": 8, "updated_ns": 12600000000}]}
+{"time_ns": 3, "flows": [{"key": 7, "upda"""
+    assert parse_records(text, 10.0) == [
+        {"key": 7, "updated_ns": 12_500_000_000, "at_s": 2.5, "nf": {"probe_bytes": 90, "dscp": 1}, "probe_bytes": 90, "dscp": 1},
+        {"key": 8, "updated_ns": 12_600_000_000, "at_s": 2.6},
+    ]
+
+
+def test_probes_while_marks_arrive() -> None:
+    made = probing()
+    assert math.isnan(measures.probes_while_marked(made))
+    made.events = [
+        {"type": "mark", "at_s": 10.0, "local_port": 40002},
+        *({"type": "chirp", "at_s": at, "local_port": 40002} for at in (9.99, 10.01, 10.04, 10.06)),
+        {"type": "chirp", "at_s": 10.01, "local_port": 40003},
+    ]
+    assert measures.probes_while_marked(made) == 2
+    assert measures.probes_while_marked(made, from_s=10.02) == 1
 
 
 # --- response times --------------------------------------------------------------------------------------------------

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from . import rows
+from . import rows, virtual_experiment
 from .guest.lock import kernels
 from .rows import ALONE, IDEAL, RowError, RunKey
-from .virtual_experiment import VirtualFlow, VirtualLink, relays, script
+from .virtual_experiment import VirtualFlow, VirtualLink, objects_of, relays, script
 
 GOOD = """
 title = "mine"
@@ -139,6 +139,115 @@ def test_names_of_runs_are_names_of_directories(load) -> None:
     slugs = [key.slug for key in row.runs]
     assert len(set(slugs)) == len(slugs)
     assert all(set(slug) <= set("abcdefghijklmnopqrstuvwxyz0123456789_.-") for slug in slugs)
+
+
+# --- our own queue ---------------------------------------------------------------------------------------------------
+
+MARKED = GOOD.replace('buffer_bdp = "@point" }', 'buffer_bdp = "@point", QUEUE }')
+
+
+def marked(load, queue: str, background: str = "lp", text: str = MARKED) -> str:
+    (row,) = load(text.replace("QUEUE", queue))
+    return script(row.runs[RunKey("reno", "1", background)])
+
+
+def test_our_queue_is_drop_tail_with_our_program_before_it(load) -> None:
+    text = marked(load, 'queue = "nf_red", nf_red = { nf_min = 2, nf_max = 40.5, std = "90,100", nf_dscp = "1,8" }')
+    lines = text.splitlines()
+    queue, attach = (next(n for n, line in enumerate(lines) if word in line) for word in ("pfifo limit 41", "aqm attach"))
+    assert queue < attach
+    options = "--nf-dscp 1,8 --nf-max 40.5 --nf-min 2 --std 90,100"
+    assert f"netns exec router ccbpf aqm attach out --limit {41 * 1514} {options} >>" in lines[attach]
+    assert "netns exec router ccbpf -j aqm show >aqm.json" in text
+    assert "aqm" not in marked(load, 'queue = "pfifo"')
+
+
+def test_before_our_queue_a_packet_is_sent_as_on_a_wire(load) -> None:
+    assert "htb rate 10000kbit quantum 1514 burst 200 cburst 200\n" in marked(load, 'queue = "nf_red"')
+    fast = marked(load, 'queue = "nf_red", gso = true', text=MARKED.replace("rate_mbit = 10", "rate_mbit = 600"))
+    assert "burst 1500 cburst 1500\n" in fast
+    assert "burst" not in marked(load, 'queue = "pfifo"')
+
+
+def test_our_queue_is_before_any_other(load) -> None:
+    text = marked(load, 'queue = "nf_red fq_codel limit 100", nf_red = { std = "off" }')
+    assert "handle 10: fq_codel limit 100\n" in text and "--limit 62500 --std off" in text
+
+
+def test_our_queue_is_at_every_bottleneck_and_both_ways(load) -> None:
+    hops = marked(load, 'queue = "nf_red", hops = 3')
+    assert [f"netns exec {name} ccbpf aqm attach out" in hops for name in ("router", "router2", "router3")] == [True] * 3
+    assert hops.count("aqm show") == 1  # it shows those of all namespaces
+    ways = marked(load, 'queue = "nf_red", both_ways = true')
+    assert "aqm attach out" in ways and "aqm attach in" in ways
+
+
+def test_strict_priority_has_not_our_queue(load) -> None:
+    assert "aqm" not in marked(load, 'queue = "nf_red"', IDEAL)
+    assert "aqm" in marked(load, 'queue = "nf_red"', ALONE)
+
+
+def test_our_queue_counts_the_bytes_of_a_gigabit(load) -> None:
+    text = marked(load, 'queue = "nf_red", gso = true')
+    assert "bfifo limit 62500" in text and "aqm attach out --limit 62500" in text
+
+
+def test_our_queue_decides_the_result(load) -> None:
+    (row,) = load(MARKED.replace("QUEUE", 'queue = "nf_red"'))
+    assert objects_of(row.runs[RunKey("reno", "1", ALONE)]) == ["nf_red"]
+    assert objects_of(row.runs[RunKey("reno", "1", IDEAL)]) == []
+
+
+def test_a_variant_is_the_controller_with_another_router(load) -> None:
+    extra = '[controller."tcp_lp_ecn+nf_red"]\nis = "tcp_lp_ecn"\nqueue = "nf_red"\nnf_red = { nf_min = 15, nf_max = 15 }\necn = true\n'
+    text = GOOD.replace("[row.mine]", extra + "[row.mine]").replace('"tcp_lp_ecn"]', '"tcp_lp_ecn", "tcp_lp_ecn+nf_red"]')
+    (row,) = load(text)
+    one, other = (row.runs[RunKey("reno", "1", name)] for name in ("tcp_lp_ecn", "tcp_lp_ecn+nf_red"))
+    assert one.flows == other.flows and other.flows[1].controller == "tcp_lp_ecn"
+    assert "aqm" not in script(one) and "handle 10: red" in script(one)
+    assert "--nf-max 15 --nf-min 15" in script(other) and "handle 10: pfifo" in script(other)
+    assert row.judged == ("tcp_lp", "tcp_lp_ecn", "tcp_lp_ecn+nf_red")
+
+
+def test_a_class_is_told_to_iperf3_unless_the_controller_sets_it(load) -> None:
+    text = GOOD.replace("background = true", "background = true, dscp = 1, ecn = true")
+    (row,) = load(text.replace('queue = "marking"', 'queue = "marking"\ndscp = 0'))
+    lp, own = (script(row.runs[RunKey("reno", "1", name)]) for name in ("lp", "tcp_lp_ecn"))
+    assert lp.count(" -S 4 ") == 2 and " -S " not in own
+    assert lp.count("-c 10.0.3.3 ") == 2 == own.count("-c 10.0.3.3 ")  # the address with ECN
+
+
+def test_packets_of_another_size(load) -> None:
+    text = marked(load, "packet_bytes = 1000, buffer_packets = 60, queue = 'nf_red'")
+    assert "ip -n sender link set out mtu 1000\nip -n receiver link set in mtu 1000\nip -n router link set out mtu 1000\n" in text
+    assert f"--limit {60 * 1014}" in text
+    assert "mtu" not in marked(load, "packet_bytes = 1500")
+    hops = "packet_bytes = 1000, hops = 3"
+    crossing = MARKED.replace("count = 2, every_s = 0.5", "hop = 2")
+    assert "ip -n sender-2 link set out mtu 1000\nip -n receiver-2 " in marked(load, hops, text=crossing)
+
+
+def test_a_path_that_clears_ecn(load) -> None:
+    before, behind = (marked(load, f"bleach = '{place}'") for place in ("before", "behind"))
+    assert "tc -n router filter add dev in ingress protocol ip matchall" in before and "retain 0x03" in before
+    assert "tc -n delay filter add dev in ingress" in behind
+    assert "clsact" not in marked(load, "bleach = ''")
+    with pytest.raises(RowError, match="bleach: 'beside' is none of"):
+        marked(load, "bleach = 'beside'")
+
+
+def test_options_of_our_queue_are_checked(load) -> None:
+    with pytest.raises(RowError, match="nf_red: nf_mid: no such key; there are nf_dscp, nf_max"):
+        marked(load, "nf_red = { nf_mid = 3 }")
+
+
+def test_records_are_read_all_the_time_where_they_count_probes(load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "nf_tcp.bpf.o").touch()
+    (tmp_path / "tcp_lp.bpf.o").touch()
+    monkeypatch.setattr(virtual_experiment, "OURS", tmp_path)
+    (row,) = load(GOOD.replace('ours = ["tcp_lp",', 'ours = ["tcp_lp", "nf_tcp",'))
+    assert "ccbpf -j flows --watch 1 >flows.jsonl" in script(row.runs[RunKey("reno", "1", "nf_tcp")])
+    assert "--watch" not in script(row.runs[RunKey("reno", "1", "tcp_lp")])
 
 
 # --- what it says ----------------------------------------------------------------------------------------------------

@@ -62,6 +62,9 @@ def receiver(hop: int) -> str:
     return f"receiver-{hop}" if hop else "receiver"
 
 
+ENDS = ((sender, "out"), (receiver, "in"))  # the hosts, each with its device
+
+
 def sender_address(hop: int) -> str:
     return f"10.1.{hop}.2" if hop else "10.0.1.2"
 

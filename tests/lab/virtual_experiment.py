@@ -18,9 +18,10 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from . import topology, virtual
-from .experiment import Experiment, Flow, FlowResult, Link, Result, Sample
+from .experiment import MTU_BYTES, Experiment, Flow, FlowResult, Link, Result, Sample
 from .guest import proxy
 from .guest.errors import LabError
 from .native import ECHO, INTERVAL
@@ -35,9 +36,17 @@ BLOCK, FAST_BLOCK = 8192, 131072  # bytes; iperf3 counts whole blocks: 0.1 s of 
 FAST_MBIT = 100.0
 GRACE_S = 15.0  # after its end a starved flow may take this long to say so
 DELAY_PACKETS = 100_000  # the delay line never drops
-FRAME_BYTES = 1514  # of a full packet
+HEADER_BYTES = 14  # of a frame, before the packet
 BANDS = 16  # of a prio: as many different round trips as one experiment may have
 EVENTS = "events.jsonl"
+FLOWS = "flows.jsonl"
+COUNTERS = "aqm.json"  # of our program at all bottlenecks
+CLASS_COUNTERS = ("packets", "bytes", "marked", "dropped")
+NF_RED = "nf_red"
+PROBES = "nf_tcp"  # the controller whose records are read all the time: they count its probes
+FLOWS_EVERY_S = 1.0
+BURST_BYTES, LATE_S = 200, 20e-6
+BLEACHES = ("before", "behind")
 OURS = virtual.image.BUILD / "bpf"
 GENERATOR = virtual.image.BUILD / "tests/traffic"
 DRAIN_S = 10.0  # after its end the answers of what was asked may take this long
@@ -47,7 +56,8 @@ DRAIN_S = 10.0  # after its end the answers of what was asked may take this long
 class VirtualLink(Link):
     """What only this lab offers of a bottleneck."""
 
-    queue: str = "pfifo"  # pfifo, bfifo, priority, marking, or a qdisc with its options ("codel limit 100")
+    queue: str = "pfifo"  # pfifo, bfifo, priority, marking, or a qdisc with its options; "nf_red …": ours before it
+    nf_red: tuple[tuple[str, str], ...] = ()  # options of `ccbpf aqm attach`, where the queue begins with nf_red
     buffer_packets: int | None = None  # of a pfifo; None: as many full packets as buffer_bytes
     mark_at: float = 0.15  # of a marking queue: the part of the buffer above which what speaks ECN is marked
     loss_percent: float = 0.0  # random, behind the bottleneck
@@ -58,15 +68,31 @@ class VirtualLink(Link):
     rtt_changes: tuple[tuple[float, float], ...] = ()  # (s, the round trip in ms from then on)
     hops: int = 1  # so many of these bottlenecks in a row, each with this round trip
     gso: bool = False  # segments travel 64 kB at a time: for what a gigabit needs; what is lost is lost by as much
+    packet_bytes: int = MTU_BYTES  # a full packet of the hosts, with its IP header
+    bleach: str = ""  # ECN's two bits are cleared: "before" the bottleneck, or "behind" it
+
+    @property
+    def frame_bytes(self) -> int:
+        return self.packet_bytes + HEADER_BYTES
 
     @property
     def packets(self) -> int:
-        return self.buffer_packets or max(2, self.buffer_bytes // 1500)
+        return self.buffer_packets or max(2, self.buffer_bytes // self.packet_bytes)
 
     @property
     def limit_bytes(self) -> int:
         """Of a queue that counts bytes."""
-        return self.buffer_packets * FRAME_BYTES if self.buffer_packets else self.buffer_bytes
+        return self.buffer_packets * self.frame_bytes if self.buffer_packets else self.buffer_bytes
+
+    @property
+    def marks_low_class(self) -> bool:
+        """Our program is on the bottleneck's device."""
+        return self.queue.split(" ")[0] == NF_RED
+
+    @property
+    def qdisc(self) -> str:
+        """The queue itself, without our program before it."""
+        return (self.queue.removeprefix(NF_RED).strip() or "pfifo") if self.marks_low_class else self.queue
 
 
 @dataclass(frozen=True)
@@ -79,6 +105,7 @@ class VirtualFlow(Flow):
     rtt_ms: float | None = None  # its own round trip without a queue; None: the link's
     hop: int = 0  # only through this bottleneck, 1, 2, 3; 0: through all
     relay: str = ""  # a proxy behind the sender takes it over and goes on with this controller
+    dscp: int = 0  # of its packets; a controller of ours may set one itself
 
 
 @dataclass(frozen=True)
@@ -109,7 +136,8 @@ class TrafficResult:
 
     traffic: Traffic
     objects: list[tuple[float, float, float]] = field(default_factory=list)  # (s, bytes, response in s; inf: never)
-    report: dict[str, object] = field(default_factory=dict)  # the receiving end's own words
+    report: dict[str, Any] = field(default_factory=dict)  # the receiving end's own words
+    zero_s: float = 0.0  # when the report's time began, on our clock
 
 
 @dataclass
@@ -117,8 +145,10 @@ class VirtualResult(Result):
     """What only this lab measures."""
 
     marks: int = 0  # packets that the bottleneck's queue marked CE
+    classes: dict[str, dict[str, int]] = field(default_factory=dict)  # nf_red's counters, of all bottlenecks together
     packets: list[tuple[float, int]] = field(default_factory=list)  # (s, packets in the bottleneck's queue)
     events: list[dict[str, object]] = field(default_factory=list)  # of `ccbpf trace -j`; at_s is on our clock
+    records: list[dict[str, object]] = field(default_factory=list)  # of `ccbpf -j flows`, each second; with at_s too
     sockets: list[tuple[float, str]] = field(default_factory=list)  # (s, `ss -ti` of the senders)
     traffic: dict[str, TrafficResult] = field(default_factory=dict)
     busy: float = float("nan")  # the part of the time that the guest's CPU was, where gso is on: near 1 it is no lab
@@ -184,7 +214,18 @@ def topology_commands(experiment: Experiment) -> str:
     relay = relay_of(experiment)
     if relay and (hops > 1 or cross):
         raise LabError(f"{experiment.name}: a relay works with one bottleneck only")
-    return topology.commands(hops, cross, gso=gso_of(experiment), proxy=bool(relay))
+    return topology.commands(hops, cross, gso=gso_of(experiment), proxy=bool(relay)) + packet_commands(experiment)
+
+
+def packet_commands(experiment: Experiment) -> str:
+    """Full packets, where they are not of the usual size: from the hosts' MTU follows the MSS, from the bottleneck's
+    what our program there takes for one packet."""
+    size = getattr(experiment.link, "packet_bytes", MTU_BYTES)
+    if size == MTU_BYTES:
+        return ""
+    ends = [(end(hop), dev) for hop in (0, *crossed(experiment)) for end, dev in topology.ENDS]
+    ends += [(router, "out") for router in topology.routers(hops_of(experiment))]
+    return "".join(f"ip -n {name} link set {device} mtu {size}\n" for name, device in ends)
 
 
 def queue_commands(experiment: Experiment) -> list[str]:
@@ -194,18 +235,18 @@ def queue_commands(experiment: Experiment) -> list[str]:
         lines += bottleneck_commands(experiment, router, "out")
         if isinstance(link, VirtualLink) and link.both_ways:
             lines += bottleneck_commands(experiment, router, "in")
-    return lines + delay_commands(experiment)
+    return lines + delay_commands(experiment) + bleach_commands(experiment)
 
 
 def bottleneck_commands(experiment: Experiment, router: str, device: str) -> list[str]:
     """htb with the queue that the link asks for below it, as handle 10:."""
     link = experiment.link
-    queue = link.queue if isinstance(link, VirtualLink) else "bfifo"
+    queue = link.qdisc if isinstance(link, VirtualLink) else "bfifo"
     tc = f"tc -n {router} qdisc add dev {device}"
     rate = f"{link.rate_mbit * 1000:.0f}kbit"
     lines = [
         f"{tc} root handle 1: htb default 1",
-        f"tc -n {router} class add dev {device} parent 1: classid 1:1 htb rate {rate} quantum 1514",
+        f"tc -n {router} class add dev {device} parent 1: classid 1:1 htb rate {rate} quantum 1514{wire(experiment)}",
     ]
     if queue in ("pfifo", "bfifo"):
         lines.append(f"{tc} parent 1:1 handle 10: {fifo(link, queue)}")
@@ -215,7 +256,47 @@ def bottleneck_commands(experiment: Experiment, router: str, device: str) -> lis
         lines.append(f"{tc} parent 1:1 handle 10: {marking_queue(link)}")
     else:
         lines.append(f"{tc} parent 1:1 handle 10: {queue}")
+    if marks_low_class(experiment):
+        lines.append(attach_command(experiment, router, device))
     return lines
+
+
+def wire(experiment: Experiment) -> str:
+    """htb lets 1600 bytes go at once, which a wire does not, and of which a queue of one packet is not seen: where our
+    program watches for that, only what makes up for a late timer."""
+    if not marks_low_class(experiment):
+        return ""
+    burst = max(BURST_BYTES, round(experiment.link.rate_mbit * 1e6 / 8 * LATE_S))
+    return f" burst {burst} cburst {burst}"
+
+
+def marks_low_class(experiment: Experiment) -> bool:
+    return isinstance(experiment.link, VirtualLink) and experiment.link.marks_low_class
+
+
+def attach_command(experiment: Experiment, router: str, device: str) -> str:
+    """Our program before the queue, with the buffer as its limit."""
+    link = experiment.link
+    assert isinstance(link, VirtualLink)
+    limit = link.packets * link.frame_bytes if link.qdisc == "pfifo" and not link.gso else link.limit_bytes
+    options = "".join(f" --{name.replace('_', '-')} {shlex.quote(value)}" for name, value in link.nf_red)
+    return f"ip netns exec {router} ccbpf aqm attach {device} --limit {limit}{options} >>aqm-attach.txt"
+
+
+def bleach_commands(experiment: Experiment) -> list[str]:
+    """A path that clears ECN's bits on the way to the receiver: where packets come into the first router, or where they
+    have left the last bottleneck."""
+    link = experiment.link
+    if not isinstance(link, VirtualLink) or not link.bleach:
+        return []
+    if link.bleach not in BLEACHES:
+        raise LabError(f"{experiment.name}: bleach: {link.bleach!r} is none of {', '.join(BLEACHES)}")
+    place = "router" if link.bleach == "before" else topology.delays(link.hops)[-1]
+    clear = "action pedit ex munge ip tos set 0 retain 0x03 pipe action csum ip4h"
+    return [
+        f"tc -n {place} qdisc add dev in clsact",
+        f"tc -n {place} filter add dev in ingress protocol ip matchall {clear}",
+    ]
 
 
 def fifo(link: Link, queue: str = "pfifo") -> str:
@@ -230,7 +311,7 @@ def fifo(link: Link, queue: str = "pfifo") -> str:
 def marking_queue(link: VirtualLink) -> str:
     """TCP-LP's router (IV-A): RED with both thresholds at one length; who does not speak ECN is not dropped early.
     The average is taken over a few packets, as the end host's own over 8 ACKs."""
-    frame = 1514
+    frame = link.frame_bytes
     limit = link.packets * frame
     low = max(frame, round(link.mark_at * limit))
     burst = -(-low // frame) + 4
@@ -323,6 +404,8 @@ def flow_commands(experiment: Experiment, number: int) -> tuple[str, str]:
     if isinstance(flow, VirtualFlow) and flow.relay:
         address = topology.PROXY_ADDRESS
     options = f"-c {address} -p {port} --cport {own} -C {flow.controller} -l {block} -t {flow.seconds:g} {reverse} -J"
+    if isinstance(flow, VirtualFlow) and flow.dscp:
+        options += f" -S {flow.dscp << 2}"
     client = (
         f"( sleep {flow.start_s:g}; code=0; ip netns exec {topology.sender(hop_of(flow))} timeout {bound:g} iperf3 {options} >client-{number}.json"
         f" 2>client-{number}.err || code=$?; echo $code >client-{number}.exit ) & clients=\"$clients $!\""
@@ -377,6 +460,11 @@ def controllers_to_enable(experiment: Experiment) -> list[str]:
     return sorted(name for name in controllers_of(experiment) if (OURS / f"{name}.bpf.o").exists())
 
 
+def objects_of(experiment: Experiment) -> list[str]:
+    """Our programs that decide its result."""
+    return controllers_to_enable(experiment) + ([NF_RED] if marks_low_class(experiment) else [])
+
+
 def controllers_of(experiment: Experiment) -> set[str]:
     relay = relay_of(experiment)
     return {flow.controller for flow in experiment.flows} | ({relay} if relay else set())
@@ -409,6 +497,8 @@ def script(experiment: Experiment) -> str:
     lines += [f"modprobe -q tcp_{name} || true" for name in theirs]  # else the first flow waits for it
     if ours:
         lines += [f"ccbpf enable {' '.join(ours)}{parameters} >enable.txt", f"ccbpf trace -j >{EVENTS} 2>trace.err & helpers=$!"]
+    if PROBES in ours:
+        lines += [f'ccbpf -j flows --watch {FLOWS_EVERY_S:g} >{FLOWS} 2>flows.err & helpers="$helpers $!"']
     lines += relay_commands(experiment)
     others = [traffic_commands(experiment, number, traffic) for number, traffic in enumerate(traffic_of(experiment))]
     lines += [server for server, _ in (*flows, *others)]
@@ -429,6 +519,8 @@ def script(experiment: Experiment) -> str:
         "tc -n delay -s qdisc show >delay.txt",
         "ip netns exec sender nstat -asz >nstat.txt",
     ]
+    if marks_low_class(experiment):
+        lines.append(f"ip netns exec {topology.routers(1)[0]} ccbpf -j aqm show >{COUNTERS}")
     if ours:
         lines += ["ccbpf status >status.txt", "ccbpf -j flows >flows.json"]
     lines += ["kill $helpers $servers", "wait"]
@@ -471,7 +563,27 @@ def parse(experiment: Experiment, outcome: virtual.Outcome) -> VirtualResult:
         result.events = [json.loads(line) for line in outcome.text(EVENTS).splitlines()]
         for event in result.events:
             event["at_s"] = round(float(str(event["time_ns"])) / 1e9 - start_s, 6)
+    if (outcome.directory / FLOWS).exists():
+        result.records = parse_records(outcome.text(FLOWS), start_s)
+    parse_classes(outcome.directory, result)
     return result
+
+
+def parse_records(text: str, start_s: float) -> list[dict[str, Any]]:
+    """What `ccbpf -j flows --watch` said, one document after the other; the last may be cut off. A controller's own part
+    lies flat beside the rest."""
+    records: list[dict[str, Any]] = []
+    decoder, place = json.JSONDecoder(), 0
+    while (begin := text.find("{", place)) >= 0:
+        try:
+            document, place = decoder.raw_decode(text, begin)
+        except ValueError:
+            break
+        for flow in document["flows"]:
+            parts = [part for part in flow.values() if isinstance(part, dict)]
+            record = {key: value for one in (flow, *parts) for key, value in one.items()}
+            records.append(record | {"at_s": round(float(flow["updated_ns"]) / 1e9 - start_s, 6)})
+    return records
 
 
 def busy_part(idle: str, seconds: float) -> float:
@@ -528,6 +640,7 @@ def parse_traffic(directory: Path, number: int, traffic: Traffic, start_s: float
         raise LabError(f"traffic {traffic.name} ({traffic.kind}): no report of it in {directory}/{out}.*") from error
     result = TrafficResult(traffic, report=server if traffic.kind == "udp" else client)
     zero_s = client["zero_ns"] / 1e9 - start_s
+    result.zero_s = result.report["zero_ns"] / 1e9 - start_s
     for item in client.get("objects", client.get("files", [])):
         seconds = float("inf") if item["seconds"] is None else float(item["seconds"])
         result.objects.append((zero_s + item["due"], float(item["bytes"]), seconds))
@@ -560,6 +673,20 @@ def parse_queue(directory: Path, start_s: float, result: VirtualResult) -> None:
     final = (directory / "qdisc.txt").read_text()
     result.queue_drops = queue_counts(final)[2]
     result.marks = sum(int(number) for number in re.findall(r"\b(?:marked|ecn_mark) (\d+)", final))
+
+
+def parse_classes(directory: Path, result: VirtualResult) -> None:
+    """What our program counted on the way to the receiver, class by class; of the first bottleneck, from which it was
+    asked (and so knows the qdisc), also as marks and drops of its queue."""
+    path = directory / COUNTERS
+    for queue in json.loads(path.read_text())["queues"] if path.exists() else []:
+        for name, counts in queue["classes"].items() if queue["device"] == "out" else ():
+            own = result.classes.setdefault(name, dict.fromkeys(CLASS_COUNTERS, 0))
+            for counter in CLASS_COUNTERS:
+                own[counter] += counts[counter]
+            if queue["qdisc"]:
+                result.marks += counts["marked"]
+                result.queue_drops += counts["dropped"]
 
 
 def queue_counts(text: str) -> tuple[int, int, int]:
@@ -614,7 +741,7 @@ def run(
         memory_mb=memory_mb,
         timeout_s=timeout_s or 60 + 10 * limit_s,
         limit_s=limit_s,
-        product=bool(controllers_to_enable(experiment)),
+        product=bool(objects_of(experiment)),
         watch=watch,
     )
     return parse(experiment, outcome)

@@ -54,7 +54,10 @@ def declarations():
 
 def constants():
     """Object-like macros of ours that have an integer value, computed by the compiler."""
-    macro = re.compile(r"^#define ((?:LAW|KIUS|AGED|BACKLOG|DELAY|GENTLE|HIGHSPEED|LAYERS|RED|SMALL|WESTWOOD|CCBPF)_\w+) (\S.*)$", re.M)
+    macro = re.compile(
+        r"^#define ((?:LAW|KIUS|AGED|BACKLOG|CHIRP|DELAY|GENTLE|HIGHSPEED|LAYERS|NF|PROECN|RED|SMALL|WESTWOOD|CCBPF)_\w+) (\S.*)$",
+        re.M,
+    )
     names = [name for name, value in macro.findall(preprocessed(EVERYTHING, "-dM")) if '"' not in value]
     prints = "".join(f'printf("{name} %lld\\n", (long long)({name}));\n' for name in names)
     with tempfile.TemporaryDirectory() as scratch:

@@ -3,12 +3,15 @@
  * functions under the names that tests/unit/conftest.py declares to cffi. */
 #define LAW /* exported */
 #include "law/backlog.h"
+#include "law/chirp.h"
 #include "law/delay.h"
 #include "law/flat.h"
 #include "law/gentle_start.h"
 #include "law/highspeed.h"
 #include "law/inference.h"
 #include "law/layers.h"
+#include "law/nf.h"
+#include "law/proecn.h"
 #include "law/red.h"
 #include "law/small_window.h"
 #include "law/westwood.h"

@@ -52,7 +52,7 @@ def test_parameters_are_told_apart():
         assert unique(row[0] for row in rows)
 
 
-OWN_STRUCTS = ["tcp_lp", "hstcp_lp", "tcpw_lp", "ltcp"]  # of parameters; the others share TCP-LP's
+OWN_STRUCTS = ["tcp_lp", "tcp_lp_ecn", "hstcp_lp", "tcpw_lp", "ltcp", "nf_tcp"]  # of parameters
 
 
 @pytest.mark.parametrize("name", OWN_STRUCTS)
@@ -87,6 +87,14 @@ def test_defaults_are_the_papers_of_ltcp(name, value, where):
     ("backlog_max", 3000, "4.3: as in Vegas, M = 3"), ("gentle_start", 0, "the papers leave slow start alone")])
 def test_defaults_are_tcpw_lps(name, value, where):
     assert {row[0]: row for row in PARAMS["tcpw_lp"]}[name][4] == value, where
+
+
+@pytest.mark.parametrize("name, value, where", [
+    ("decrease", 125, "3.1: b = 12.5 %"), ("alpha", 500, "3.2: alpha = 0.5"), ("packets", 15, "3.2: N = 15"),
+    ("spread", 1200, "3.2: SF = 1.2"), ("min_rate", 1000, "3.2: 1 Mbit/s"), ("dscp", 0b000001, "RFC 8622: LE"),
+    ("gentle_start", 0, "the paper leaves slow start alone")])
+def test_defaults_are_nf_tcps(name, value, where):
+    assert {row[0]: row for row in PARAMS["nf_tcp"]}[name][4] == value, where
 
 
 @pytest.mark.parametrize("delta, smoothing, memory, floor", itertools.product(*(
@@ -127,7 +135,7 @@ def test_stats(ffi):
 
 
 @pytest.mark.parametrize("record", ["ccbpf_flow", "ccbpf_flow_lp", "ccbpf_flow_hstcp_lp", "ccbpf_flow_tcpw", "ccbpf_flow_ltcp",
-                                    "ccbpf_event", "ccbpf_identity", "ccbpf_stats", *(f"{n}_params" for n in OWN_STRUCTS)])
+                                    "ccbpf_flow_nf", "ccbpf_event", "ccbpf_identity", "ccbpf_stats", *(f"{n}_params" for n in OWN_STRUCTS)])
 def test_no_hole_in_what_crosses_to_user_space(ffi, record):
     """A hole would carry the kernel's memory, and differ between compilers."""
     covered = set()

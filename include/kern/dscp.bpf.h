@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The DSCP of a connection's packets, by bpf_setsockopt(): the kernel keeps the ECN
+ * bits, and looks its route up anew. Not in release(), where it is refused: what was
+ * set stays with a socket that goes over to another controller. And not for IPv4 on a
+ * socket of IPv6 (::ffff:a.b.c.d), where the kernel takes neither option: those stay
+ * as they are, and dscp_of() says DSCP_UNKNOWN.
+ */
+#ifndef CCBPF_KERN_DSCP_BPF_H
+#define CCBPF_KERN_DSCP_BPF_H
+
+#include "kern/socket.bpf.h"
+
+#define SOL_IP 0 /* include/linux/socket.h */
+#define SOL_IPV6 41
+#define IP_TOS 1 /* include/uapi/linux/in.h */
+#define IPV6_TCLASS 67 /* include/uapi/linux/in6.h */
+#define DSCP_SHIFT 2
+#define DSCP_UNKNOWN 64 /* no DSCP: they have six bits */
+#define ADDRESS_MAPPED 0xffff0000 /* in6_addr[2], network byte order */
+
+static __always_inline bool dscp_mapped(struct sock *sk)
+{
+	struct in6_addr *a = &sk->__sk_common.skc_v6_daddr;
+
+	return sk->__sk_common.skc_family == AF_INET6 &&
+	       !a->in6_u.u6_addr32[0] && !a->in6_u.u6_addr32[1] &&
+	       a->in6_u.u6_addr32[2] == ADDRESS_MAPPED;
+}
+
+static __noinline u32 dscp_of(struct sock *sk)
+{
+	bool v6 = sk->__sk_common.skc_family == AF_INET6;
+	int tos = 0;
+
+	if (dscp_mapped(sk) ||
+	    bpf_getsockopt(sk, v6 ? SOL_IPV6 : SOL_IP,
+			   v6 ? IPV6_TCLASS : IP_TOS, &tos, sizeof(tos)))
+		return DSCP_UNKNOWN;
+	return (tos & 0xff) >> DSCP_SHIFT;
+}
+
+/* 0: done */
+static __noinline int dscp_set(struct sock *sk, u32 dscp)
+{
+	bool v6 = sk->__sk_common.skc_family == AF_INET6;
+	int tos = dscp << DSCP_SHIFT & 0xff;
+
+	return bpf_setsockopt(sk, v6 ? SOL_IPV6 : SOL_IP,
+			      v6 ? IPV6_TCLASS : IP_TOS, &tos, sizeof(tos));
+}
+
+/* A new connection's, where its application has chosen none. Returns what it has. */
+static __always_inline u32 dscp_begin(struct sock *sk, u32 dscp)
+{
+	u32 has = dscp_of(sk);
+
+	if (has || !dscp || dscp_set(sk, dscp))
+		return has;
+	return dscp;
+}
+
+#endif

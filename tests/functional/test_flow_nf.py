@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""NF-TCP's policy, without chirps: what a mark takes, once per round trip; losses; no ECN; marks that lie."""
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.functional.kernel import PHASE, SIGNAL, Controller, TcpInfo, eventually
+from tests.functional.peer import CWR, Behaviour, Flow, Peer, Segment
+
+RTT_S = 0.02
+FIRST = 60  # this segment of slow start is marked, or lost
+INFINITE = 0x7FFFFFFF
+
+
+class Router(Behaviour):
+    """Marks, or loses, the segments whose numbers it is given."""
+
+    ecn = True
+
+    def __init__(self, *numbers: int, lost: bool = False, everything: bool = False, forged: bool = False) -> None:
+        super().__init__(rtt_s=RTT_S)
+        self.numbers = set(numbers)
+        self.loses = lost
+        self.everything = everything
+        self.forged = forged
+
+    def marked(self, segment: Segment) -> bool:
+        return self.everything or not self.loses and segment.number in self.numbers
+
+    def lost(self, segment: Segment) -> bool:
+        return self.loses and segment.number in self.numbers
+
+    def ece(self, latched: bool) -> bool:
+        return latched or self.forged
+
+
+def infos(flow: Flow) -> list[TcpInfo]:
+    return [sample.info for sample in flow.end.samples]
+
+
+def kept(flow: Flow) -> tuple[int, int]:
+    """The window before the first reduction, and ssthresh after it."""
+    seen = infos(flow)
+    first = next(i for i, info in enumerate(seen) if info.ssthresh < INFINITE)
+    return seen[first - 1].cwnd, seen[first].ssthresh
+
+
+def reduced(flow: Flow) -> None:
+    eventually(lambda: any(info.ssthresh < INFINITE for info in infos(flow)), 5, "a reduction")
+    eventually(lambda: infos(flow)[-1].ca_state == 0, 5, "its end")
+
+
+@pytest.mark.parametrize("permille", [125, 300])
+def test_a_mark_takes_its_part(permille: int, nf_tcp: Controller, peer: Peer) -> None:
+    """12.5 %, in slow start too; ssthresh goes along, and there is no slow start afterwards."""
+    before = nf_tcp.stats()
+    with nf_tcp.set(probe=0, decrease=permille):
+        flow = peer.connect(nf_tcp.name, Router(FIRST))
+        flow.pump()
+        reduced(flow)
+        cwnd, ssthresh = kept(flow)
+        assert ssthresh == cwnd * (1000 - permille) // 1000 >= 10
+        time.sleep(3 * RTT_S)
+    record = nf_tcp.flow(flow.sock)
+    assert record and (record.ecn, record.delay_source, record.phase) == (1, SIGNAL.ECN, PHASE.AVOIDANCE)
+    assert (record.marks, record.indications, record.losses) == (1, 1, 0)
+    assert infos(flow)[-1].retrans == 0
+    assert [segment for segment in flow.end.segments if segment.flags & CWR]
+    after = nf_tcp.stats()
+    assert (after.marks - before.marks, after.indications - before.indications) == (1, 1)
+    flow.close()
+
+
+def test_once_in_a_round_trip(nf_tcp: Controller, peer: Peer) -> None:
+    """A dozen marked packets of one window: one reduction."""
+    with nf_tcp.set(probe=0):
+        flow = peer.connect(nf_tcp.name, Router(*range(FIRST, FIRST + 12)))
+        flow.pump()
+        reduced(flow)
+        time.sleep(3 * RTT_S)
+        record = nf_tcp.flow(flow.sock)
+        assert record and record.marks == 1
+    flow.close()
+
+
+@pytest.mark.parametrize("probe", [0, 1])
+@pytest.mark.parametrize("lie", ["everything", "forged"])
+def test_ece_on_every_ack(lie: str, probe: int, nf_tcp: Controller, peer: Peer) -> None:
+    """Down to two packets, an eighth at a time; never a stall, never a chirp; and back when it ends."""
+    behaviour = Router(**{lie: True})
+    with nf_tcp.set(probe=probe):
+        flow = peer.connect(nf_tcp.name, behaviour)
+        flow.pump()
+        eventually(lambda: (f := nf_tcp.flow(flow.sock)) and f.cwnd == 2 and f, 5, "two packets")
+        at = flow.received
+        time.sleep(20 * RTT_S)
+        record = nf_tcp.flow(flow.sock)
+        assert record and record.cwnd == 2 and record.nf.chirps_sent == 0
+        assert flow.received - at >= 10 * 1448, "and it goes on"
+        assert max(info.cwnd for info in infos(flow)) <= 11
+        behaviour.everything = behaviour.forged = False
+        eventually(lambda: (f := nf_tcp.flow(flow.sock)) and f.cwnd >= 6, 5, "growth")
+    flow.stop()
+    flow.deliver(5)
+
+
+def test_bleached_marks(nf_tcp: Controller, peer: Peer) -> None:
+    """A path that agrees to ECN and never tells: as reno, by losses."""
+    with nf_tcp.set(probe=0):
+        flow = peer.connect(nf_tcp.name, Router(FIRST, lost=True))
+        flow.pump()
+        reduced(flow)
+        cwnd, ssthresh = kept(flow)
+        assert ssthresh == pytest.approx(cwnd / 2, abs=1)
+        eventually(lambda: infos(flow)[-1].cwnd <= ssthresh + 2, 2, "the window follows")
+        begun_s, window = time.monotonic(), infos(flow)[-1].cwnd
+        time.sleep(20 * RTT_S)
+        grown, rounds = infos(flow)[-1].cwnd - window, (time.monotonic() - begun_s) / RTT_S
+        assert rounds * 0.4 <= grown <= rounds * 1.1 + 1, "a packet per round trip"
+        record = nf_tcp.flow(flow.sock)
+        assert record and (record.losses, record.marks) == (1, 0)
+    flow.close()
+
+
+def test_without_ecn(nf_tcp: Controller, peer: Peer) -> None:
+    """Said in record and count; half at a loss, and never a chirp."""
+    before = nf_tcp.stats()
+    behaviour = Router(FIRST, lost=True)
+    behaviour.ecn = False
+    flow = peer.connect(nf_tcp.name, behaviour)
+    record = nf_tcp.flow(flow.sock)
+    assert record and (record.ecn, record.delay_source) == (0, SIGNAL.RTT)
+    assert nf_tcp.stats().fallbacks == before.fallbacks + 1
+    flow.pump()
+    reduced(flow)
+    cwnd, ssthresh = kept(flow)
+    assert ssthresh == pytest.approx(cwnd / 2, abs=1)
+    time.sleep(10 * RTT_S)
+    record = nf_tcp.flow(flow.sock)
+    assert record and record.nf.chirps_sent == 0 and record.nf.share_milli == 1000
+    flow.close()
+
+
+class LateOnce(Router):
+    """A segment arrives so late that it is taken for lost."""
+
+    def held_s(self, segment: Segment) -> float:
+        return 0.7 * RTT_S if segment.number == FIRST else 0
+
+
+def test_needless_loss_is_given_back(nf_tcp: Controller, peer: Peer) -> None:
+    before = nf_tcp.stats()
+    with nf_tcp.set(probe=0):
+        flow = peer.connect(nf_tcp.name, LateOnce())
+        flow.pump()
+        eventually(lambda: nf_tcp.stats().undos > before.undos, 5, "the undo")
+        time.sleep(2 * RTT_S)
+    seen = infos(flow)
+    first = next(i for i, info in enumerate(seen) if info.ca_state >= 3)
+    assert next(info for info in seen[first:] if info.ca_state == 0).cwnd >= seen[first - 1].cwnd
+    flow.close()

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""NF-TCP's chirps on this kernel: on time on the wire, and nothing of them is left when they end, however they do."""
+from __future__ import annotations
+
+import statistics
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from tests.functional.kernel import PHASE, Controller, TcpInfo, choose, eventually, tcp_info
+from tests.functional.peer import TCP_NOTSENT_LOWAT, Behaviour, Flow, Peer, Segment
+from tests.functional.wire import LE, Packet, Wire
+
+RTT_S = 0.02
+FIRST_LOSS = 60
+PROBE = 3
+ECT_0 = 2
+SILENCE_NS = 8_000_000  # more than a gap of these chirps, less than the silence before them
+PACKET_BITS = 1500 * 8
+SPREAD = 1.2
+SO_MAX_PACING_RATE = 47
+LOSS, MARK, LATE, DATA, STALE, OFF, SHORT = range(1, 8)
+
+
+class Path(Behaviour):
+    """A loss ends slow start; each packet is acknowledged, and its mark told, by itself."""
+
+    ecn = True
+    ack_every = 1
+
+    def __init__(self, **path: float) -> None:
+        super().__init__(**{"rtt_s": RTT_S, **path})  # type: ignore[arg-type]
+        self.index = -1  # of a chirp's packet
+        self.indexes: dict[int, int] = {}  # by the segment's number
+
+    def lost(self, segment: Segment) -> bool:
+        self.index = self.index + 1 if segment.tos >> 2 == PROBE else -1
+        self.indexes[segment.number] = self.index
+        return segment.number == FIRST_LOSS
+
+
+def start(controller: Controller, peer: Peer, behaviour: Behaviour, rate_bps: float = 0) -> Flow:
+    """A flow that has enough to send for a chirp."""
+    flow = peer.connect(controller.name, behaviour)
+    if rate_bps:
+        flow.sock.setsockopt(1, SO_MAX_PACING_RATE, int(rate_bps / 8))
+    flow.pump()
+    flow.sock.setsockopt(6, TCP_NOTSENT_LOWAT, 1 << 17)
+    return flow
+
+
+def chirps(packets: list[Packet]) -> list[list[Packet]]:
+    """The packets that left with the probes' DSCP, chirp by chirp."""
+    found: list[list[Packet]] = []
+    for packet in packets:
+        if packet.dscp != PROBE:
+            continue
+        if found and packet.at_ns - found[-1][-1].at_ns < SILENCE_NS:
+            found[-1].append(packet)
+        else:
+            found.append([packet])
+    return found
+
+
+def events_of(controller: Controller, *words: str) -> list[SimpleNamespace]:
+    return [event for event in controller.ring.read() if event.word in words]
+
+
+def nf(controller: Controller, flow: Flow) -> SimpleNamespace:
+    record = controller.flow(flow.sock)
+    assert record
+    return record.nf
+
+
+def test_gaps_on_the_wire(nf_tcp: Controller, peer: Peer) -> None:
+    """Steps of the chirps that were complete, against eq. 3: the median within 2 %, for gaps from 3 ms to 100 us."""
+    errors: list[float] = []
+    for _ in range(10):
+        nf_tcp.listen(30)
+        nf_tcp.ring.read()
+        with nf_tcp.set(min_rate=4000, probe_cost=1000), Wire(peer.namespace, "peer") as wire:
+            flow = start(nf_tcp, peer, Path())
+            end = time.monotonic() + 2
+            while time.monotonic() < end and nf(nf_tcp, flow).chirps_sent < 5:
+                time.sleep(0.02)
+            flow.close()
+            left = chirps(wire.packets())
+        events = events_of(nf_tcp, "chirp", "chirp-discarded")
+        for packets, event in zip(left, events, strict=False):
+            if event.word != "chirp" or len(packets) != event.b + 1 or {packet.ecn for packet in packets} != {ECT_0}:
+                continue  # a retransmission carries no ECT
+            times = [packet.at_ns for packet in packets]
+            for i, gap_ns in enumerate(b - a for a, b in zip(times, times[1:-1])):
+                planned_ns = PACKET_BITS * 1e6 / (event.a * SPREAD**i)
+                if planned_ns >= 100_000:
+                    errors.append(abs(gap_ns / planned_ns - 1))
+        if len(errors) >= 40:
+            break
+    nf_tcp.listen(0)
+    assert len(errors) >= 20, f"{len(errors)} gaps of complete chirps"
+    assert statistics.median(errors) <= 0.02, sorted(errors)
+
+
+def test_record_and_events(nf_tcp: Controller, peer: Peer) -> None:
+    """What `flows` shows of chirps, and what events tell: the same."""
+    nf_tcp.ring.read()
+    nf_tcp.listen(30)
+    flow = start(nf_tcp, peer, Path(), rate_bps=40e6)
+    eventually(lambda: nf(nf_tcp, flow).chirps_complete >= 4, 10, "chirps")
+    time.sleep(2 * RTT_S)
+    nf_tcp.listen(0)
+    own = nf(nf_tcp, flow)
+    events = events_of(nf_tcp, "chirp", "chirp-discarded", "estimate")
+    count = {word: sum(event.word == word for event in events) for word in ("chirp", "chirp-discarded", "estimate")}
+    assert count["estimate"] in (own.chirps_complete, own.chirps_complete + 1)
+    assert count["chirp-discarded"] in (own.chirps_discarded, own.chirps_discarded + 1)
+    assert own.chirps_sent >= own.chirps_complete + own.chirps_discarded
+    assert own.estimate_age_ms < 5000 and own.dscp == LE
+    assert 1000 <= own.range_min_kbps < own.range_max_kbps <= 40_100
+    assert own.probe_bytes >= 1448 * sum(event.b + 1 for event in events if event.word == "chirp")
+    flow.close()
+
+
+class Marked(Path):
+    """Marks the chirps' packets from this one on."""
+
+    def __init__(self, first: int, **path: float) -> None:
+        super().__init__(**path)
+        self.first = first
+
+    def marked(self, segment: Segment) -> bool:
+        return self.indexes[segment.number] >= self.first
+
+
+@pytest.mark.parametrize("first", [0, 2, 5])
+def test_a_chirps_mark_is_no_congestion(first: int, nf_tcp: Controller, peer: Peer) -> None:
+    """The kernel enters CWR; the window stays, and is neither counted nor taken."""
+    flow = start(nf_tcp, peer, Marked(first), rate_bps=40e6)
+    eventually(
+        lambda: (f := nf_tcp.flow(flow.sock)) and f.losses and f.phase != PHASE.RECOVERY and f.nf.chirps_sent >= 3,
+        10, "chirps in avoidance",
+    )
+    windows = []
+    end = time.monotonic() + 1
+    while time.monotonic() < end:
+        record = nf_tcp.flow(flow.sock)
+        assert record
+        windows.append((record.cwnd, record.ssthresh))
+        time.sleep(0.005)
+    assert record.losses == 1 and record.marks == 0, record
+    assert all(b[0] >= a[0] - 1 for a, b in zip(windows, windows[1:])), windows
+    eventually(lambda: tcp_info(flow.sock).ca_state == 0, 2, "the kernel's CWR ends")
+    flow.stop()
+    flow.deliver(5)
+
+
+class Broken(Path):
+    """Loses a chirp's packet, each time."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__(rtt_s=0.008)
+        self.at = at
+        self.broken = 0
+
+    def lost(self, segment: Segment) -> bool:
+        first = super().lost(segment)
+        if self.index == self.at and not segment.again and self.broken < 3:
+            self.broken += 1
+            return True
+        return first
+
+
+@pytest.mark.parametrize("at", range(16))
+def test_window_and_pacing_come_back(at: int, nf_tcp: Controller, peer: Peer) -> None:
+    """A loss of each packet of a chirp, on a path shorter than the chirp: what a loss leaves is there afterwards, and
+    the flow sends."""
+    behaviour = Broken(at)
+    with nf_tcp.set(probe_cost=1000):
+        flow = start(nf_tcp, peer, behaviour, rate_bps=40e6)
+        eventually(lambda: behaviour.broken or nf(nf_tcp, flow).chirps_sent >= 12, 10, "a chirp")
+        time.sleep(0.3)
+        record = nf_tcp.flow(flow.sock)
+        assert record and record.cwnd >= 2
+        silences = [b.at_s - a.at_s for a, b in zip(flow.end.segments, flow.end.segments[1:])]
+        assert max(silences) < 0.35, "never longer than a timeout"
+    with nf_tcp.set(probe=0):
+        at_bytes = flow.received
+        time.sleep(0.2)
+        info: TcpInfo = tcp_info(flow.sock)
+        assert info.cwnd >= min(record.ssthresh, record.cwnd) // 2
+        assert info.pacing_rate >= 0.5 * 1448 * info.cwnd * 1e6 / max(info.rtt_us, 1) / 8 or info.pacing_rate >= 2e6
+        assert flow.received - at_bytes > 10 * 1448
+    flow.stop()
+    flow.deliver(5)
+
+
+
+
+def goodput(controller: Controller, peer: Peer, probe: int) -> tuple[float, int]:
+    with controller.set(probe=probe):
+        flow = start(controller, peer, Path(rate_bps=12e6, buffer_bytes=60_000))
+        eventually(lambda: flow.received > 4_000_000, 20, "the search is over")
+        at, begun_s = flow.received, time.monotonic()
+        time.sleep(6)
+        bps = (flow.received - at) * 8 / (time.monotonic() - begun_s)
+        sent = nf(controller, flow).chirps_sent
+        flow.close()
+    return bps, sent
+
+
+def test_goodput_of_an_idle_path(nf_tcp: Controller, peer: Peer) -> None:
+    """At least 97 % of what it is without chirps."""
+    without, _ = goodput(nf_tcp, peer, 0)
+    with_chirps, sent = goodput(nf_tcp, peer, 1)
+    assert sent > 0
+    assert with_chirps >= 0.97 * without, (with_chirps, without, sent)
+
+
+def test_off_in_mid_flow(nf_tcp: Controller, peer: Peer) -> None:
+    """`probe` 0, and another controller, while chirps are on their way: the flow goes on."""
+    flow = start(nf_tcp, peer, Path(), rate_bps=40e6)
+    for _ in range(5):
+        sent = nf(nf_tcp, flow).chirps_sent
+        eventually(lambda: nf(nf_tcp, flow).chirps_sent > sent, 5, "a chirp", 0.0005)
+        with nf_tcp.set(probe=0):
+            at = flow.received
+            eventually(lambda: flow.received > at + 20 * 1448, 1, "data goes on")
+            assert not nf(nf_tcp, flow).chirping
+    sent = nf(nf_tcp, flow).chirps_sent
+    eventually(lambda: nf(nf_tcp, flow).chirps_sent > sent, 5, "a chirp", 0.0005)
+    at = flow.received
+    choose(flow.sock, "reno")
+    eventually(lambda: flow.received > at + 50 * 1448, 2, "data goes on")
+    assert tcp_info(flow.sock).cwnd >= 2
+    flow.stop()
+    flow.deliver(5)

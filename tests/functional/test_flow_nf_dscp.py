@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The DSCP of those that a router shall know: LE on data, a local one on chirps."""
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from tests.functional.kernel import Controller, Namespace, Sink, abort, choose, eventually
+from tests.functional.wire import LE, Wire
+
+ADDRESSES = {4: "10.77.0.2", 6: "fd77::2"}
+ECT_0 = 2
+OPTION = {4: (socket.IPPROTO_IP, socket.IP_TOS), 6: (socket.IPPROTO_IPV6, socket.IPV6_TCLASS)}
+
+
+@pytest.mark.parametrize("name", ["nf_tcp", "tcp_lp_ecn"])
+@pytest.mark.parametrize("family", [4, 6])
+def test_low_effort(name: str, family: int, controllers: dict[str, Controller], netns_pair: tuple[Namespace, Namespace]) -> None:
+    """Data leaves as LE, and as ECT; not where the application has set another DSCP, or the parameter says 0."""
+    a, b = netns_pair
+    a.sysctl("net.ipv4.tcp_ecn=1")
+    controller = controllers[name]
+    for dscp, own, wanted in ((1, 0, LE), (0, 0, 0), (1, 10, 10), (5, 0, 5)):
+        with Sink(b, ADDRESSES[family]) as sink, controller.set(dscp=dscp), Wire(a, "veth0") as wire:
+            sock = a.socket(socket.AF_INET6 if family == 6 else socket.AF_INET)
+            if own:
+                sock.setsockopt(*OPTION[family], own << 2)
+            choose(sock, controller.name)
+            sock.connect(sink.address)
+            sock.sendall(bytes(20_000))
+            eventually(lambda: sink.received == 20_000, 5, "all data arrives")
+            data = [packet for packet in wire.packets() if packet.length and packet.port == sink.address[1]]
+            assert data and {(packet.dscp, packet.ecn) for packet in data} == {(wanted, ECT_0)}
+            abort(sock)

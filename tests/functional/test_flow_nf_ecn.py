@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Whether connections from here ask for ECN: told by check and enable, arranged by --ecn, and put back."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.functional.conftest import Cli
+
+ECN = Path("/proc/sys/net/ipv4/tcp_ecn")
+PASSIVE, ASK = "2", "1"
+WORDS = "do not ask for ECN"
+
+
+@pytest.fixture(autouse=True)
+def passive() -> Iterator[None]:
+    """As distributions have it; as it was at the end."""
+    before = ECN.read_text()
+    ECN.write_text(PASSIVE)
+    yield
+    ECN.write_text(before)
+
+
+def now() -> str:
+    return ECN.read_text().strip()
+
+
+def test_told_in_a_line(ccbpf: Cli) -> None:
+    (row,) = [row for row in ccbpf("-j", "check").json["rows"] if row["name"] == "ECN"]
+    assert row["verdict"] == "note" and "tcp_ecn=2" in row["found"] and "--ecn" in row["remedy"]
+    told = ccbpf("enable", "nf_tcp").err
+    assert WORDS in told and len(told.strip().splitlines()) == 1
+    assert WORDS not in ccbpf("enable", "tcp_lp").err, "marks are not its signal"
+    assert now() == PASSIVE
+
+
+@pytest.mark.parametrize("names", [["nf_tcp"], ["tcp_lp_ecn"], ["tcp_lp", "nf_tcp"]], ids=" ".join)
+def test_arranged_and_put_back(names: list[str], ccbpf: Cli) -> None:
+    assert WORDS not in ccbpf("enable", *names, "--ecn").err
+    assert now() == ASK
+    (row,) = [row for row in ccbpf("-j", "check").json["rows"] if row["name"] == "ECN"]
+    assert row["verdict"] == "ok"
+    disabled = ccbpf("-j", "disable", "--all").json["disabled"]
+    assert [entry["restored_ecn"] for entry in disabled if "restored_ecn" in entry] == [PASSIVE]
+    assert now() == PASSIVE and ccbpf.names() == set()
+
+
+def test_put_back_with_the_last_one(ccbpf: Cli) -> None:
+    ccbpf("enable", "nf_tcp", "--ecn")
+    ccbpf("enable", "tcp_lp_ecn", "--ecn")
+    ccbpf("disable", "nf_tcp")
+    assert now() == ASK
+    ccbpf("disable", "tcp_lp_ecn")
+    assert now() == PASSIVE
+
+
+def test_what_somebody_changed_since_is_left_alone(ccbpf: Cli) -> None:
+    ccbpf("enable", "nf_tcp", "--ecn")
+    ECN.write_text("0")
+    ccbpf("disable", "nf_tcp")
+    assert now() == "0"
+
+
+def test_what_asked_already_stays(ccbpf: Cli) -> None:
+    ECN.write_text(ASK)
+    ccbpf("enable", "nf_tcp", "--ecn")
+    ccbpf("disable", "nf_tcp")
+    assert now() == ASK
+
+
+def test_clean_puts_it_back(ccbpf: Cli) -> None:
+    ccbpf("enable", "nf_tcp", "--ecn")
+    ccbpf("clean", "--all")
+    assert now() == PASSIVE
+
+
+def test_refused_where_nobody_wants_it(ccbpf: Cli) -> None:
+    assert "marks are not its signal" in ccbpf("enable", "tcp_lp", "--ecn", code=2).err
+    assert now() == PASSIVE and ccbpf.names() == set()
