@@ -9,6 +9,8 @@
  *     cwnd_event_tx_start(). A controller has a program <name>_tx_start for it
  *     and leaves the member empty, or no earlier kernel would take the object;
  *     the loader puts it in where the kernel knows it (loader/program.c).
+ *  4. bpf_setsockopt(SOL_IP) on a socket of IPv6 that carries IPv4: refused where
+ *     the kernel looks at the socket's family only. Tried (kern/dscp.bpf.h).
  */
 #ifndef CCBPF_KERN_COMPAT_BPF_H
 #define CCBPF_KERN_COMPAT_BPF_H
