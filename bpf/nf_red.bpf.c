@@ -90,9 +90,9 @@ static __always_inline bool is_vlan(u16 type)
 	return type == ETH_P_8021Q || type == ETH_P_8021AD;
 }
 
-/* Find the IP header. Behind tags in the packet the kernel's own offset may be
- * that of the tag (bpf_skb_vlan_push), and bpf_skb_ecn_set_ce() goes by it: there
- * we look for ourselves. */
+/* Find the IP header. Of two tags one is in the packet (a bridge, bpf_skb_vlan_push),
+ * and the kernel's own offset is that tag's: bpf_skb_ecn_set_ce(), which goes by
+ * it, would write there. Behind tags we look for ourselves. */
 static __always_inline void look_for_ip(struct __sk_buff *ctx,
 					struct look *look)
 {

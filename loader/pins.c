@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -93,21 +95,23 @@ static const char *prefix_of(const char *root)
 		       : "";
 }
 
+static char root_found[PATH_MAX]; /* by pins_root() */
+
 const char *pins_root(void)
 {
-	static char root[PATH_MAX];
 	const char *given = getenv("CCBPF_PIN_ROOT");
 	size_t length;
 
-	if (*root)
-		return root;
+	if (*root_found)
+		return root_found;
 	if (!given || !*given)
 		given = PINS_DEFAULT_ROOT;
-	snprintf(root, sizeof(root), "%s%s", prefix_of(given), given);
-	for (length = strlen(root); length > 1 && root[length - 1] == '/';
-	     length--)
-		root[length - 1] = '\0';
-	return root;
+	snprintf(root_found, sizeof(root_found), "%s%s", prefix_of(given),
+		 given);
+	for (length = strlen(root_found);
+	     length > 1 && root_found[length - 1] == '/'; length--)
+		root_found[length - 1] = '\0';
+	return root_found;
 }
 
 const char *pin_path(const char *a, const char *b)
@@ -116,20 +120,49 @@ const char *pin_path(const char *a, const char *b)
 		    b ? "/" : "", b ?: "");
 }
 
+/* In the mount namespace of a process; in a child, which ends there. */
+static bool mount_there(pid_t pid)
+{
+	int status = -1,
+	    fd = open(text("/proc/%d/ns/mnt", pid), O_RDONLY | O_CLOEXEC);
+	pid_t child = fd < 0 ? -1 : fork();
+
+	if (child == 0)
+		_exit(setns(fd, CLONE_NEWNS) ||
+		      mount("bpf", BPFFS, "bpf", 0, "mode=0700"));
+	if (child > 0)
+		waitpid(child, &status, 0);
+	if (fd >= 0)
+		close(fd);
+	return status == 0;
+}
+
+/* Where who called us sees it: see caller_outside(). */
+static int mount_outside(const char *what, pid_t pid)
+{
+	if (!mount_there(pid))
+		return FAIL(
+			EXIT_FAILED, .what = what,
+			.why = "bpffs is not mounted, and here (`ip netns exec`) a mount would end with the command",
+			.remedy = "`mount -t bpf bpf " BPFFS
+				  "` outside of the namespace first");
+	*root_found = '\0'; /* it lies elsewhere now */
+	return EXIT_OK;
+}
+
 /*
  * Mount bpffs where everybody looks for it, as bpftool does: readable by root
  * only.
  */
 static int mount_bpffs(const char *what)
 {
+	pid_t pid;
+
 	if (is_bpffs(BPFFS))
 		return EXIT_OK;
-	if (caller_outside())
-		return FAIL(
-			EXIT_FAILED, .what = what,
-			.why = "bpffs is not mounted, and here (`ip netns exec`) a mount would end with the command",
-			.remedy = "`mount -t bpf bpf " BPFFS
-				  "` outside of the namespace first");
+	pid = caller_outside();
+	if (pid)
+		return mount_outside(what, pid);
 	if (mount("bpf", BPFFS, "bpf", 0, "mode=0700") == 0)
 		return EXIT_OK;
 	return FAIL(

@@ -25,7 +25,10 @@
 #define PINS_DEFAULT_ROOT "/sys/fs/bpf/ccbpf"
 #define PINS_TRACE "trace"
 
-/* The root, without a slash at its end. */
+/*
+ * The root, without a slash at its end. Under `ip netns exec`, which hides
+ * bpffs, it is a path through who called it: /proc/<pid>/root/sys/fs/bpf/...
+ */
 const char *pins_root(void);
 
 /* <root>, <root>/<a> or <root>/<a>/<b>: NULL ends. In text()'s buffers. */

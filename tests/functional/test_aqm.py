@@ -89,6 +89,32 @@ def test_ce_under_tags_that_the_kernel_pushed(line: Line, version: int, push: st
     assert line.classes()["nf"]["marked"] == 3
 
 
+@pytest.mark.parametrize("version", [4, 6])
+@pytest.mark.parametrize("tags", [(), (100,), (200, 100)])
+def test_ce_in_a_bridged_frame(line: Line, version: int, tags: tuple[int, ...]) -> None:
+    """Of two tags the first comes beside the packet, and the kernel's offset of the IP header is that of the second."""
+    line.near.ip("link", "add", "br0", "type", "bridge", "mcast_snooping", 0)
+    line.near.ip("link", "add", "w0", "type", "veth", "peer", "name", "w1", "netns", line.far.name)
+    line.far.ip("link", "set", "w1", "arp", "off", "up")
+    for port in ("w0", DEV):
+        line.near.ip("link", "set", port, "master", "br0", "arp", "off", "up")
+    line.near.ip("link", "set", "br0", "arp", "off", "up")
+    line.tc("qdisc", "add", "dev", "w0", "root", "handle", "1:", "tbf", "rate", "8kbit", "burst", "1514", "limit", 100_000)
+    line.aqm("attach", "w0", *NOW, "--nf-min", 0, "--nf-max", 0)
+    with kernel.inside(line.far.name):
+        line.capture.close()
+        line.capture = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        line.capture.bind(("w1", 3))
+        out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        out.bind((DEV, 0))
+    sent = frames(6, dscp=LE, version=version, tags=tags)
+    with out:
+        for frame in sent:
+            out.send(frame.bytes())
+    line.tc("qdisc", "change", "dev", "w0", "root", "handle", "1:", "tbf", "rate", OPEN[0], "burst", OPEN[1], "limit", 100_000)
+    assert line.received(6) == [f.ip() for f in sent[:2]] + [f.with_ce for f in sent[2:]]
+
+
 def test_every_header_that_can_be_marked(line: Line) -> None:
     """RFC 1624: the new checksum is that of the whole header, whatever it was."""
     line.tbf(1_000_000)

@@ -74,6 +74,15 @@ def test_the_average_gets_there(law, average, queue, shift):
     assert average == queue * Q16
 
 
+@pytest.mark.parametrize("away", [-100, 100])
+@pytest.mark.parametrize("shift", [1, 9, 15])
+def test_single_steps_get_there(law, away, shift):
+    average = 5000 * Q16 + away
+    for _ in range(100):
+        average = law.red_average_q16(average, 5000, shift, 1)
+    assert average == 5000 * Q16
+
+
 def test_an_average_of_one_packet_is_the_queue(law):
     assert law.red_average_q16(12345 * Q16, 678, 0, 1) == 678 * Q16
 
