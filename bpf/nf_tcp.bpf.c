@@ -35,7 +35,7 @@
  *  4. A chirp begins with nothing in flight and so costs the flow an RTT. While the
  *     last estimate promises a quarter more than the flow has, or the search for the
  *     range goes on, the pause is the paper's (uniform, mean base RTT); else, and after
- *     a chirp that had to be discarded, they may take probe_cost (3 %) of the time.
+ *     a chirp that had to be discarded, they may take probe_cost (2 %) of the time.
  *  5. A chirp has no more packets than the window, and goes as fast as the timer
  *     reaches: beyond that steps are bursts (law/chirp.h).
  *  6. A mark on a chirp's packet is an answer, not congestion: the window stays. The

@@ -91,7 +91,7 @@
 	X(min_rate, "kbit/s", 100, 10000000, 1000, "3.2", "no chirp begins slower")                                   \
 	X(probe_dscp, "DSCP", 0, 63, 3, "3.2; ours",                                                                  \
 	  "of the packets of a chirp (000011 is for local use, RFC 2474); 0: as the data's")                          \
-	X(probe_cost, "permille", 1, 1000, 30, "ours",                                                                \
+	X(probe_cost, "permille", 1, 1000, 20, "ours",                                                                \
 	  "of a flow's time go into chirps while they find nothing that it lacks")                                    \
 	X(noise_floor, "us", 0, 100000, 100, "ours", "a rise of a chirp's delay up to this is noise")                 \
 	X(rtt_memory, "s", 10, 3600, 180, "ours", "the base RTT is forgotten after this time, in two halves")         \

@@ -125,10 +125,9 @@ struct chirp_plan {
 static __always_inline u32 chirp_packet_bytes(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_of(sk);
-	bool v6 = sk->__sk_common.skc_family == AF_INET6 && !dscp_mapped(sk);
 
 	return tp->mss_cache + tp->tcp_header_len +
-	       (v6 ? IPV6_HEADER : IPV4_HEADER);
+	       (dscp_v6(sk) ? IPV6_HEADER : IPV4_HEADER);
 }
 
 /* The next departure is gap_ns after the packet that leaves now. */

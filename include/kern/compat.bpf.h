@@ -13,6 +13,8 @@
  *     queue as plain memory. Absent: the same by bpf_probe_read_kernel(), which
  *     takes the context for the sk_buff that it is. COMPAT_READ() is either.
  *  5. TCX links (6.6) are the loader's business (loader/aqm.c).
+ *  6. bpf_setsockopt(SOL_IP) on a socket of IPv6 that carries IPv4: refused where
+ *     the kernel looks at the socket's family only. Tried (kern/dscp.bpf.h).
  */
 #ifndef CCBPF_KERN_COMPAT_BPF_H
 #define CCBPF_KERN_COMPAT_BPF_H

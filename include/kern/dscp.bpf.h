@@ -2,9 +2,10 @@
 /*
  * The DSCP of a connection's packets, by bpf_setsockopt(): the kernel keeps the ECN
  * bits, and looks its route up anew. Not in release(), where it is refused: what was
- * set stays with a socket that goes over to another controller. And not for IPv4 on a
- * socket of IPv6 (::ffff:a.b.c.d), where the kernel takes neither option: those stay
- * as they are, and dscp_of() says DSCP_UNKNOWN.
+ * set stays with a socket that goes over to another controller. For IPv4 on a socket of
+ * IPv6 (::ffff:a.b.c.d) IP_TOS counts, which kernels refuse there that look at the
+ * socket's family only: then its packets stay as they are, and dscp_of() says
+ * DSCP_UNKNOWN.
  */
 #ifndef CCBPF_KERN_DSCP_BPF_H
 #define CCBPF_KERN_DSCP_BPF_H
@@ -28,13 +29,18 @@ static __always_inline bool dscp_mapped(struct sock *sk)
 	       a->in6_u.u6_addr32[2] == ADDRESS_MAPPED;
 }
 
+/* Does IPv6 carry its packets? */
+static __always_inline bool dscp_v6(struct sock *sk)
+{
+	return sk->__sk_common.skc_family == AF_INET6 && !dscp_mapped(sk);
+}
+
 static __noinline u32 dscp_of(struct sock *sk)
 {
-	bool v6 = sk->__sk_common.skc_family == AF_INET6;
+	bool v6 = dscp_v6(sk);
 	int tos = 0;
 
-	if (dscp_mapped(sk) ||
-	    bpf_getsockopt(sk, v6 ? SOL_IPV6 : SOL_IP,
+	if (bpf_getsockopt(sk, v6 ? SOL_IPV6 : SOL_IP,
 			   v6 ? IPV6_TCLASS : IP_TOS, &tos, sizeof(tos)))
 		return DSCP_UNKNOWN;
 	return (tos & 0xff) >> DSCP_SHIFT;
@@ -43,8 +49,8 @@ static __noinline u32 dscp_of(struct sock *sk)
 /* 0: done */
 static __noinline int dscp_set(struct sock *sk, u32 dscp)
 {
-	bool v6 = sk->__sk_common.skc_family == AF_INET6;
 	int tos = dscp << DSCP_SHIFT & 0xff;
+	bool v6 = dscp_v6(sk);
 
 	return bpf_setsockopt(sk, v6 ? SOL_IPV6 : SOL_IP,
 			      v6 ? IPV6_TCLASS : IP_TOS, &tos, sizeof(tos));

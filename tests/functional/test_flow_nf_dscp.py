@@ -33,3 +33,20 @@ def test_low_effort(name: str, family: int, controllers: dict[str, Controller], 
             data = [packet for packet in wire.packets() if packet.length and packet.port == sink.address[1]]
             assert data and {(packet.dscp, packet.ecn) for packet in data} == {(wanted, ECT_0)}
             abort(sock)
+
+
+def test_ipv4_on_a_socket_of_ipv6(controllers: dict[str, Controller], netns_pair: tuple[Namespace, Namespace]) -> None:
+    """Where the kernel lets it be set; and the record says what there is."""
+    a, b = netns_pair
+    a.sysctl("net.ipv4.tcp_ecn=1")
+    with Sink(b, ADDRESSES[4]) as sink, Wire(a, "veth0") as wire:
+        sock = a.socket(socket.AF_INET6)
+        choose(sock, "nf_tcp")
+        sock.connect((f"::ffff:{sink.address[0]}", sink.address[1]))
+        record = controllers["nf_tcp"].flow(sock)
+        sock.sendall(bytes(20_000))
+        eventually(lambda: sink.received == 20_000, 5, "all data arrives")
+        data = [packet for packet in wire.packets() if packet.length and packet.port == sink.address[1]]
+        assert record and record.nf.dscp in (0, LE)
+        assert data and {(packet.dscp, packet.ecn) for packet in data} == {(record.nf.dscp, ECT_0)}
+        abort(sock)
