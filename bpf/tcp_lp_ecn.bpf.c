@@ -38,6 +38,21 @@ char _license[] SEC("license") = "GPL";
 CCBPF_IDENTITY(tcp_lp_ecn);
 LP_PARAMS_DEFINE();
 
+/* 4. above: the RTT after a reaction is over with this very echo? Then the kernel's CWR
+ * clears it, and what counts is an echo after that. */
+static __always_inline bool lp_ecn_of_the_cut(struct tcp_sock *tp,
+					      struct lp *lp)
+{
+	bool over = inference_unmute(&lp->inference, tp->snd_una);
+
+	if (!over || lp->answered || !lp->inference.active ||
+	    tp->tcp_mstamp >= lp->inference.until_us)
+		return false;
+	lp->answered = 1;
+	inference_mute(&lp->inference, tp->snd_nxt);
+	return true;
+}
+
 /* figure 3 at a mark, between two ACKs' worth of cong_avoid() */
 static __always_inline u32 lp_ecn_mark(struct sock *sk, struct lp *lp)
 {
@@ -46,9 +61,11 @@ static __always_inline u32 lp_ecn_mark(struct sock *sk, struct lp *lp)
 	u32 to = tp->snd_cwnd;
 
 	lp_avoid(lp);
-	inference_unmute(&lp->inference, tp->snd_una);
+	if (lp_ecn_of_the_cut(tp, lp))
+		return to ?: 1;
 	verdict = lp_decide(sk, lp, true);
 	if (verdict == INFERENCE_HALVE || verdict == INFERENCE_TO_ONE) {
+		lp->answered = 0;
 		to = lp_set_window(sk, lp, lp_reduced(tp, lp, verdict));
 		lp_tell_indication(sk, lp, verdict);
 	}

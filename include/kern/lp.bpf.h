@@ -42,6 +42,7 @@ struct lp {
 	u8 paced : 1; /* we switched the kernel's pacing on */
 	u8 undone : 1; /* the kernel may raise ssthresh over an early cut */
 	u8 echoed : 1; /* the last ACK carried ECE */
+	u8 answered : 1; /* an echo since the last reaction (tcp_lp_ecn) */
 	u8 open : 1; /* init() was there: the kernel asks ssthresh() before,
 		      * when it has to send its SYN again */
 	u8 signal; /* enum ccbpf_signal */
@@ -597,6 +598,7 @@ static __always_inline void lp_open(struct sock *sk, const char *name)
 	lp->paced = 0;
 	lp->undone = 0;
 	lp->echoed = 0;
+	lp->answered = 0;
 	lp->open = 1;
 	lp->signal = CCBPF_SIGNAL_RTT;
 	if (tp->snd_ssthresh < TCP_INFINITE_SSTHRESH)

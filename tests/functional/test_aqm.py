@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import socket
 import struct
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -290,13 +288,6 @@ def test_idle_time_is_forgotten(line: Line) -> None:
 # --- kinds of queues ---
 
 
-def has_module(option: str) -> bool:
-    try:
-        return f"{option}=y\n" in gzip.decompress(Path("/proc/config.gz").read_bytes()).decode()
-    except OSError:
-        return True
-
-
 def htb(line: Line, rate: str = "8kbit", verb: str = "add") -> None:
     if verb == "add":
         line.tc("qdisc", "add", "dev", DEV, "root", "handle", "1:", "htb", "default", "10")
@@ -352,16 +343,6 @@ def test_fifo_under_tbf(line: Line) -> None:
     line.attach(*STEP, "--limit", 100_000)
     line.send(frames(20, dscp=LE))
     assert line.statistics()["backlog"] == 19_000
-    assert line.classes()["nf"]["marked"] == 8
-
-
-@pytest.mark.skipif(not has_module("CONFIG_NET_SCH_PRIO"), reason="this kernel has no prio")
-def test_prio(line: Line) -> None:
-    line.tc("qdisc", "replace", "dev", DEV, "root", "handle", "1:", "prio")
-    line.tc("qdisc", "replace", "dev", DEV, "parent", "1:2", "handle", "2:", "tbf", "rate", "8kbit", "burst", "1514",
-            "limit", 100_000)  # fmt: skip
-    line.attach(*STEP, "--limit", 100_000)
-    line.send(frames(20, dscp=LE))
     assert line.classes()["nf"]["marked"] == 8
 
 

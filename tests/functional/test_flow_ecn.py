@@ -28,6 +28,21 @@ class Router(Behaviour):
         return self.everything or segment.number in self.numbers
 
 
+class Draining(Router):
+    """The packets behind the first that answers a mark still meet the queue that it was about."""
+
+    def __init__(self, *numbers: int, behind: int) -> None:
+        super().__init__(*numbers)
+        self.behind = behind
+        self.answer: int | None = None
+
+    def marked(self, segment: Segment) -> bool:
+        if self.answer is None and segment.flags & CWR:
+            self.answer = segment.number
+        late = self.answer is not None and self.answer < segment.number <= self.answer + self.behind
+        return late or super().marked(segment)
+
+
 def infos(flow: Flow) -> list[TcpInfo]:
     return [sample.info for sample in flow.end.samples]
 
@@ -130,6 +145,19 @@ def test_at_most_one_reaction_in_a_round_trip(tcp_lp_ecn: Controller, peer: Peer
     time.sleep(3 * RTT_S)
     record = tcp_lp_ecn.flow(flow.sock)
     assert record and (record.marks, record.indications, record.cuts_to_one) == (1, 1, 0)
+    flow.stop()
+    flow.deliver(5)
+
+
+def test_the_queue_that_is_on_its_way_out_is_no_second_indication(tcp_lp_ecn: Controller, peer: Peer) -> None:
+    """The echo of its marks lasts until the RTT after the cut is over; then it is answered, and ends."""
+    flow = peer.connect(tcp_lp_ecn.name, Draining(FIRST, behind=5))
+    flow.pump()
+    settled(flow, 1, tcp_lp_ecn)
+    time.sleep(6 * RTT_S)
+    record = tcp_lp_ecn.flow(flow.sock)
+    assert record and (record.marks, record.indications, record.cuts_to_one) == (1, 1, 0)
+    assert len([segment for segment in flow.end.segments if segment.flags & CWR]) >= 2, "the late echo was answered"
     flow.stop()
     flow.deliver(5)
 

@@ -52,9 +52,10 @@ for name in {names}; do
     rm $name/log
 done
 mkdir nf_red
-tc qdisc replace dev lo root tbf rate 30mbit burst 64k limit 200k
+tc qdisc replace dev lo root handle 1: prio
+tc qdisc replace dev lo parent 1:2 tbf rate 30mbit burst 64k limit 200k
 sysctl -qw net.ipv4.tcp_ecn=1
-ccbpf -vv aqm attach lo --average 1 --nf-min 0 --nf-max 50 >nf_red/enable.txt 2>nf_red/log
+ccbpf -vv aqm attach lo --limit 200000 --average 1 --nf-min 0 --nf-max 50 >nf_red/enable.txt 2>nf_red/log
 echo $? >nf_red/enabled
 if [ "$(cat nf_red/enabled)" = 0 ]; then
     iperf3 -s -1 >/dev/null 2>&1 &
