@@ -66,7 +66,8 @@ def count(rows: Sequence[Row], results: Mapping[str, Result | None]) -> str:
     held = sum(1 for result in judged if result["holds"])
     missing = [f"`{row.id}`" for row in rows if not results[row.id]]
     absent = f" Not run: {', '.join(missing)}." if missing else ""
-    return f"{len(judged)} rows judged, {held} hold whole.{absent}"
+    builds = sorted({result["git"] for row in rows if (result := results[row.id])})
+    return f"{len(judged)} rows judged, {held} hold whole.{absent} Commits: {', '.join(builds)}."
 
 
 def document(rows: Sequence[Row], results: Mapping[str, Result | None], kernel: str, set_: str) -> str:
