@@ -62,24 +62,29 @@ static pid_t parent_of(pid_t pid)
 /*
  * `ip netns exec` gives its command a fresh /sys in a mount namespace of its
  * own. A bpffs mounted there would end with the command, and all that is pinned
- * in it: the pins lie where they lie for who called it. Returns that process,
- * or 0 where network or mounts are those of all that called us.
+ * in it: the pins lie where they lie for who called it, or, if that is within
+ * another `ip netns exec`, for who called that: the first with a bpffs, or the
+ * last. Returns that process, or 0 where network or mounts are those of all that
+ * called us.
  */
 static pid_t caller_outside(void)
 {
-	for (pid_t pid = getppid(); pid > 0; pid = parent_of(pid)) {
+	pid_t within = getpid(), pid;
+
+	for (pid = getppid(); pid > 0; pid = parent_of(pid)) {
 		const char *mnt = text("/proc/%d/ns/mnt", pid);
 
 		if (access(mnt, F_OK))
-			return 0; /* it cannot be seen */
-		if (same_file("/proc/self/ns/mnt", mnt))
+			break; /* it cannot be seen */
+		if (same_file(text("/proc/%d/ns/mnt", within), mnt) ||
+		    same_file(text("/proc/%d/ns/net", within),
+			      text("/proc/%d/ns/net", pid)))
 			continue;
-		return same_file("/proc/self/ns/net",
-				 text("/proc/%d/ns/net", pid))
-			       ? 0
-			       : pid;
+		within = pid;
+		if (is_bpffs(text("/proc/%d/root" BPFFS, pid)))
+			break;
 	}
-	return 0;
+	return within == getpid() ? 0 : within;
 }
 
 /* What stands before the path of a root that only who called us can see. */

@@ -221,10 +221,15 @@ def test_enabling_and_disabling_leaves_it_alone(line: Line) -> None:
     assert not line.ccbpf.root.exists()
 
 
-def test_where_bpffs_is_not_mounted_and_sys_is_fresh(line: Line) -> None:
-    """`ip netns exec` has a /sys of its own, which ends with the command: bpffs is mounted for who called it."""
+@pytest.mark.parametrize("within", [None, "near", "far"])
+def test_where_bpffs_is_not_mounted_and_sys_is_fresh(line: Line, within: str | None) -> None:
+    """`ip netns exec` has a /sys of its own, which ends with the command: bpffs is mounted for who called it, or who
+    called the shell in a namespace that called it."""
     root, inside = "/sys/fs/bpf/ccbpf-here", f"ip netns exec {line.near.name} {CCBPF}"
-    script = f"umount /sys/fs/bpf; {inside} aqm attach {DEV}; test -e {root}/aqm; {CCBPF} -j aqm show; {inside} aqm detach --all"
+    attach = f"{inside} aqm attach {DEV}"
+    if within:
+        attach = f"ip netns exec {getattr(line, within).name} sh -euc '{attach}; true'"
+    script = f"umount /sys/fs/bpf; {attach}; test -e {root}/aqm; {CCBPF} -j aqm show; {inside} aqm detach --all"
     done = subprocess.run(["unshare", "--mount", "--propagation=private", "sh", "-euc", script], capture_output=True, text=True,
                           timeout=30, env={**os.environ, "CCBPF_PIN_ROOT": root})  # fmt: skip
     assert done.returncode == 0, done
