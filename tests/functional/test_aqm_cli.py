@@ -200,6 +200,31 @@ def test_clsact_of_others_stays(line: Line) -> None:
         assert "clsact" in line.tc("qdisc", "show", "dev", DEV), "it is used"
 
 
+def test_the_qdisc_ingress_has_no_egress(line: Line) -> None:
+    """It takes a filter for egress and runs it at ingress: what comes would be marked by a queue it never sees."""
+    line.ccbpf = Cli(line.ccbpf.root, {"CCBPF_NO_TCX": "1"})
+    line.tc("qdisc", "add", "dev", DEV, "ingress")
+    refused = line.aqm("attach", DEV, code=1).err
+    assert "the qdisc `ingress`" in refused and f"`tc qdisc add dev {DEV} clsact`" in refused
+    assert "nf_red" not in line.tc("filter", "show", "dev", DEV, "ingress")
+    assert not line.ccbpf.root.exists()
+    line.ccbpf = Cli(line.ccbpf.root)
+    line.attach()  # a link needs neither
+
+
+def test_a_filter_whose_namespace_is_gone(ccbpf: Cli) -> None:
+    """It cannot be told from one in a namespace without a name: the pins stay, and what removes them is said."""
+    with Line(Cli(ccbpf.root, {"CCBPF_NO_TCX": "1"})) as line:
+        line.tbf()
+        line.attach()
+    (directory,) = ccbpf.root.glob("aqm/*")
+    for words in (("aqm", "detach", "--all"), ("clean", "--all")):
+        assert f"`rm -r {directory}`" in line.ccbpf(*words, code=1).err
+    kernel.run("rm", "-r", directory)
+    ccbpf("clean")
+    assert not ccbpf.root.exists()
+
+
 def test_detach_all_and_clean_all(either: Line) -> None:
     either.attach()
     either.aqm("detach", "--all")
@@ -289,6 +314,17 @@ def test_foreign_files_stay_and_are_said(line: Line) -> None:
     cleaned = line.ccbpf("-j", "clean", "--all")
     assert [Path(path).name for path in cleaned.json["left"]] == ["notes"]
     foreign[0].rmdir()
+
+
+def test_many_foreign_files_are_all_said(line: Line) -> None:
+    line.attach()
+    (directory,) = line.ccbpf.root.glob("aqm/*")
+    foreign = [directory / f"mine{i}" for i in range(20)]
+    for path in foreign:
+        path.mkdir()
+    assert sorted(line.ccbpf("-j", "clean").json["left"]) == sorted(map(str, foreign))
+    for path in foreign:
+        path.rmdir()
 
 
 def test_a_file_that_is_not_ours_in_our_place(line: Line) -> None:
