@@ -60,6 +60,11 @@ char _license[] SEC("license") = "GPL";
 #define HEAD_LEN 12 /* of an IP header: DSCP, ECN, IPv4's checksum */
 #define CE 3
 
+_Static_assert(CCBPF_AQM_BUCKETS == RED_BUCKETS &&
+		       CCBPF_AQM_WHOLE == RED_WHOLE &&
+		       CCBPF_AQM_SHIFT_MOST == RED_SHIFT_MAX,
+	       "the law's and the maps'");
+
 const volatile struct ccbpf_aqm_identity
 	identity SEC(".rodata.identity") = { .abi = CCBPF_AQM_ABI };
 struct ccbpf_aqm_config config SEC(".data.config") = {};

@@ -124,6 +124,7 @@ def test_queues_that_are_refused(line: Line, verb: list[str], code: int, why: st
     assert not line.ccbpf.root.exists()
 
 
+OPTIONS = {"--limit", "--nf-max", "--nf-dscp", "--average", "--rate", "--class"}
 USAGE = {
     "nothing": ([], "neither attach, show, set nor detach"),
     "unknown": (["atach", DEV], "it is not attach"),
@@ -163,6 +164,8 @@ def test_usage_errors(shared_line: Line, arguments: list[str], says: str) -> Non
     assert plain.out == ""
     assert re.fullmatch(r"ccbpf: cannot .+: .+; .+\n", plain.err), plain.err
     assert says in plain.err
+    if arguments[1:2] == [DEV] and arguments[-2] in OPTIONS and arguments[0] == "attach":
+        assert plain.err.startswith(f"ccbpf: cannot attach nf_red to {DEV} with {arguments[-2]}: "), plain.err
     assert shared_line.aqm(*arguments, code=2, json=True).error["exit"] == 2
     assert not shared_line.ccbpf.root.exists()
 
@@ -291,6 +294,34 @@ def test_detach_from_a_device_that_is_gone(either: Line) -> None:
     either.near.ip("link", "del", DEV)
     assert "what was left is removed" in either.aqm("detach", DEV).err
     assert not either.ccbpf.root.exists()
+
+
+def test_a_class_that_is_gone(line: Line) -> None:
+    """Its queue is none, not the root's."""
+    line.tc("qdisc", "del", "dev", DEV, "root")
+    line.tc("qdisc", "replace", "dev", DEV, "root", "handle", "1:", "htb", "default", "10")
+    for minor in (10, 20):
+        line.tc("class", "add", "dev", DEV, "parent", "1:", "classid", f"1:{minor}", "htb", "rate", "8kbit", "burst", "1514",
+                "cburst", "1514", "quantum", "1514")  # fmt: skip
+    assert line.attach("--class", "1:20")["qdisc"] == "pfifo"
+    line.tc("class", "del", "dev", DEV, "classid", "1:20")
+    line.send([Frame(ident=i) for i in range(5)])  # they wait in 1:10
+    queue = line.shown()
+    assert (queue["qdisc"], queue["backlog_bytes"], queue["class"]) == (None, 0, "1:20")
+    assert f"{DEV}: no queue of class 1:20," in line.aqm("show", DEV).out
+
+
+def test_whatever_is_in_the_configuration_is_shown(line: Line) -> None:
+    """And traffic goes on."""
+    line.attach()
+    (config,) = line.ccbpf.root.glob("aqm/*/config")
+    for byte in ("00", "ff"):
+        kernel.run("bpftool", "map", "update", "pinned", config, "key", *["0"] * 4, "value", "hex", *[byte] * 64)
+        line.tbf()
+        line.send([Frame(dscp=i % 8) for i in range(16)])
+        assert max(map(len, line.aqm("show", DEV).out.splitlines()[2:])) <= 99
+        assert line.shown()["average_packets"] == (1 if byte == "00" else 32768)
+    assert sum(c["packets"] for c in line.classes().values()) == 32
 
 
 def test_a_program_that_somebody_took_away(line: Line) -> None:
