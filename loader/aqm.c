@@ -127,6 +127,7 @@ static uint32_t program_id_of(int fd)
 
 static enum aqm_state read_link(struct aqm *aqm)
 {
+	bool ours = aqm->identity.netns == device_netns();
 	struct bpf_link_info info = { 0 };
 	__u32 size = sizeof(info);
 
@@ -135,12 +136,11 @@ static enum aqm_state read_link(struct aqm *aqm)
 		return AQM_UNREADABLE;
 	aqm->link_id = info.id;
 	aqm->program_id = info.prog_id;
+	if (ours && !device_name(aqm->identity.ifindex))
+		return AQM_GONE; /* a link goes with a device that is moved */
 	if (info.xdp.ifindex == aqm->identity.ifindex) /* tcx's is there too */
 		return AQM_ATTACHED;
-	if (aqm->identity.netns == device_netns() &&
-	    device_name(aqm->identity.ifindex))
-		return AQM_TAKEN;
-	return AQM_GONE;
+	return ours ? AQM_TAKEN : AQM_GONE;
 }
 
 /* The hook and one of our filters' places. */

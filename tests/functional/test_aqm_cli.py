@@ -289,6 +289,17 @@ def test_a_device_that_is_gone(either: Line) -> None:
     assert not either.ccbpf.root.exists()
 
 
+def test_a_device_that_is_moved(either: Line) -> None:
+    """Its queue does not go with it, a link of ours does."""
+    with kernel.Namespace("other") as other:
+        either.attach()
+        either.near.ip("link", "set", DEV, "netns", other.name)
+        assert "in another network namespace" in either.aqm("show", DEV, code=5).err
+        assert "what was left is removed" in either.aqm("detach", DEV).err
+        assert "nf_red" not in other.run("bpftool", "net", "show", "dev", DEV).stdout
+        assert not either.ccbpf.root.exists()
+
+
 def test_detach_from_a_device_that_is_gone(either: Line) -> None:
     either.attach()
     either.near.ip("link", "del", DEV)
