@@ -191,7 +191,7 @@ static int not_bpffs(const char *what)
 /* What bpffs or this command would trip over later, said first. */
 static int check_root(const char *what)
 {
-	const char *root = pins_root();
+	const char *root = pins_root(), *below = strstr(root, BPFFS "/");
 	const char *why = NULL;
 
 	if (*root != '/')
@@ -199,8 +199,7 @@ static int check_root(const char *what)
 	else if (strlen(root) > LONGEST_ROOT)
 		why = text("CCBPF_PIN_ROOT has more than %d characters",
 			   LONGEST_ROOT);
-	else if (strncmp(root, BPFFS "/", sizeof(BPFFS)) == 0 &&
-		 strchr(root, '.'))
+	else if (below && strchr(below, '.'))
 		why = "CCBPF_PIN_ROOT has a dot, which bpffs refuses in names";
 	if (!why)
 		return EXIT_OK;

@@ -265,6 +265,13 @@ def test_where_bpffs_is_not_mounted_and_sys_is_fresh(line: Line, within: str | N
     assert clean_device(line)
 
 
+def test_a_pin_directory_that_bpffs_refuses(line: Line) -> None:
+    """The same words where it is found through who called us."""
+    for prefix in ((), ("ip", "netns", "exec", line.near.name)):
+        refused = Cli(line.ccbpf.root.with_name("a.b"))("aqm", "detach", "--all", code=2, prefix=prefix).err
+        assert "has a dot, which bpffs refuses in names; choose" in refused
+
+
 # --- leftovers ---
 
 
