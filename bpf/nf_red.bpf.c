@@ -54,10 +54,16 @@ char _license[] SEC("license") = "GPL";
 #define MOST_TAGS 2 /* in the packet; one more may be beside it, accelerated */
 
 #define MOST_QUEUES 64 /* of mq that are read */
-#define LONGEST_CHAIN 32 /* of a bucket of qdiscs */
+/* Of a bucket of qdiscs. Those that classes have by default are all in one. */
+#define LONGEST_CHAIN 256
 
 #define HEAD_LEN 12 /* of an IP header: DSCP, ECN, IPv4's checksum */
 #define CE 3
+
+_Static_assert(CCBPF_AQM_BUCKETS == RED_BUCKETS &&
+		       CCBPF_AQM_WHOLE == RED_WHOLE &&
+		       CCBPF_AQM_SHIFT_MOST == RED_SHIFT_MAX,
+	       "the law's and the maps'");
 
 const volatile struct ccbpf_aqm_identity
 	identity SEC(".rodata.identity") = { .abi = CCBPF_AQM_ABI };
@@ -168,22 +174,34 @@ __noinline u32 children_backlog(struct __sk_buff *ctx)
 	return sum < ~0u ? sum : ~0u;
 }
 
+/* bytes: in the qdisc under the class whose queue is read, if it is one of those from
+ * `at` on, a struct hlist_node; or -1 */
+__noinline s64 chained_backlog(u64 at)
+{
+	struct hlist_node *node = (void *)at;
+	struct Qdisc *q;
+
+	for (u32 i = 0; i < LONGEST_CHAIN && node; i++) {
+		q = (void *)node - bpf_core_field_offset(q->hash);
+		if (BPF_CORE_READ(q, parent) == config.leaf)
+			return BPF_CORE_READ(q, qstats.backlog);
+		node = BPF_CORE_READ(node, next);
+	}
+	return -1;
+}
+
 /* bytes: in the qdisc under one class, found by its classid, because the qdisc
  * itself may be replaced */
 __noinline u32 leaf_backlog(struct __sk_buff *ctx)
 {
 	struct net_device *dev = COMPAT_READ(compat_skb(ctx), dev);
-	struct hlist_node *node;
-	struct Qdisc *q;
+	s64 found;
 
 	for (u32 i = 0; i < 16; i++) {
-		node = BPF_CORE_READ(dev, qdisc_hash[i].first);
-		for (u32 j = 0; j < LONGEST_CHAIN && node; j++) {
-			q = (void *)node - bpf_core_field_offset(q->hash);
-			if (BPF_CORE_READ(q, parent) == config.leaf)
-				return BPF_CORE_READ(q, qstats.backlog);
-			node = BPF_CORE_READ(node, next);
-		}
+		found = chained_backlog(
+			(u64)BPF_CORE_READ(dev, qdisc_hash[i].first));
+		if (found >= 0)
+			return found;
 	}
 	return 0;
 }
@@ -206,11 +224,11 @@ static __always_inline u32 queue_bytes(struct __sk_buff *ctx, bool *blind)
 
 __noinline int measure(u32 queue, u32 own_bytes, u32 packets)
 {
-	u64 now = bpf_ktime_get_ns(), steps = packets;
+	u64 now = bpf_ktime_get_ns(), last = state.last_ns, steps = packets;
 	u64 waiting = (u64)queue + own_bytes;
 
-	if (!queue)
-		steps += red_idle_packets(now - state.last_ns, config.packet_ns,
+	if (!queue && now > last) /* another CPU may have been later */
+		steps += red_idle_packets(now - last, config.packet_ns,
 					  state.waiting_bytes,
 					  config.packet_bytes);
 	state.average_q16 = red_average_q16(state.average_q16, queue,

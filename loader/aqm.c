@@ -127,6 +127,7 @@ static uint32_t program_id_of(int fd)
 
 static enum aqm_state read_link(struct aqm *aqm)
 {
+	bool ours = aqm->identity.netns == device_netns();
 	struct bpf_link_info info = { 0 };
 	__u32 size = sizeof(info);
 
@@ -135,12 +136,11 @@ static enum aqm_state read_link(struct aqm *aqm)
 		return AQM_UNREADABLE;
 	aqm->link_id = info.id;
 	aqm->program_id = info.prog_id;
+	if (ours && !device_name(aqm->identity.ifindex))
+		return AQM_GONE; /* a link goes with a device that is moved */
 	if (info.xdp.ifindex == aqm->identity.ifindex) /* tcx's is there too */
 		return AQM_ATTACHED;
-	if (aqm->identity.netns == device_netns() &&
-	    device_name(aqm->identity.ifindex))
-		return AQM_TAKEN;
-	return AQM_GONE;
+	return ours ? AQM_TAKEN : AQM_GONE;
 }
 
 /* The hook and one of our filters' places. */
@@ -209,6 +209,8 @@ static int open_dir(const char *what, struct aqm *aqm)
 		return EXIT_OK;
 	err = read_one(aqm, PIN_IDENTITY, BPF_MAP_TYPE_ARRAY,
 		       sizeof(aqm->identity), &aqm->identity);
+	aqm->identity.device[CCBPF_AQM_NAME_LEN - 1] = '\0';
+	aqm->identity.version[CCBPF_AQM_VERSION_LEN - 1] = '\0';
 	if (err == -EPERM || err == -EACCES)
 		return fail_errno(what, pin_path(aqm->dir, PIN_IDENTITY), err);
 	if (err == -ENOENT)
@@ -328,6 +330,26 @@ static bool has_clsact(uint32_t ifindex)
 	return has;
 }
 
+/* The qdisc `ingress` takes a filter for egress, and runs it at ingress. */
+static int refuse_ingress(const char *what, const struct device *device)
+{
+	struct qdiscs *all = must_alloc(1, sizeof(*all));
+	int unread = qdiscs_read(device->ifindex, all);
+	bool has = all->ingress;
+
+	free(all);
+	if (unread)
+		return fail_errno(what, device->name, unread);
+	if (!has)
+		return EXIT_OK;
+	return FAIL(
+		EXIT_FAILED, .what = what, .on = device->name,
+		.why = "it has the qdisc `ingress`, with which filters have no place at egress",
+		.remedy = text(
+			"put clsact there instead, which has both: `tc qdisc del dev %s ingress`, `tc qdisc add dev %s clsact`, and its filters again",
+			device->name, device->name));
+}
+
 static int fill(const char *what, struct bpf_object *obj,
 		const struct device *device,
 		const struct ccbpf_aqm_config *config, struct aqm *aqm)
@@ -431,14 +453,18 @@ int aqm_attach(const char *what, const struct device *device,
 {
 	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = NAME,
 		    .kernel_log_level = output.verbose > 1 ? 1 : 0);
-	struct bpf_object *obj = bpf_object__open_mem(
-		ccbpf_object_nf_red,
-		ccbpf_object_nf_red_end - ccbpf_object_nf_red, &opts);
+	struct bpf_object *obj;
 	int err, fd;
 
+	aqm->by_filter = !kernel_has_tcx();
+	err = aqm->by_filter ? refuse_ingress(what, device) : EXIT_OK;
+	if (err)
+		return err;
+	obj = bpf_object__open_mem(
+		ccbpf_object_nf_red,
+		ccbpf_object_nf_red_end - ccbpf_object_nf_red, &opts);
 	if (!obj)
 		return fail_errno(what, NAME, errno);
-	aqm->by_filter = !kernel_has_tcx();
 	err = fill(what, obj, device, config, aqm) ?: load(what, obj);
 	if (err)
 		goto out;
@@ -490,8 +516,9 @@ static int not_here(const char *what, const struct aqm *aqm)
 		.why = text(
 			"its filter is in network namespace %u, which cannot be reached from here",
 			aqm->identity.netns),
-		.remedy =
-			"run the command there: `ip netns exec NAME ccbpf aqm detach ...`");
+		.remedy = text(
+			"run the command there: `ip netns exec NAME ccbpf aqm detach ...`, or, if that namespace is no more, `rm -r %s`",
+			pin_path(aqm->dir, NULL)));
 }
 
 int aqm_remove(const char *what, struct aqm *aqm)
@@ -557,6 +584,7 @@ static bool is_own_pin(const char *name)
 static void collect(const char *dir, bool top, struct json_object *foreign)
 {
 	DIR *open = opendir(pin_path(dir, NULL));
+	char below[sizeof(((struct aqm *)0)->dir)];
 	uint32_t netns, ifindex;
 	struct dirent *entry;
 
@@ -565,12 +593,15 @@ static void collect(const char *dir, bool top, struct json_object *foreign)
 
 		if (!strcmp(name, ".") || !strcmp(name, ".."))
 			continue;
-		if (top && parse_name(name, &netns, &ifindex))
-			collect(text("%s/%s", dir, name), false, foreign);
-		else if (top || !is_own_pin(name))
+		if (top && parse_name(name, &netns, &ifindex)) {
+			snprintf(below, sizeof(below), AQM_DIR "/%u_%u", netns,
+				 ifindex);
+			collect(below, false, foreign);
+		} else if (top || !is_own_pin(name)) {
 			json_object_array_add(
 				foreign,
 				json_object_new_string(pin_path(dir, name)));
+		}
 	}
 	if (open)
 		closedir(open);

@@ -10,16 +10,14 @@
 #include "aqmconf.h"
 #include "errors.h"
 
-#define WHOLE 100000 /* 100 % in 1/1000 % */
 #define LE 1 /* DSCP of RFC 8622 */
 #define PROBE 3 /* ours */
 #define NF_MIN 1000 /* 1 %, table 1 of the paper: 75 of 7500 packets */
 #define NF_MAX 50000 /* 50 %: 3750 */
 #define STD_MIN 90667 /* 90.667 %: 6800 */
-#define STD_MAX 100000
+#define STD_MAX CCBPF_AQM_WHOLE
 #define AVERAGE_PART 16 /* of the limit, in packets: see bpf/nf_red.bpf.c */
 #define AVERAGE_SHIFT 9 /* at most: RED's 0.002 */
-#define AVERAGE_SHIFT_MOST 15
 #define RATE_BPS 10000000 /* where nobody knows: tc's, for its red */
 #define NS_PER_S 1000000000ULL
 
@@ -81,14 +79,15 @@ static void look_at_class(const struct device *device, const struct qdiscs *all,
 {
 	const struct qdisc *leaf = qdisc_under(all, classid);
 
+	if (out->leaf) {
+		out->backlog_bytes = leaf ? leaf->backlog_bytes : 0;
+		snprintf(out->kind, sizeof(out->kind), "%s",
+			 leaf ? leaf->kind : "");
+	}
 	if (!leaf)
 		return;
 	out->limit_bytes = limit_of(leaf, device);
 	out->rate_bps = class_rate_bps(device->ifindex, classid);
-	if (out->leaf) {
-		out->backlog_bytes = leaf->backlog_bytes;
-		snprintf(out->kind, sizeof(out->kind), "%s", leaf->kind);
-	}
 }
 
 void aqm_look_at_queue(const struct device *device, const struct qdiscs *all,
@@ -244,7 +243,7 @@ static bool parse_percent(const char *string, const char *end, uint32_t *out)
 	for (; c < end && isdigit((unsigned char)*c) && unit > 1; c++)
 		value += (unit /= 10) * (*c - '0');
 	*out = value;
-	return c == end && value <= WHOLE;
+	return c == end && value <= CCBPF_AQM_WHOLE;
 }
 
 #define A_PERCENT "a percentage from 0 to 100 with at most 3 decimals"
@@ -374,7 +373,7 @@ static int parse_average(const char *what, const char *string,
 	if (!string)
 		return EXIT_OK;
 	if (!parse_number(string, &value, &rest) || *rest || !value ||
-	    value & (value - 1) || value > 1 << AVERAGE_SHIFT_MOST)
+	    value & (value - 1) || value > 1 << CCBPF_AQM_SHIFT_MOST)
 		return bad(what, AQM_OPTION_AVERAGE, string,
 			   "a power of 2 from 1 to 32768",
 			   "for example 512, RED's; 1: no average");
@@ -384,7 +383,7 @@ static int parse_average(const char *what, const char *string,
 
 static uint32_t packet_ns(uint32_t bytes, uint64_t rate_bps)
 {
-	uint64_t ns = bytes * 8 * NS_PER_S / rate_bps;
+	uint64_t ns = bytes * (8 * NS_PER_S) / rate_bps;
 
 	return ns < 1 ? 1 : ns < UINT32_MAX ? ns : UINT32_MAX;
 }
@@ -414,7 +413,7 @@ static int set_limit(const char *what, const char *string,
 		return EXIT_OK;
 	if (!queue->limit_bytes)
 		return FAIL(
-			EXIT_USAGE, .what = what, .on = device->name,
+			EXIT_USAGE, .what = what, .on = "no --limit",
 			.why = text("the limit of its queue (%s) cannot be read",
 				    queue->kind),
 			.remedy = "give it: `--limit SIZE`");

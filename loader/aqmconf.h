@@ -50,7 +50,7 @@ struct aqm_options {
 /* Which queue of the device is read, and what it says of itself. */
 struct aqm_queue {
 	const struct qdisc *root; /* NULL: none that can be seen (noqueue) */
-	char kind[16];
+	char kind[16]; /* "": there is none, or not under that class */
 	uint32_t leaf; /* classid, 0: the root's */
 	uint64_t limit_bytes; /* 0: not known */
 	uint64_t rate_bps; /* bit/s, 0: not known */
@@ -76,7 +76,7 @@ int aqm_parse_class(const char *what, const struct aqm_options *options,
 /*
  * Put the options into a configuration: `fresh` is filled with the defaults and
  * what the queue says first. Returns EXIT_OK, or EXIT_USAGE after saying which
- * option is wrong.
+ * option is wrong. `what`: "attach nf_red to v0 with".
  */
 int aqm_configure(const char *what, const struct aqm_options *options,
 		  const struct device *device, const struct aqm_queue *queue,

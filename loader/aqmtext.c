@@ -23,9 +23,25 @@ static bool thresholds(const struct ccbpf_aqm_config *config,
 	return class != CCBPF_AQM_probe && *min != CCBPF_AQM_OFF;
 }
 
+/* As nf_red takes it, whatever is in the map. */
+static uint32_t average_packets(const struct ccbpf_aqm_config *config)
+{
+	return 1u << (config->average_shift < CCBPF_AQM_SHIFT_MOST
+			      ? config->average_shift
+			      : CCBPF_AQM_SHIFT_MOST);
+}
+
+const char *aqm_weight(const struct ccbpf_aqm_config *config)
+{
+	uint32_t packets = average_packets(config);
+
+	return text("average over %u packet%s", packets,
+		    packets == 1 ? "" : "s");
+}
+
 static uint32_t part_of(uint32_t bytes, uint32_t part)
 {
-	return (uint64_t)bytes * part / 100000;
+	return (uint64_t)bytes * part / CCBPF_AQM_WHOLE;
 }
 
 static const char *dscps(const struct ccbpf_aqm_config *config,
@@ -154,10 +170,9 @@ void aqm_print(const struct aqm_view *view)
 {
 	const struct ccbpf_aqm_identity *id = &view->aqm->identity;
 
-	printf("%s: %s, limit %u bytes, average over %u packet%s; %s, since %s%s\n",
-	       view->device, queue_name(view), view->config.limit_bytes,
-	       1u << view->config.average_shift,
-	       view->config.average_shift ? "s" : "", attachment(view->aqm),
+	printf("%s: %s, limit %u bytes, %s; %s, since %s%s\n", view->device,
+	       queue_name(view), view->config.limit_bytes,
+	       aqm_weight(&view->config), attachment(view->aqm),
 	       human_age(monotonic_ns() - id->instance),
 	       view->here ? "" : text(", in network namespace %u", id->netns));
 	if (view->here)
@@ -230,7 +245,7 @@ static void add_config(struct json_object *doc,
 	add_number(doc, "limit_bytes", config->limit_bytes);
 	add_number(doc, "packet_bytes", config->packet_bytes);
 	add_number(doc, "packet_ns", config->packet_ns);
-	add_number(doc, "average_packets", 1u << config->average_shift);
+	add_number(doc, "average_packets", average_packets(config));
 	add_text(doc, "class", config->leaf ? aqm_classid(config->leaf) : NULL);
 }
 

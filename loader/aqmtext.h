@@ -12,10 +12,13 @@ struct aqm_view {
 	struct ccbpf_aqm_config config;
 	struct ccbpf_aqm_state state;
 	struct ccbpf_aqm_counts counts;
-	const char *device; /* its name now, or when it was attached */
+	char device[CCBPF_AQM_NAME_LEN]; /* now, or when it was attached */
 	bool here; /* in our namespace: `queue` can be seen */
 	struct aqm_queue queue;
 };
+
+/* "average over 64 packets" */
+const char *aqm_weight(const struct ccbpf_aqm_config *config);
 
 void aqm_print(const struct aqm_view *view);
 struct json_object *aqm_json(const struct aqm_view *view);

@@ -74,7 +74,9 @@ static int look(const char *what, const struct aqm *aqm, struct aqm_view *view)
 	const char *name;
 	int err;
 
-	*view = (struct aqm_view){ .aqm = aqm, .device = aqm->identity.device };
+	*view = (struct aqm_view){ .aqm = aqm };
+	snprintf(view->device, sizeof(view->device), "%s",
+		 aqm->identity.device);
 	err = aqm_read_config(what, aqm, &view->config)
 		      ?: aqm_read_state(what, aqm, &view->state)
 		      ?: aqm_read_counts(what, aqm, &view->counts);
@@ -84,7 +86,7 @@ static int look(const char *what, const struct aqm *aqm, struct aqm_view *view)
 	if (!err && name && !device_find(name, &device) &&
 	    !qdiscs_read(device.ifindex, all)) {
 		view->here = true;
-		view->device = text("%s", name);
+		memcpy(view->device, device.name, sizeof(view->device));
 		aqm_look_at_queue(&device, all, view->config.leaf,
 				  &view->queue);
 		view->queue.root = NULL; /* ends with us */
@@ -276,13 +278,12 @@ static int report(const char *what, const struct aqm *aqm)
 	if (err)
 		return err;
 	if (!output.json) {
-		printf("%s: nf_red %s: %s, limit %u bytes, nf from %s to %s %%, average over %u packet%s\n",
+		printf("%s: nf_red %s: %s, limit %u bytes, nf from %s to %s %%, %s\n",
 		       view.device, *what == 'a' ? "attached" : "set",
 		       view.queue.kind, view.config.limit_bytes,
 		       aqm_percent(view.config.nf_min),
 		       aqm_percent(view.config.nf_max),
-		       1u << view.config.average_shift,
-		       view.config.average_shift ? "s" : "");
+		       aqm_weight(&view.config));
 		return EXIT_OK;
 	}
 	doc = envelope(&list);
@@ -299,9 +300,12 @@ static int configure(const struct request *request, const char *what,
 	const struct aqm_options *options = options_of(request);
 	struct qdiscs *all = must_alloc(1, sizeof(*all));
 	struct aqm_queue queue;
+	char with[64]; /* "attach nf_red to v0 with" an option */
 	uint32_t leaf;
-	int err = aqm_parse_class(what, options, &leaf), unread;
+	int err, unread;
 
+	snprintf(with, sizeof(with), "%s %s with", what, device->name);
+	err = aqm_parse_class(with, options, &leaf);
 	unread = qdiscs_read(device->ifindex, all);
 	if (!err && unread)
 		err = fail_errno(what, device->name, unread);
@@ -310,7 +314,7 @@ static int configure(const struct request *request, const char *what,
 	else if (!err)
 		aqm_look_at_queue(device, all, leaf, &queue);
 	if (!err)
-		err = aqm_configure(what, options, device, &queue, fresh,
+		err = aqm_configure(with, options, device, &queue, fresh,
 				    config);
 	free(all);
 	return err;

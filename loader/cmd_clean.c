@@ -2,8 +2,9 @@
 /*
  * ccbpf clean [--all]: remove stale pins, the shared maps when no controller is
  * enabled and no flow is left, and the directory itself. What is enabled, or
- * attached to a device, stays, unless --all disables and detaches it first; then the shared maps go even if flows are
- * left, which finish unseen. What is not ours stays always.
+ * attached to a device, stays, unless --all disables and detaches it first; then
+ * the shared maps go even if flows are left, which finish unseen. What is not
+ * ours stays always.
  */
 #include "aqm.h"
 #include "commands.h"
@@ -91,7 +92,8 @@ static int clean(const struct request *request)
 }
 
 static const struct argp_option options[] = {
-	{ "all", OPTION_ALL, 0, 0, "disable what is enabled first", 0 },
+	{ "all", OPTION_ALL, 0, 0,
+	  "disable what is enabled, detach what is attached first", 0 },
 	{ 0 },
 };
 

@@ -124,8 +124,11 @@ static int enable_all(struct enabling *enabling, unsigned int n,
 		err = pin(&enabling[i]);
 	if (!err && make_default)
 		err = sysdefault_set(WHAT, make_default);
-	if (!err && ecn)
+	if (!err && ecn) {
 		err = sysecn_set(WHAT);
+		if (err && make_default)
+			sysdefault_release(make_default);
+	}
 	if (err)
 		undo(enabling, n);
 	return err;

@@ -62,24 +62,29 @@ static pid_t parent_of(pid_t pid)
 /*
  * `ip netns exec` gives its command a fresh /sys in a mount namespace of its
  * own. A bpffs mounted there would end with the command, and all that is pinned
- * in it: the pins lie where they lie for who called it. Returns that process,
- * or 0 where network or mounts are those of all that called us.
+ * in it: the pins lie where they lie for who called it, or, if that is within
+ * another `ip netns exec`, for who called that: the first with a bpffs, or the
+ * last. Returns that process, or 0 where network or mounts are those of all that
+ * called us.
  */
 static pid_t caller_outside(void)
 {
-	for (pid_t pid = getppid(); pid > 0; pid = parent_of(pid)) {
+	pid_t within = getpid(), pid;
+
+	for (pid = getppid(); pid > 0; pid = parent_of(pid)) {
 		const char *mnt = text("/proc/%d/ns/mnt", pid);
 
 		if (access(mnt, F_OK))
-			return 0; /* it cannot be seen */
-		if (same_file("/proc/self/ns/mnt", mnt))
+			break; /* it cannot be seen */
+		if (same_file(text("/proc/%d/ns/mnt", within), mnt) ||
+		    same_file(text("/proc/%d/ns/net", within),
+			      text("/proc/%d/ns/net", pid)))
 			continue;
-		return same_file("/proc/self/ns/net",
-				 text("/proc/%d/ns/net", pid))
-			       ? 0
-			       : pid;
+		within = pid;
+		if (is_bpffs(text("/proc/%d/root" BPFFS, pid)))
+			break;
 	}
-	return 0;
+	return within == getpid() ? 0 : within;
 }
 
 /* What stands before the path of a root that only who called us can see. */
@@ -186,7 +191,7 @@ static int not_bpffs(const char *what)
 /* What bpffs or this command would trip over later, said first. */
 static int check_root(const char *what)
 {
-	const char *root = pins_root();
+	const char *root = pins_root(), *below = strstr(root, BPFFS "/");
 	const char *why = NULL;
 
 	if (*root != '/')
@@ -194,8 +199,7 @@ static int check_root(const char *what)
 	else if (strlen(root) > LONGEST_ROOT)
 		why = text("CCBPF_PIN_ROOT has more than %d characters",
 			   LONGEST_ROOT);
-	else if (strncmp(root, BPFFS "/", sizeof(BPFFS)) == 0 &&
-		 strchr(root, '.'))
+	else if (below && strchr(below, '.'))
 		why = "CCBPF_PIN_ROOT has a dot, which bpffs refuses in names";
 	if (!why)
 		return EXIT_OK;

@@ -244,18 +244,21 @@ static void add_qdisc(const struct tcmsg *tc, int bytes, void *data)
 {
 	struct gathering *to = data;
 	const struct rtattr *at[TCA_MAX + 1];
-	struct qdisc *q = &to->all->q[to->all->n];
+	struct qdisc *q;
 
-	if ((uint32_t)tc->tcm_ifindex != to->ifindex ||
-	    to->all->n == MOST_QDISCS)
+	if ((uint32_t)tc->tcm_ifindex != to->ifindex)
 		return;
-	if (tc->tcm_parent == TC_H_CLSACT) { /* no queue */
-		to->all->clsact = true;
-		return;
-	}
 	parse(TCA_RTA(tc), bytes, at, TCA_MAX + 1);
 	if (!at[TCA_KIND])
 		return;
+	if (tc->tcm_parent == TC_H_CLSACT) { /* no queue */
+		to->all->ingress = !strcmp(RTA_DATA(at[TCA_KIND]), "ingress");
+		to->all->clsact = !to->all->ingress;
+		return;
+	}
+	if (to->all->n == MOST_QDISCS)
+		return;
+	q = &to->all->q[to->all->n++];
 	*q = (struct qdisc){ .handle = tc->tcm_handle,
 			     .parent = tc->tcm_parent };
 	snprintf(q->kind, sizeof(q->kind), "%s",
@@ -264,7 +267,6 @@ static void add_qdisc(const struct tcmsg *tc, int bytes, void *data)
 		if (strcmp(readers[i].kind, q->kind) == 0)
 			readers[i].read(at[TCA_OPTIONS], q);
 	read_stats(at[TCA_STATS2], q);
-	to->all->n++;
 }
 
 int qdiscs_read(uint32_t ifindex, struct qdiscs *out)
@@ -272,7 +274,7 @@ int qdiscs_read(uint32_t ifindex, struct qdiscs *out)
 	struct dump ask = question(RTM_GETQDISC, ifindex, 0);
 
 	out->n = 0;
-	out->clsact = false;
+	out->clsact = out->ingress = false;
 	ask.head.nlmsg_len = sizeof(ask);
 	return dump(&ask, add_qdisc, &(struct gathering){ out, ifindex });
 }

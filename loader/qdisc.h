@@ -32,7 +32,8 @@ struct qdisc {
 struct qdiscs {
 	struct qdisc q[MOST_QDISCS];
 	unsigned int n;
-	bool clsact; /* or ingress: filters have a place */
+	bool clsact; /* filters have a place, in and out */
+	bool ingress; /* instead of it: only in, whatever the filter says */
 };
 
 /* Find a device by its name. Returns 0 or -errno: ENODEV. */

@@ -5,12 +5,12 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "errors.h"
 #include "kernel.h"
 #include "pins.h"
+#include "qdisc.h"
 #include "sysrecord.h"
 
 /* The value of the map <root>/<pin>. */
@@ -21,13 +21,6 @@ struct record {
 
 static const struct map_shape shape = { BPF_MAP_TYPE_ARRAY, sizeof(__u32),
 					sizeof(struct record), 1 };
-
-static __u64 own_netns(void)
-{
-	struct stat st;
-
-	return stat("/proc/self/ns/net", &st) ? 0 : st.st_ino;
-}
 
 void sysrecord_now(const struct sysrecord *sysctl, char *value,
 		   unsigned int size)
@@ -63,14 +56,14 @@ int sysrecord_read(const struct sysrecord *sysctl, char previous[SYSRECORD_LEN],
 		return err;
 	snprintf(previous, SYSRECORD_LEN, "%.*s", SYSRECORD_LEN - 1,
 		 record.previous);
-	*own = record.netns == own_netns();
+	*own = record.netns == device_netns();
 	return 0;
 }
 
 int sysrecord_remember(const char *what, const struct sysrecord *sysctl,
 		       const char *previous)
 {
-	struct record record = { .netns = own_netns() };
+	struct record record = { .netns = device_netns() };
 	const char *path = pin_path(sysctl->pin, NULL);
 	__u32 zero = 0;
 	int err, fd;

@@ -18,6 +18,8 @@
 #define CCBPF_AQM_ABI 1 /* grows with any change to a pinned map's layout */
 #define CCBPF_AQM_BUCKETS 33 /* 0: empty; i: 2^(i-1) up to below 2^i bytes waited */
 #define CCBPF_AQM_DSCPS 64
+#define CCBPF_AQM_WHOLE 100000 /* 100 % as a threshold */
+#define CCBPF_AQM_SHIFT_MOST 15 /* of the average; what is above counts as this */
 #define CCBPF_AQM_OFF 0xffffffffu /* as a threshold: never */
 
 /*   X(name, text); the order is the ABI's */

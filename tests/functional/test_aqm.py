@@ -327,6 +327,18 @@ def test_htb_leaf(line: Line) -> None:
     assert 0 < line.shown()["found_bytes"] == line.statistics("21:")["backlog"] - 1000, "another qdisc, the same class"
 
 
+def test_htb_leaf_among_many(line: Line) -> None:
+    """The kernel keeps the qdiscs that classes have by default in one chain, the oldest last."""
+    line.tc("qdisc", "add", "dev", DEV, "root", "handle", "1:", "htb", "default", "1")
+    for minor in range(1, 61):
+        line.tc("class", "add", "dev", DEV, "parent", "1:", "classid", f"1:{minor:x}", "htb", "rate", "8kbit", "burst", "1514",
+                "cburst", "1514", "quantum", "1514")  # fmt: skip
+    line.attach("--class", "1:1")
+    line.send(frames(10))
+    shown = line.shown()
+    assert shown["found_bytes"] == shown["backlog_bytes"] - 1000 > 5000
+
+
 @pytest.mark.parametrize("kind, limit, bytes_", [("bfifo", 60_000, 60_000), ("pfifo", 40, 40 * 1514)])
 def test_fifo(line: Line, kind: str, limit: int, bytes_: int) -> None:
     """Nothing waits in a fifo before veth; its limit is read."""

@@ -124,6 +124,7 @@ def test_queues_that_are_refused(line: Line, verb: list[str], code: int, why: st
     assert not line.ccbpf.root.exists()
 
 
+OPTIONS = {"--limit", "--nf-max", "--nf-dscp", "--average", "--rate", "--class"}
 USAGE = {
     "nothing": ([], "neither attach, show, set nor detach"),
     "unknown": (["atach", DEV], "it is not attach"),
@@ -163,6 +164,8 @@ def test_usage_errors(shared_line: Line, arguments: list[str], says: str) -> Non
     assert plain.out == ""
     assert re.fullmatch(r"ccbpf: cannot .+: .+; .+\n", plain.err), plain.err
     assert says in plain.err
+    if arguments[1:2] == [DEV] and arguments[-2] in OPTIONS and arguments[0] == "attach":
+        assert plain.err.startswith(f"ccbpf: cannot attach nf_red to {DEV} with {arguments[-2]}: "), plain.err
     assert shared_line.aqm(*arguments, code=2, json=True).error["exit"] == 2
     assert not shared_line.ccbpf.root.exists()
 
@@ -200,6 +203,31 @@ def test_clsact_of_others_stays(line: Line) -> None:
         assert "clsact" in line.tc("qdisc", "show", "dev", DEV), "it is used"
 
 
+def test_the_qdisc_ingress_has_no_egress(line: Line) -> None:
+    """It takes a filter for egress and runs it at ingress: what comes would be marked by a queue it never sees."""
+    line.ccbpf = Cli(line.ccbpf.root, {"CCBPF_NO_TCX": "1"})
+    line.tc("qdisc", "add", "dev", DEV, "ingress")
+    refused = line.aqm("attach", DEV, code=1).err
+    assert "the qdisc `ingress`" in refused and f"`tc qdisc add dev {DEV} clsact`" in refused
+    assert "nf_red" not in line.tc("filter", "show", "dev", DEV, "ingress")
+    assert not line.ccbpf.root.exists()
+    line.ccbpf = Cli(line.ccbpf.root)
+    line.attach()  # a link needs neither
+
+
+def test_a_filter_whose_namespace_is_gone(ccbpf: Cli) -> None:
+    """It cannot be told from one in a namespace without a name: the pins stay, and what removes them is said."""
+    with Line(Cli(ccbpf.root, {"CCBPF_NO_TCX": "1"})) as line:
+        line.tbf()
+        line.attach()
+    (directory,) = ccbpf.root.glob("aqm/*")
+    for words in (("aqm", "detach", "--all"), ("clean", "--all")):
+        assert f"`rm -r {directory}`" in line.ccbpf(*words, code=1).err
+    kernel.run("rm", "-r", directory)
+    ccbpf("clean")
+    assert not ccbpf.root.exists()
+
+
 def test_detach_all_and_clean_all(either: Line) -> None:
     either.attach()
     either.aqm("detach", "--all")
@@ -221,15 +249,27 @@ def test_enabling_and_disabling_leaves_it_alone(line: Line) -> None:
     assert not line.ccbpf.root.exists()
 
 
-def test_where_bpffs_is_not_mounted_and_sys_is_fresh(line: Line) -> None:
-    """`ip netns exec` has a /sys of its own, which ends with the command: bpffs is mounted for who called it."""
+@pytest.mark.parametrize("within", [None, "near", "far"])
+def test_where_bpffs_is_not_mounted_and_sys_is_fresh(line: Line, within: str | None) -> None:
+    """`ip netns exec` has a /sys of its own, which ends with the command: bpffs is mounted for who called it, or who
+    called the shell in a namespace that called it."""
     root, inside = "/sys/fs/bpf/ccbpf-here", f"ip netns exec {line.near.name} {CCBPF}"
-    script = f"umount /sys/fs/bpf; {inside} aqm attach {DEV}; test -e {root}/aqm; {CCBPF} -j aqm show; {inside} aqm detach --all"
+    attach = f"{inside} aqm attach {DEV}"
+    if within:
+        attach = f"ip netns exec {getattr(line, within).name} sh -euc '{attach}; true'"
+    script = f"umount /sys/fs/bpf; {attach}; test -e {root}/aqm; {CCBPF} -j aqm show; {inside} aqm detach --all"
     done = subprocess.run(["unshare", "--mount", "--propagation=private", "sh", "-euc", script], capture_output=True, text=True,
                           timeout=30, env={**os.environ, "CCBPF_PIN_ROOT": root})  # fmt: skip
     assert done.returncode == 0, done
     assert json.loads(done.stdout.splitlines()[1])["queues"][0]["device"] == DEV
     assert clean_device(line)
+
+
+def test_a_pin_directory_that_bpffs_refuses(line: Line) -> None:
+    """The same words where it is found through who called us."""
+    for prefix in ((), ("ip", "netns", "exec", line.near.name)):
+        refused = Cli(line.ccbpf.root.with_name("a.b"))("aqm", "detach", "--all", code=2, prefix=prefix).err
+        assert "has a dot, which bpffs refuses in names; choose" in refused
 
 
 # --- leftovers ---
@@ -256,11 +296,50 @@ def test_a_device_that_is_gone(either: Line) -> None:
     assert not either.ccbpf.root.exists()
 
 
+def test_a_device_that_is_moved(either: Line) -> None:
+    """Its queue does not go with it, a link of ours does."""
+    with kernel.Namespace("other") as other:
+        either.attach()
+        either.near.ip("link", "set", DEV, "netns", other.name)
+        assert "in another network namespace" in either.aqm("show", DEV, code=5).err
+        assert "what was left is removed" in either.aqm("detach", DEV).err
+        assert "nf_red" not in other.run("bpftool", "net", "show", "dev", DEV).stdout
+        assert not either.ccbpf.root.exists()
+
+
 def test_detach_from_a_device_that_is_gone(either: Line) -> None:
     either.attach()
     either.near.ip("link", "del", DEV)
     assert "what was left is removed" in either.aqm("detach", DEV).err
     assert not either.ccbpf.root.exists()
+
+
+def test_a_class_that_is_gone(line: Line) -> None:
+    """Its queue is none, not the root's."""
+    line.tc("qdisc", "del", "dev", DEV, "root")
+    line.tc("qdisc", "replace", "dev", DEV, "root", "handle", "1:", "htb", "default", "10")
+    for minor in (10, 20):
+        line.tc("class", "add", "dev", DEV, "parent", "1:", "classid", f"1:{minor}", "htb", "rate", "8kbit", "burst", "1514",
+                "cburst", "1514", "quantum", "1514")  # fmt: skip
+    assert line.attach("--class", "1:20")["qdisc"] == "pfifo"
+    line.tc("class", "del", "dev", DEV, "classid", "1:20")
+    line.send([Frame(ident=i) for i in range(5)])  # they wait in 1:10
+    queue = line.shown()
+    assert (queue["qdisc"], queue["backlog_bytes"], queue["class"]) == (None, 0, "1:20")
+    assert f"{DEV}: no queue of class 1:20," in line.aqm("show", DEV).out
+
+
+def test_whatever_is_in_the_configuration_is_shown(line: Line) -> None:
+    """And traffic goes on."""
+    line.attach()
+    (config,) = line.ccbpf.root.glob("aqm/*/config")
+    for byte in ("00", "ff"):
+        kernel.run("bpftool", "map", "update", "pinned", config, "key", *["0"] * 4, "value", "hex", *[byte] * 64)
+        line.tbf()
+        line.send([Frame(dscp=i % 8) for i in range(16)])
+        assert max(map(len, line.aqm("show", DEV).out.splitlines()[2:])) <= 99
+        assert line.shown()["average_packets"] == (1 if byte == "00" else 32768)
+    assert sum(c["packets"] for c in line.classes().values()) == 32
 
 
 def test_a_program_that_somebody_took_away(line: Line) -> None:
@@ -284,6 +363,17 @@ def test_foreign_files_stay_and_are_said(line: Line) -> None:
     cleaned = line.ccbpf("-j", "clean", "--all")
     assert [Path(path).name for path in cleaned.json["left"]] == ["notes"]
     foreign[0].rmdir()
+
+
+def test_many_foreign_files_are_all_said(line: Line) -> None:
+    line.attach()
+    (directory,) = line.ccbpf.root.glob("aqm/*")
+    foreign = [directory / f"mine{i}" for i in range(20)]
+    for path in foreign:
+        path.mkdir()
+    assert sorted(line.ccbpf("-j", "clean").json["left"]) == sorted(map(str, foreign))
+    for path in foreign:
+        path.rmdir()
 
 
 def test_a_file_that_is_not_ours_in_our_place(line: Line) -> None:

@@ -79,3 +79,18 @@ def test_clean_puts_it_back(ccbpf: Cli) -> None:
 def test_refused_where_nobody_wants_it(ccbpf: Cli) -> None:
     assert "marks are not its signal" in ccbpf("enable", "tcp_lp", "--ecn", code=2).err
     assert now() == PASSIVE and ccbpf.names() == set()
+
+
+def test_a_default_is_put_back_where_ecn_cannot_be_set(ccbpf: Cli) -> None:
+    """All or none: the default must not stay a controller that is taken back."""
+    default = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+    before = default.read_text()
+    script = f'mount --bind {ECN} {ECN}; mount -o remount,ro,bind {ECN}; exec "$@"'
+    prefix = ("unshare", "--mount", "--propagation=private", "sh", "-euc", script, "sh")
+    try:
+        refused = ccbpf("enable", "nf_tcp", "--default", "--ecn", code=1, prefix=prefix).err
+        assert "tcp_ecn" in refused and "read-only" in refused
+        assert (now(), default.read_text()) == (PASSIVE, before)
+        assert ccbpf.names() == set()
+    finally:
+        default.write_text(before)
