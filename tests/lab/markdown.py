@@ -35,14 +35,13 @@ def cell(bound: Result | None, where: bool) -> str:
 
 def lines(row: Row, result: Result, controllers: Sequence[str]) -> list[list[str]]:
     """One per bound, with a cell per controller; a bound of the whole row stands under the first."""
-    found: dict[str, dict[str, Result]] = {}
+    found: dict[tuple[str, str], dict[str, Result]] = {}
     for bound in result["bounds"]:
-        found.setdefault(bound["what"], {})[bound["controller"] or controllers[0]] = bound
+        limit = f"{OPERATORS[bound['op']]} {bound['bound']:g}"
+        found.setdefault((bound["what"], limit), {})[bound["controller"] or controllers[0]] = bound
     where = len({bound["at"] for bound in result["bounds"]}) > 1
     out = []
-    for what, by in found.items():
-        one = next(iter(by.values()))
-        limit = f"{OPERATORS[one['op']]} {one['bound']:g}"
+    for (what, limit), by in found.items():
         out.append(["" if out else f"`{row.id}`", what, limit, *(cell(by.get(name), where) for name in controllers)])
     return out
 
@@ -81,6 +80,8 @@ def document(rows: Sequence[Row], results: Mapping[str, Result | None], kernel: 
         count(rows, results),
     ]
     for title, members in groups.items():
+        if not any(results[row.id] for row in members):
+            continue
         parts += [f"## {title}", table(members, results), notes(members, results)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
