@@ -67,7 +67,7 @@ NF_TCP_PARAMS(PARAM_GETTER)
 
 #define NF_TSO_SEGS \
 	2 /* what the kernel takes by itself: sysctl_tcp_min_tso_segs */
-#define NF_NEVER_US (~0ull)
+#define NF_RESTART 10 /* packets: TCP_INIT_CWND, include/net/tcp.h */
 #define NF_HUNGRY_SHIFT 2 /* a target above the window by a quarter */
 #define NF_BYTE_KBPS 125 /* bytes/s in a kbit/s */
 
@@ -201,13 +201,19 @@ static __always_inline void nf_measure(struct sock *sk, struct nf *nf)
 		nf->clean = 1;
 }
 
-/* A mark or a loss: what was estimated is void, and no chirp for an RTT. */
+/* No chirp for an RTT: also of a mark that comes while the kernel answers another. */
+static __always_inline void nf_soiled(struct tcp_sock *tp, struct nf *nf)
+{
+	nf->clean = 0;
+	nf->clean_until = tp->snd_nxt;
+}
+
+/* A mark or a loss: what was estimated is void. */
 static __always_inline void nf_congested(struct sock *sk, struct nf *nf)
 {
 	struct nf_probe *p = nf->stored ? nf_probe_of(sk) : NULL;
 
-	nf->clean = 0;
-	nf->clean_until = tcp_of(sk)->snd_nxt;
+	nf_soiled(tcp_of(sk), nf);
 	nf->credit = 0;
 	nf->share_q8 = NF_SHARE_ONE;
 	nf->target = 0;
@@ -504,7 +510,7 @@ static __always_inline void nf_act_in_cwr(struct sock *sk, struct nf *nf)
 	nf->delivered = tp->delivered;
 	if (!nf->ours || nf->chirp.phase == CHIRP_SENDING)
 		return;
-	if (nf->chirp.window >= nf->chirp.ssthresh)
+	if (nf->chirp.window >= nf->chirp.ssthresh && sock_cwnd_limited(tp))
 		nf->chirp.window =
 			law_min(nf_grow(&nf->credit, nf->chirp.window, acked,
 					nf->share_q8, nf->target),
@@ -635,6 +641,8 @@ void BPF_PROG(nf_tcp_in_ack_event, struct sock *sk, __u32 flags)
 							: NF_ECHO_DATA;
 	if (law_unlikely(nf->chirp.phase >= CHIRP_SENDING))
 		nf_chirp_ack(sk, ece);
+	if (law_unlikely(nf->echo == NF_ECHO_DATA))
+		nf_soiled(tp, nf);
 	if (law_likely(sock_ca_state(sk) != TCP_CA_CWR))
 		return;
 	if (nf->ours && nf->echo == NF_ECHO_DATA) {
@@ -684,6 +692,8 @@ __u32 BPF_PROG(nf_tcp_ssthresh, struct sock *sk)
 		return sock_reno_ssthresh(tp);
 	nf->delivered = tp->delivered;
 	if (!loss && nf->echo == NF_ECHO_CHIRP) {
+		if (nf->chirp.window) /* the next one has begun */
+			nf_chirp_discard(sk, CCBPF_CHIRP_MARK);
 		nf->ours = 1;
 		nf->chirp.window = tp->snd_cwnd ?: 1;
 		nf->chirp.ssthresh = tp->snd_ssthresh;
@@ -695,17 +705,21 @@ __u32 BPF_PROG(nf_tcp_ssthresh, struct sock *sk)
 	return to;
 }
 
-/* Recovery out of a CWR that was a chirp's: the kernel does not ask ssthresh(). */
+/* Recovery out of a CWR that was a chirp's: the kernel does not ask ssthresh(). After a
+ * timeout it has set its window before it tells, and that is what stays. */
 SEC("struct_ops")
 void BPF_PROG(nf_tcp_set_state, struct sock *sk, __u8 state)
 {
 	struct nf *nf = nf_of(sk);
-	u32 to;
+	u32 cwnd, to;
 
 	if (state < TCP_CA_Recovery || !nf->open || !nf->ours)
 		return;
+	cwnd = tcp_of(sk)->snd_cwnd;
 	to = nf_reduce(sk, true);
 	tcp_of(sk)->snd_ssthresh = to;
+	if (state == TCP_CA_Loss)
+		tcp_of(sk)->snd_cwnd = cwnd ?: 1;
 	nf_fill(sk);
 	flow_repairs(sk, to);
 }
@@ -716,6 +730,8 @@ void BPF_PROG(nf_tcp_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	struct nf *nf = nf_of(sk);
 	u32 ssthresh = nf->chirp.ssthresh;
 
+	if (event == CA_EVENT_CWND_RESTART) /* nor after an idle time */
+		nf->chirp.window = law_min(nf->chirp.window, NF_RESTART);
 	if (event != CA_EVENT_COMPLETE_CWR || !nf->ours)
 		return;
 	nf->ours = 0;

@@ -182,6 +182,8 @@ static __always_inline void chirp_give_back(struct sock *sk, struct chirp *ch)
 		return;
 	rate = (u64)ch->window * tp->mss_cache * 1200000 / sock_srtt_us(tp);
 	tp->snd_cwnd = ch->window;
+	if (rate > sk->sk_max_pacing_rate) /* the application's limit */
+		rate = sk->sk_max_pacing_rate;
 	sk->sk_pacing_rate = rate ?: 1;
 	ch->window = 0;
 }
@@ -202,8 +204,12 @@ static __always_inline void chirp_dscp_back(struct sock *sk,
 static __always_inline void chirp_end(struct sock *sk, struct chirp *ch,
 				      struct chirp_flight *f)
 {
-	if (ch->phase == CHIRP_SENDING)
-		ch->end = tcp_of(sk)->snd_nxt;
+	struct tcp_sock *tp = tcp_of(sk);
+
+	if (ch->phase == CHIRP_SENDING) {
+		ch->end = tp->snd_nxt;
+		tp->ecn_flags |= TCP_ECN_QUEUE_CWR; /* its last mark ends */
+	}
 	ch->phase = CHIRP_NONE;
 	chirp_give_back(sk, ch);
 	chirp_dscp_back(sk, f);
@@ -370,7 +376,6 @@ static __always_inline void chirp_left(struct sock *sk, struct chirp *ch,
 	ch->phase = CHIRP_RETURNING;
 	f->patience_us =
 		tp->tcp_mstamp + 4ull * sock_srtt_us(tp) + CHIRP_PATIENCE_US;
-	tp->ecn_flags |= TCP_ECN_QUEUE_CWR; /* the last step's mark ends */
 }
 
 /* How much later than the last step the packet behind it came: where it came no

@@ -195,6 +195,151 @@ def test_window_and_pacing_come_back(at: int, nf_tcp: Controller, peer: Peer) ->
     flow.deliver(5)
 
 
+class Echo(Path):
+    """Marks one of the data's packets in each half of a round trip, while `marks`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.marks = False
+        self.last_s = 0.0
+
+    def marked(self, segment: Segment) -> bool:
+        if not self.marks or segment.tos >> 2 == PROBE or segment.at_s - self.last_s < RTT_S / 2:
+            return False
+        self.last_s = segment.at_s
+        return True
+
+
+def test_no_chirp_while_marks_arrive(nf_tcp: Controller, peer: Peer) -> None:
+    """With a window that has room for it, and data enough: none; and again when the marks end."""
+    behaviour = Echo()
+    with nf_tcp.set(decrease=10, probe_cost=1000):
+        flow = start(nf_tcp, peer, behaviour, rate_bps=40e6)
+        eventually(lambda: nf(nf_tcp, flow).chirps_sent >= 3 and nf_tcp.flow(flow.sock).cwnd >= 40, 15, "chirps")
+        behaviour.marks = True
+        marks = nf_tcp.flow(flow.sock).marks  # type: ignore[union-attr]
+        eventually(lambda: (f := nf_tcp.flow(flow.sock)) and f.marks >= marks + 2, 2, "marks")
+        sent = nf(nf_tcp, flow).chirps_sent
+        time.sleep(15 * RTT_S)
+        record = nf_tcp.flow(flow.sock)
+        assert record and record.cwnd >= 20 and record.marks >= marks + 5, record
+        assert record.nf.chirps_sent == sent
+        behaviour.marks = False
+        eventually(lambda: nf(nf_tcp, flow).chirps_sent > sent, 5, "chirps again")
+    flow.stop()
+    flow.deliver(5)
+
+
+def windows_until_late(controller: Controller, peer: Peer, seconds: float) -> tuple[int, list[int]]:
+    """Of a flow in avoidance: how many of its chirps were late, and its windows until a while after the first one."""
+    flow = start(controller, peer, Path(), rate_bps=400e6)
+    controller.ring.read()
+    late, windows = 0, []
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        record = controller.flow(flow.sock)
+        if record and record.losses and record.phase != PHASE.RECOVERY:
+            windows.append(record.cwnd)
+            late += sum(event.a == LATE for event in events_of(controller, "chirp-discarded"))
+            end = min(end, time.monotonic() + 0.2) if late == 1 else end
+        time.sleep(0.005)
+    flow.close()
+    return late, windows
+
+
+def test_a_late_chirp_is_discarded(nf_tcp: Controller, peer: Peer) -> None:
+    """At gaps of tens of microseconds a timer is late now and then. The flow has its window back at once."""
+    nf_tcp.listen(60)
+    with nf_tcp.set(min_rate=40_000, probe_cost=1000):
+        for _ in range(10):
+            late, windows = windows_until_late(nf_tcp, peer, 4)
+            assert all(b >= a - 1 for a, b in zip(windows, windows[1:])), windows
+            if late:
+                break
+    nf_tcp.listen(0)
+    assert late
+
+
+def test_a_mark_of_the_chirp_before(nf_tcp: Controller, peer: Peer) -> None:
+    """It comes back while the next chirp waits for the path to be empty, with a window of what is in flight: the flow's
+    own is not taken for that."""
+    behaviour = Marked(0, rtt_s=0.06)
+    windows: list[int] = []
+    with nf_tcp.set(probe_cost=1000, min_rate=4000):
+        flow = start(nf_tcp, peer, behaviour, rate_bps=40e6)
+        eventually(lambda: (f := nf_tcp.flow(flow.sock)) and f.losses and f.phase != PHASE.RECOVERY, 10, "avoidance")
+        for _ in range(25):
+            seen = len(flow.end.segments)
+            eventually(lambda: any(s.tos >> 2 == PROBE for s in flow.end.segments[seen:]), 5, "a chirp", 0.001)
+            with nf_tcp.set(probe=0):
+                time.sleep(0.006)  # longer than a gap
+            end = time.monotonic() + 0.15
+            while time.monotonic() < end:
+                windows.append(nf_tcp.flow(flow.sock).cwnd)  # type: ignore[union-attr]
+                time.sleep(0.005)
+        record = nf_tcp.flow(flow.sock)
+    assert record and record.losses == 1 and record.marks == 0, record
+    assert all(b >= a - 1 for a, b in zip(windows, windows[1:])), windows
+    flow.stop()
+    flow.deliver(5)
+
+
+def test_idle_after_a_chirps_mark(nf_tcp: Controller, peer: Peer) -> None:
+    """The application pauses before the kernel's CWR ends: the window that was held meanwhile is not sent at once."""
+    with nf_tcp.set(probe_cost=1000, min_rate=10_000):
+        flow = start(nf_tcp, peer, Marked(0), rate_bps=40e6)
+        for _ in range(10):
+            flow.sock.setsockopt(6, TCP_NOTSENT_LOWAT, 48_000)
+            eventually(lambda: (f := nf_tcp.flow(flow.sock)) and f.losses and f.cwnd >= 40, 10, "a window")
+            seen = len(flow.end.segments)
+            eventually(lambda: any(s.tos >> 2 == PROBE for s in flow.end.segments[seen:]), 5, "a chirp", 0.001)
+            flow.stop()
+            time.sleep(0.8)
+            state, at = tcp_info(flow.sock).ca_state, len(flow.end.segments)
+            flow.pump()
+            if state == 2:
+                break
+        assert state == 2, "never at rest in CWR"
+        time.sleep(10 * RTT_S)
+        first_s = flow.end.segments[at].at_s
+        assert sum(s.at_s < first_s + 0.8 * RTT_S for s in flow.end.segments[at:]) <= 14
+    flow.stop()
+    flow.deliver(5)
+
+
+class Blackhole(Path):
+    """Marks a chirp's packets; of what leaves after the mark is told, nothing arrives for a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told_s = 0.0
+        self.back = False
+
+    def marked(self, segment: Segment) -> bool:
+        mark = not self.told_s and segment.number > 4 * FIRST_LOSS and self.indexes[segment.number] >= 4
+        if mark:
+            self.told_s = segment.at_s + RTT_S * 0.9
+        return mark
+
+    def lost(self, segment: Segment) -> bool:
+        return super().lost(segment) or bool(self.told_s and segment.at_s > self.told_s and not self.back)
+
+
+def test_timeout_in_the_cwr_of_a_chirps_mark(nf_tcp: Controller, peer: Peer) -> None:
+    """The window is the kernel's, of a packet, and ssthresh half of what it was."""
+    behaviour = Blackhole()
+    with nf_tcp.set(probe_cost=1000):
+        flow = start(nf_tcp, peer, behaviour, rate_bps=40e6)
+        eventually(lambda: behaviour.told_s, 15, "a mark")
+        before = nf_tcp.flow(flow.sock)
+        info = eventually(lambda: (i := tcp_info(flow.sock)).ca_state == 4 and i, 5, "a timeout", 0.001)
+        assert before and before.cwnd >= 10 and info.cwnd <= 3, (before, info)
+        assert info.ssthresh <= info.unacked // 2 + 3
+        behaviour.back = True
+        at = flow.received
+        eventually(lambda: flow.received > at + 50 * 1448, 10, "data goes on")
+    flow.stop()
+    flow.deliver(5)
 
 
 def goodput(controller: Controller, peer: Peer, probe: int) -> tuple[float, int]:

@@ -12,6 +12,8 @@
 #include "law/gentle_start.h"
 #include "law/inference.h"
 #include "law/layers.h"
+#include "law/nf.h"
+#include "law/proecn.h"
 #include "law/small_window.h"
 
 static u64 seed, step, random_state;
@@ -188,6 +190,81 @@ static void layers_life(void)
 	}
 }
 
+static void any_chirp(struct proecn_chirp *c, const struct proecn *p, u32 spread)
+{
+	bool own = below(2);
+
+	*c = (struct proecn_chirp){ .min_kbps = own ? proecn_next_min_kbps(p) : any_u32(),
+				    .spread = own ? spread : any_u32(),
+				    .bytes = own ? 1500 : any_u32(),
+				    .noise_us = below(2) ? 100 : any_u32(),
+				    .sampled = below(2) ? 0xffff : any(),
+				    .ece = any(),
+				    .steps = own ? proecn_next_steps(p) : any(),
+				    .burst = own ? 1 : any(),
+				    .ecn = below(2),
+				    .pair_us = any_u32(),
+				    .pair_bytes = own ? 1500 : any_u32() };
+	for (u32 i = 0; i < CHIRP_MOST; i++)
+		c->delay_us[i] = own ? 10000 + below(1000) * i : any_u32();
+}
+
+/* What a liar's chirps tell, and what the window makes of it. */
+static void nf_life(void)
+{
+	struct proecn_params par = { .spread = any_u32(), .steps = any_u32(), .alpha = any_u32(),
+				     .floor_kbps = any_u32(), .ceiling_kbps = any_u32() };
+	u32 window = any_u32(), credit = any_u32();
+	struct proecn p;
+
+	proecn_init(&p, &par);
+	for (u32 i = below(32); i--; step++) {
+		u32 max_kbps, before, acked = any_u32(), share_q8, target, left;
+		struct proecn_estimate e;
+		struct proecn_chirp c;
+
+		any_chirp(&c, &p, par.spread);
+		max_kbps = chirp_max_kbps(c.min_kbps, c.spread, c.steps);
+		proecn_pair(&p, &c);
+		proecn_estimate(&c, &e);
+		HOLDS(e.kbps <= max_kbps && e.knee <= CHIRP_MOST && e.verdict <= PROECN_ABOVE);
+		HOLDS(llabs((long long)e.raw_kbps) <= (long long)PROECN_FAR * max_kbps);
+		proecn_result(&p, &par, &c, &e, any_u32());
+		HOLDS(p.min_kbps >= 1 && p.min_kbps >= par.floor_kbps && p.have <= PROECN_GAIN);
+		HOLDS(proecn_next_steps(&p) >= CHIRP_LEAST && proecn_next_steps(&p) <= CHIRP_MOST);
+		HOLDS(proecn_bw_kbps(&p) <= LAW_S32_MAX);
+		if (below(8) == 0) {
+			proecn_congested(&p);
+			HOLDS(!proecn_bw_kbps(&p) && p.have <= PROECN_MEMORY);
+		}
+		share_q8 = nf_share_q8(par.alpha, proecn_bw_kbps(&p), any_u32(), any_u32());
+		target = nf_target(0, proecn_bw_kbps(&p), any_u32(), any_u32());
+		HOLDS(share_q8 >= NF_SHARE_ONE && share_q8 <= NF_SHARE_MAX);
+		before = law_clamp(window, 1, NF_WINDOW_MAX);
+		window = nf_grow(&credit, window, acked, share_q8, target);
+		HOLDS(window >= before && window - before <= acked && window <= law_max(target, before + 1));
+		left = nf_cut(window, any_u32());
+		HOLDS(left >= 1 && left <= window && (window <= NF_LEAST || left < window));
+		if (below(4) == 0)
+			window = below(2) ? left : any_u32();
+	}
+}
+
+static void chirp_shapes(void)
+{
+	u32 rate = any_u32(), spread = any_u32(), n = any_u32(), bytes = any_u32(), i = below(CHIRP_MOST);
+	u32 floor_kbps = any_u32(), burst = chirp_burst(rate, bytes, any_u32());
+
+	HOLDS(burst >= 1 && burst <= CHIRP_BURST_MOST);
+	HOLDS(chirp_gap_ns(rate, bytes) >= 1);
+	HOLDS(chirp_min_kbps(rate, spread, n, floor_kbps) >= floor_kbps);
+	HOLDS(chirp_rate_kbps(rate, spread, i) >= law_min(rate, 1) && chirp_max_kbps(rate, spread, n) >= law_min(rate, 1));
+	HOLDS(!i || chirp_depart_ns(rate, spread, i, bytes) > chirp_depart_ns(rate, spread, i - 1, bytes));
+	HOLDS(proecn_pile_steps(spread, any_u32(), any_u32()) <= CHIRP_MOST);
+	HOLDS(proecn_pause_us(any_u32(), any_u32()) <= ~0u - 1);
+	step++;
+}
+
 int main(int argc, char **argv)
 {
 	u64 steps;
@@ -201,6 +278,8 @@ int main(int argc, char **argv)
 		delay_life(1 + below(500));
 		other_laws();
 		layers_life();
+		nf_life();
+		chirp_shapes();
 	}
 	return 0;
 }
