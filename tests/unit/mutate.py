@@ -222,7 +222,6 @@ MUTANTS = [
     ("proecn: no pile", "proecn.h", "(knee - k) * burst - PROECN_PILE)", "(knee - k) * burst)"),
     ("proecn: F of 2", "proecn.h", "PROECN_FALL_NUM 3", "PROECN_FALL_NUM 4"),
     ("proecn: L of 3", "proecn.h", "PROECN_EXCURSION 5", "PROECN_EXCURSION 3"),
-    ("proecn: noise is a rise", "proecn.h", "height_us <= c->noise_us", "height_us < 0 * c->noise_us"),
     ("proecn: half a chirp will do", "proecn.h", "have * 4 >= n * 3", "have * 4 >= n * 2"),
     ("proecn: without the last step", "proecn.h", "proecn_has(c->sampled, n - 1) && c->min_kbps", "c->min_kbps"),
     ("proecn: no bound", "proecn.h", "\tif (kbps > far)\n\t\tkbps = far;\n", ""),

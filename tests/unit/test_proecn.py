@@ -330,6 +330,17 @@ def test_the_range_stays_between_floor_and_ceiling(ffi, law):
         assert abs(top - ceiling) < ceiling * 0.01 or low == 1000
 
 
+def test_without_its_last_step_a_chirp_says_nothing(ffi, law):
+    c = chirp(ffi, 5000, [0] * 15)
+    assert estimate(ffi, law, c).verdict == ABOVE
+    c.sampled = 0x3FFF
+    assert estimate(ffi, law, c).verdict == NONE
+
+
+def test_room_for_noise_at_the_floor(law):
+    assert [law.proecn_worth(kbps, 1000) for kbps in (-1, 0, 749, 750, 999, 1000)] == [0, 0, 0, 750, 999, 1000]
+
+
 # Hostile.
 
 CHIRPS = st.fixed_dictionaries(dict(min_kbps=u32, spread=u32, bytes=u32, noise_us=u32, sampled=bits16, ece=bits16,
