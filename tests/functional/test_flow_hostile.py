@@ -151,9 +151,9 @@ def lies_that_pay(
     eventually(lambda: not behind(), 15, f"all that was sent arrives where reno's does: {behind()}", 0.1)
     assert not [flow.end.wrong for flow in flows.values() if flow.end.wrong]
     most = max(largest(flow) for flow in flows.values())  # with each record's ACK, whose sample is taken after it
-    ports = {flow.sock.getsockname()[1]: key for key, flow in flows.items()}
-    shown = [(ports.get(f.local_port), f.cwnd, f.ssthresh, f.phase, f.losses, f.marks, f.undos)
-             for f in records if not 1 <= f.cwnd <= most]
+    ports = {flow.sock.getsockname()[1]: key for key, flow in flows.items()}  # flows of before may still be closing
+    shown = [(ports[f.local_port], f.cwnd, f.ssthresh, f.phase, f.losses, f.marks, f.undos)
+             for f in records if f.local_port in ports and not 1 <= f.cwnd <= most]
     assert not shown, (most, shown)
     return paid
 
