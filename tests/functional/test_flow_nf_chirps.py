@@ -140,7 +140,7 @@ def test_a_chirps_mark_is_no_congestion(first: int, nf_tcp: Controller, peer: Pe
     flow = start(nf_tcp, peer, Marked(first), rate_bps=40e6)
     eventually(
         lambda: (f := nf_tcp.flow(flow.sock)) and f.losses and f.phase != PHASE.RECOVERY and f.nf.chirps_sent >= 3,
-        10, "chirps in avoidance",
+        30, "chirps in avoidance",
     )
     windows = []
     end = time.monotonic() + 1
@@ -179,7 +179,7 @@ def test_window_and_pacing_come_back(at: int, nf_tcp: Controller, peer: Peer) ->
     behaviour = Broken(at)
     with nf_tcp.set(probe_cost=1000):
         flow = start(nf_tcp, peer, behaviour, rate_bps=40e6)
-        eventually(lambda: behaviour.broken or nf(nf_tcp, flow).chirps_sent >= 12, 10, "a chirp")
+        eventually(lambda: behaviour.broken or nf(nf_tcp, flow).chirps_sent >= 12, 30, "a chirp")
         time.sleep(0.3)
         record = nf_tcp.flow(flow.sock)
         assert record and record.cwnd >= 2
@@ -267,10 +267,10 @@ def test_a_mark_of_the_chirp_before(nf_tcp: Controller, peer: Peer) -> None:
     windows: list[int] = []
     with nf_tcp.set(probe_cost=1000, min_rate=4000):
         flow = start(nf_tcp, peer, behaviour, rate_bps=40e6)
-        eventually(lambda: (f := nf_tcp.flow(flow.sock)) and f.losses and f.phase != PHASE.RECOVERY, 10, "avoidance")
+        eventually(lambda: (f := nf_tcp.flow(flow.sock)) and f.losses and f.phase != PHASE.RECOVERY, 30, "avoidance")
         for _ in range(25):
             seen = len(flow.end.segments)
-            eventually(lambda: any(s.tos >> 2 == PROBE for s in flow.end.segments[seen:]), 5, "a chirp", 0.001)
+            eventually(lambda: any(s.tos >> 2 == PROBE for s in flow.end.segments[seen:]), 30, "a chirp", 0.001)
             with nf_tcp.set(probe=0):
                 time.sleep(0.006)  # longer than a gap
             end = time.monotonic() + 0.15
@@ -290,9 +290,9 @@ def test_idle_after_a_chirps_mark(nf_tcp: Controller, peer: Peer) -> None:
         flow = start(nf_tcp, peer, Marked(0), rate_bps=40e6)
         for _ in range(10):
             flow.sock.setsockopt(6, TCP_NOTSENT_LOWAT, 48_000)
-            eventually(lambda: (f := nf_tcp.flow(flow.sock)) and f.losses and f.cwnd >= 40, 10, "a window")
+            eventually(lambda: (f := nf_tcp.flow(flow.sock)) and f.losses and f.cwnd >= 40, 30, "a window")
             seen = len(flow.end.segments)
-            eventually(lambda: any(s.tos >> 2 == PROBE for s in flow.end.segments[seen:]), 5, "a chirp", 0.001)
+            eventually(lambda: any(s.tos >> 2 == PROBE for s in flow.end.segments[seen:]), 30, "a chirp", 0.001)
             flow.stop()
             time.sleep(0.8)
             state, at = tcp_info(flow.sock).ca_state, len(flow.end.segments)
@@ -372,13 +372,13 @@ def test_off_in_mid_flow(nf_tcp: Controller, peer: Peer) -> None:
     flow = start(nf_tcp, peer, Path(), rate_bps=40e6)
     for _ in range(5):
         sent = nf(nf_tcp, flow).chirps_sent
-        eventually(lambda: nf(nf_tcp, flow).chirps_sent > sent, 5, "a chirp", 0.0005)
+        eventually(lambda: nf(nf_tcp, flow).chirps_sent > sent, 30, "a chirp", 0.0005)
         with nf_tcp.set(probe=0):
             at = flow.received
             eventually(lambda: flow.received > at + 20 * 1448, 1, "data goes on")
             eventually(lambda: not nf(nf_tcp, flow).chirping, 1, "the record says so")
     sent = nf(nf_tcp, flow).chirps_sent
-    eventually(lambda: nf(nf_tcp, flow).chirps_sent > sent, 5, "a chirp", 0.0005)
+    eventually(lambda: nf(nf_tcp, flow).chirps_sent > sent, 30, "a chirp", 0.0005)
     at = flow.received
     choose(flow.sock, "reno")
     eventually(lambda: flow.received > at + 50 * 1448, 2, "data goes on")

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from .rows import Row
-from .session import ROOT
 
 Result = Mapping[str, Any]
 OPERATORS = {"<=": "≤", ">=": "≥", "<": "<", ">": ">"}
@@ -86,8 +85,6 @@ def document(rows: Sequence[Row], results: Mapping[str, Result | None], kernel: 
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def write(rows: Sequence[Row], results: Mapping[str, Result | None], kernel: str, set_: str) -> Path:
-    """build/lab/<kernel>/report.md"""
-    path = ROOT / kernel / "report.md"
-    path.write_text(document(rows, results, kernel, set_))
-    return path
+def write(directory: Path, rows: Sequence[Row], results: Mapping[str, Result | None], kernel: str, set_: str) -> None:
+    """report.md, beside the page."""
+    (directory / "report.md").write_text(document(rows, results, kernel, set_))

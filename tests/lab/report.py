@@ -276,5 +276,5 @@ def write(rows: Sequence[Row], kernel: str, set_: str) -> Path:
     path = ROOT / kernel / "report.html"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page(rows, results, kernel))
-    markdown.write(rows, results, kernel, set_)
+    markdown.write(path.parent, rows, results, kernel, set_)
     return path

@@ -22,11 +22,12 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 
 QUICK_S = 60.0  # a quick demo takes 17 s
 END_S = 8.0  # and ends this soon after a signal
+START_S = 20.0  # python and its modules, on a busy machine
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def start(plot: Path, *options: str, prefix: tuple[str, ...] = ()) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [*prefix, sys.executable, "-m", "tests.lab.demo", "--quick", "--plot", str(plot), *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -34,6 +35,17 @@ def start(plot: Path, *options: str, prefix: tuple[str, ...] = ()) -> subprocess
         cwd=native.REPOSITORY,
         start_new_session=True,
     )
+    end = time.monotonic() + START_S
+    while not prefix and process.poll() is None and not catches(process.pid, signal.SIGTERM) and time.monotonic() < end:
+        time.sleep(0.02)
+    return process
+
+
+def catches(pid: int, number: signal.Signals) -> bool:
+    """Whether this process has a handler for it: a demo that has only begun to import does not."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigCgt"))
+    return bool(caught >> (number - 1) & 1)
 
 
 def registered(root: Path) -> tuple[bool, list[str]]:

@@ -40,6 +40,8 @@ def test_lp_table1_forward_short(lab: Path, monkeypatch: pytest.MonkeyPatch, mea
     assert code == 0
     assert result["peers"].keys() == {ALONE, IDEAL}
     assert result["measured"]["tcp_lp"]["reno"]["distance_to_ideal"] < 0.03
-    page = report.write(chosen, KERNEL, "quick").read_text()
+    written = report.write(chosen, KERNEL, "quick")
+    page = written.read_text()
+    assert "| `lp-table1-forward` | " in written.with_suffix(".md").read_text()
     assert "✓ holds" in page and "data:image/png;base64" in page
     assert (lab / KERNEL / "lp-table1-forward/rates-reno.png").exists()
