@@ -25,6 +25,18 @@ COMMAND_S = 60.0
 _counter = itertools.count()
 
 
+RERUNS = 2
+FLOWS = "test_flow_"  # modules whose peer, in Python, keeps time beside a kernel
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A host that stands still for some milliseconds fails one of hundreds of such tests, another one each time. What fails
+    three times in a row has failed; the summary counts the others as rerun."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent and item.path.name.startswith(FLOWS):
+            item.add_marker(pytest.mark.flaky(reruns=RERUNS, reruns_delay=1))
+
+
 @dataclass(frozen=True)
 class Result:
     """How a command ended."""
