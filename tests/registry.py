@@ -20,9 +20,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
+from . import owner
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 LOCK = Path("/run/ccbpf-tests.lock")
 BPFFS = Path("/sys/fs/bpf")
+DEMO = "ccbpf-demo-"  # and its process: what a killed demo pinned can be told from what an operator enabled
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 OURS = {path.name.partition(".")[0] for path in (REPOSITORY / "bpf").glob("*.bpf.c")} | {"cc_empty"}
 WAIT_S = 1800.0
@@ -47,12 +50,26 @@ def lock(file: TextIO) -> None:
 
 def sweep(killed: bool) -> None:
     """Removes the pins and namespaces of sessions that are no more, and what a killed one registered without pins."""
+    sweep_demos()
     for directory in [*BPFFS.glob("ccbpf-test-*"), *BPFFS.glob("ccbpf-lab-*")]:
         shutil.rmtree(directory, ignore_errors=True)
     for namespace in Path("/run/netns").glob("ccbpf-flow.*"):
         subprocess.run(["ip", "netns", "delete", namespace.name], capture_output=True)
     for name in registered() if killed else ():
         subprocess.run(["bpftool", "struct_ops", "unregister", "name", name], capture_output=True)
+
+
+def demo_pins() -> Path:
+    """Where the demo that is this process pins."""
+    return BPFFS / f"{DEMO}{os.getpid()}-{owner.start_time(os.getpid())}"
+
+
+def sweep_demos() -> None:
+    """Removes the pins of demos that were killed, and with them what those had registered."""
+    for directory in BPFFS.glob(f"{DEMO}*"):
+        pid, _, start = directory.name.removeprefix(DEMO).partition("-")
+        if not (pid.isdigit() and owner.lives(int(pid), start)):
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def require_free() -> None:

@@ -28,6 +28,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import FrameType
 
+from tests import registry
+
 from . import chart, native
 from .experiment import Experiment, Flow, Link, Result, quantile
 
@@ -154,7 +156,9 @@ def available() -> list[str]:
 
 @contextmanager
 def enabled(say: Progress) -> Iterator[None]:
-    """tcp_lp is there inside; one that was there before is used, and left."""
+    """tcp_lp is there inside; one that was there before is used, and left, but not what a killed demo left."""
+    registry.sweep_demos()
+    os.environ.setdefault("CCBPF_PIN_ROOT", str(registry.demo_pins()))
     if CONTROLLER in available():
         say.line(f"{CONTROLLER} is enabled already: this one is used, and left enabled")
         yield
@@ -184,7 +188,7 @@ def disable(before: set[Path], say: Progress) -> None:
 
 
 def pins() -> set[Path]:
-    root = Path(os.environ.get("CCBPF_PIN_ROOT", "/sys/fs/bpf/ccbpf"))
+    root = Path(os.environ["CCBPF_PIN_ROOT"])
     return {root, *root.rglob("*")} if root.exists() else set()
 
 

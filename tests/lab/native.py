@@ -32,6 +32,8 @@ from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from types import TracebackType
 
+from tests import owner
+
 from .experiment import Experiment, Flow, FlowResult, Link, Result, Sample
 
 REPOSITORY = FilePath(__file__).resolve().parents[2]
@@ -156,15 +158,6 @@ def uninterrupted() -> Iterator[None]:
 # --- names and leftovers ---------------------------------------------------------------------------------------------
 
 
-def start_time(pid: int) -> str | None:
-    """When the process started, in ticks since boot: with it a pid is unique. None: no such process."""
-    try:
-        stat = FilePath(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    return stat.rpartition(")")[2].split()[19]
-
-
 def namespaces() -> list[str]:
     return [line.split()[0] for line in command("ip", "netns", "list").splitlines() if line.strip()]
 
@@ -174,7 +167,7 @@ def owner_of(namespace: str) -> int | None:
     match = re.fullmatch(rf"{NAME}\.(\d+)\.(\d+)\.\d+\.\w+", namespace)
     if not match:
         return None
-    return int(match[1]) if start_time(int(match[1])) == match[2] else 0
+    return int(match[1]) if owner.lives(int(match[1]), match[2]) else 0
 
 
 def remove_leftovers() -> list[str]:
@@ -200,8 +193,8 @@ class Path:
     def __init__(self, link: Link) -> None:
         self.link = link
         self.wire: dict[str, object] = {}  # the delay line's statistics, after the end
-        owner = f"{NAME}.{os.getpid()}.{start_time(os.getpid())}.{next(_counter)}"
-        self.sender, self.router, self.receiver = (f"{owner}.{role}" for role in ROLES)
+        run = f"{NAME}.{os.getpid()}.{owner.start_time(os.getpid())}.{next(_counter)}"
+        self.sender, self.router, self.receiver = (f"{run}.{role}" for role in ROLES)
         self._children: list[Child] = []
         self._delayline: Child | None = None
 

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import registry
+
 from . import chart, demo, demo_virtual, native
 from .guest.image import Guest
 
@@ -119,6 +121,24 @@ def test_interrupted_twice_it_still_cleans_up(pin_root: Path, tmp_path: Path) ->
     _, err = process.communicate(timeout=END_S)
     assert process.returncode == 130 and "ended by SIGINT; everything that was made is removed" in err
     assert registered(pin_root) == before
+
+
+def test_what_a_killed_demo_left_goes_before_the_next_one(
+    pin_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CCBPF_PIN_ROOT")  # a demo of its own has a root of its own
+    process = start(tmp_path / "demo.png")
+    end = time.monotonic() + QUICK_S
+    while demo.CONTROLLER not in demo.available() and time.monotonic() < end:
+        time.sleep(0.05)
+    registry.sweep_demos()
+    assert demo.CONTROLLER in demo.available()  # it runs: nobody touches its own
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    native.remove_leftovers()
+    registry.sweep_demos()
+    registry.require_free()
+    assert not list(registry.BPFFS.glob(f"{registry.DEMO}{process.pid}-*"))
 
 
 def test_a_controller_that_the_user_enabled_is_used_and_left(pin_root: Path, tmp_path: Path) -> None:
