@@ -44,9 +44,9 @@
  *     9406). Else slow start is the kernel's (section 3).
  */
 #include "kern/flow.bpf.h"
+#include "kern/gentle.bpf.h"
 #include "kern/params.bpf.h"
 #include "law/aged.h"
-#include "law/gentle_start.h"
 #include "law/layers.h"
 
 char _license[] SEC("license") = "GPL";
@@ -167,31 +167,13 @@ static __always_inline void ltcp_layer(struct sock *sk, struct ltcp *l)
 
 static __noinline int ltcp_gentle_left(struct sock *sk)
 {
-	struct tcp_sock *tp = tcp_of(sk);
 	struct ltcp *l = ltcp_of(sk);
 
 	l->avoiding = 1;
-	tp->snd_ssthresh = tp->snd_cwnd ?: 1;
+	gentle_left(tcp_of(sk));
 	ltcp_tell(sk, l, CCBPF_EVENT_SLOW_START_END, l->rtt_us,
 		  l->gentle.last_min_us);
 	return 0;
-}
-
-/* Slow start is the kernel's; gentle_start may end it. Returns how many of the
- * acknowledged packets are left for what comes after it. */
-static __always_inline u32 ltcp_slow_start(struct sock *sk, struct ltcp *l,
-					   u32 acked)
-{
-	struct tcp_sock *tp = tcp_of(sk);
-
-	if (law_likely(!sock_in_slow_start(tp)))
-		return acked;
-	if (!l->avoiding && l->rtt_us && param_gentle_start() &&
-	    gentle_start_ack(&l->gentle, l->rtt_us, tp->snd_una, tp->snd_nxt)) {
-		ltcp_gentle_left(sk);
-		return acked;
-	}
-	return tcp_slow_start(tp, acked);
 }
 
 static __always_inline void ltcp_grow(struct sock *sk, struct ltcp *l,
@@ -202,7 +184,10 @@ static __always_inline void ltcp_grow(struct sock *sk, struct ltcp *l,
 
 	if (!sock_cwnd_limited(tp))
 		return;
-	acked = ltcp_slow_start(sk, l, acked);
+	if (law_unlikely(sock_in_slow_start(tp)))
+		acked = gentle_slow_start(sk, l, l->rtt_us,
+					  param_gentle_start(),
+					  ltcp_gentle_left, acked);
 	ltcp_layer(sk, l);
 	if (!acked)
 		return;

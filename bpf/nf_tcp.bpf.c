@@ -51,9 +51,9 @@
  */
 #include "kern/chirp.bpf.h"
 #include "kern/flow.bpf.h"
+#include "kern/gentle.bpf.h"
 #include "kern/params.bpf.h"
 #include "law/aged.h"
-#include "law/gentle_start.h"
 #include "law/nf.h"
 
 char _license[] SEC("license") = "GPL";
@@ -453,32 +453,13 @@ static __always_inline int nf_chirp_ack(struct sock *sk, bool ece)
 
 static __noinline int nf_gentle_left(struct sock *sk)
 {
-	struct tcp_sock *tp = tcp_of(sk);
 	struct nf *nf = nf_of(sk);
 
 	nf->avoiding = 1;
-	tp->snd_ssthresh = tp->snd_cwnd ?: 1;
+	gentle_left(tcp_of(sk));
 	nf_event(sk, nf, CCBPF_EVENT_SLOW_START_END, nf->rtt_us,
 		 nf->gentle.last_min_us);
 	return 0;
-}
-
-/* Slow start is the kernel's; gentle_start may end it. Returns how many of the
- * acknowledged packets are left for what comes after it. */
-static __always_inline u32 nf_slow_start(struct sock *sk, struct nf *nf,
-					 u32 acked)
-{
-	struct tcp_sock *tp = tcp_of(sk);
-
-	if (law_likely(!sock_in_slow_start(tp)))
-		return acked;
-	if (!nf->avoiding && nf->rtt_us && param_gentle_start() &&
-	    gentle_start_ack(&nf->gentle, nf->rtt_us, tp->snd_una,
-			     tp->snd_nxt)) {
-		nf_gentle_left(sk);
-		return acked;
-	}
-	return tcp_slow_start(tp, acked);
 }
 
 static __always_inline void nf_act(struct sock *sk, struct nf *nf, u32 acked)
@@ -492,7 +473,10 @@ static __always_inline void nf_act(struct sock *sk, struct nf *nf, u32 acked)
 	}
 	if (law_unlikely(nf->chirp.window) || !sock_cwnd_limited(tp))
 		return;
-	acked = nf_slow_start(sk, nf, acked);
+	if (law_unlikely(sock_in_slow_start(tp)))
+		acked = gentle_slow_start(sk, nf, nf->rtt_us,
+					  param_gentle_start(), nf_gentle_left,
+					  acked);
 	if (!acked)
 		return;
 	window = nf_grow(&nf->credit, tp->snd_cwnd, acked, nf->share_q8,

@@ -55,11 +55,11 @@
  * 10. The kernel paces the flow from a base RTT of 2 ms on (kern/pace.bpf.h).
  */
 #include "kern/flow.bpf.h"
+#include "kern/gentle.bpf.h"
 #include "kern/params.bpf.h"
 #include "kern/small.bpf.h"
 #include "law/backlog.h"
 #include "law/flat.h"
-#include "law/gentle_start.h"
 #include "law/westwood.h"
 
 char _license[] SEC("license") = "GPL";
@@ -304,30 +304,14 @@ static __noinline int tcpw_reduce(struct sock *sk)
 
 static __noinline int tcpw_gentle_left(struct sock *sk)
 {
-	struct tcp_sock *tp = tcp_of(sk);
 	struct tcpw *t = tcpw_of(sk);
 	u32 last_us = t->gentle.last_min_us;
 
 	tcpw_avoid(t);
-	tp->snd_ssthresh = tp->snd_cwnd ?: 1;
+	gentle_left(tcp_of(sk));
 	tcpw_event(sk, t, CCBPF_EVENT_SLOW_START_END, t->backlog.last_us,
 		   last_us);
 	return 0;
-}
-
-/* Slow start is the kernel's; gentle_start may end it. */
-static __always_inline u32 tcpw_slow_start(struct sock *sk, struct tcpw *t,
-					   u32 acked)
-{
-	struct tcp_sock *tp = tcp_of(sk);
-	u32 rtt_us = t->backlog.last_us;
-
-	if (!t->avoiding && rtt_us && param_gentle_start() &&
-	    gentle_start_ack(&t->gentle, rtt_us, tp->snd_una, tp->snd_nxt)) {
-		tcpw_gentle_left(sk);
-		return acked;
-	}
-	return tcp_slow_start(tp, acked);
 }
 
 /* A pair that found no queue: a packet for each RTT of its gap. */
@@ -351,7 +335,9 @@ static __always_inline void tcpw_grow(struct sock *sk, struct tcpw *t,
 	if (!sock_cwnd_limited(tp))
 		return;
 	if (sock_in_slow_start(tp)) {
-		acked = tcpw_slow_start(sk, t, acked);
+		acked = gentle_slow_start(sk, t, t->backlog.last_us,
+					  param_gentle_start(),
+					  tcpw_gentle_left, acked);
 		if (!acked)
 			return;
 	}

@@ -14,11 +14,11 @@
 #define CCBPF_KERN_LP_BPF_H
 
 #include "kern/flow.bpf.h"
+#include "kern/gentle.bpf.h"
 #include "kern/params.bpf.h"
 #include "kern/small.bpf.h"
 #include "law/delay.h"
 #include "law/flat.h"
-#include "law/gentle_start.h"
 #include "law/inference.h"
 
 /* After a restart of the smoothing so many samples make an indication: one late
@@ -364,29 +364,13 @@ static __noinline int lp_cut(struct sock *sk, enum inference_verdict verdict)
 
 static __noinline int lp_gentle_left(struct sock *sk)
 {
-	struct tcp_sock *tp = tcp_of(sk);
 	struct lp *lp = lp_of(sk);
 	u32 last_us = lp->gentle.last_min_us;
 
 	lp_avoid(lp);
-	tp->snd_ssthresh = tp->snd_cwnd ?: 1;
+	gentle_left(tcp_of(sk));
 	lp_event(sk, lp, CCBPF_EVENT_SLOW_START_END, lp->rtt_us, last_us);
 	return 0;
-}
-
-/* Slow start is the kernel's; gentle_start may end it. */
-static __always_inline u32 lp_slow_start(struct sock *sk, struct lp *lp,
-					 u32 acked)
-{
-	struct tcp_sock *tp = tcp_of(sk);
-
-	if (!lp->avoiding && lp->rtt_us && param_gentle_start() &&
-	    gentle_start_ack(&lp->gentle, lp->rtt_us, tp->snd_una,
-			     tp->snd_nxt)) {
-		lp_gentle_left(sk);
-		return acked;
-	}
-	return tcp_slow_start(tp, acked);
 }
 
 /* A pair that found no queue. Its gap was several RTTs long: one packet each.
@@ -415,7 +399,9 @@ static __always_inline void lp_grow(struct sock *sk, struct lp *lp, u32 acked)
 	if (!sock_cwnd_limited(tp))
 		return;
 	if (sock_in_slow_start(tp)) {
-		acked = lp_slow_start(sk, lp, acked);
+		acked = gentle_slow_start(sk, lp, lp->rtt_us,
+					  param_gentle_start(), lp_gentle_left,
+					  acked);
 		if (!acked)
 			return;
 	}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Slow start is the kernel's, tcp_slow_start(). The parameter gentle_start (off) may
+ * end it when the delay rises (law/gentle_start.h, after RFC 9406), before a loss does.
+ *
+ *	an ACK in slow start:
+ *		 not yet avoiding, an RTT known, gentle_start, the delay rises
+ *			ssthresh = w, the controller's left(); the whole ACK is left
+ *			for what comes after slow start
+ *		 else
+ *			the kernel's growth, up to ssthresh; left is what it did not use
+ *
+ * Only a flow's first slow start ends so. From a reduction on, or taken over from
+ * another controller with an ssthresh, a flow is `avoiding`: the next slow start, after a
+ * timeout or idle, has an ssthresh to end at. And only while the window is what limits
+ * the flow is any of this asked.
+ *
+ * A controller's state has the members `gentle` (struct gentle_start) and `avoiding`.
+ */
+#ifndef CCBPF_KERN_GENTLE_BPF_H
+#define CCBPF_KERN_GENTLE_BPF_H
+
+#include "kern/socket.bpf.h"
+#include "law/gentle_start.h"
+
+/* An ACK in slow start, of @acked packets; the value: how many of them are left for what
+ * comes after it. @rtt_us: the last valid sample, 0: none yet; @wanted: the parameter;
+ * @left(sk) sets `avoiding`, calls gentle_left() and tells it. A macro, as each argument
+ * is to be read only where those before it let it: the parameter is volatile. */
+#define gentle_slow_start(sk, state, rtt_us, wanted, left, acked)             \
+	({                                                                    \
+		struct tcp_sock *__tp = tcp_of(sk);                           \
+		u32 __acked = (acked);                                        \
+                                                                              \
+		if (!(state)->avoiding && (rtt_us) && (wanted) &&             \
+		    gentle_start_ack(&(state)->gentle, rtt_us, __tp->snd_una, \
+				     __tp->snd_nxt))                          \
+			left(sk);                                             \
+		else                                                          \
+			__acked = tcp_slow_start(__tp, __acked);              \
+		__acked;                                                      \
+	})
+
+/* Slow start ends at this window. Never 0: a direct store has no check. */
+static __always_inline void gentle_left(struct tcp_sock *tp)
+{
+	tp->snd_ssthresh = tp->snd_cwnd ?: 1;
+}
+
+#endif
