@@ -209,8 +209,7 @@ static __always_inline enum ccbpf_phase ltcp_phase(struct sock *sk)
 {
 	if (sock_ca_state(sk) >= TCP_CA_CWR)
 		return CCBPF_PHASE_RECOVERY;
-	return sock_in_slow_start(tcp_of(sk)) ? CCBPF_PHASE_SLOW_START :
-						CCBPF_PHASE_AVOIDANCE;
+	return flow_phase(tcp_of(sk));
 }
 
 static __noinline int ltcp_fill(struct sock *sk)

@@ -538,8 +538,7 @@ static __always_inline enum ccbpf_phase nf_phase(struct sock *sk, struct nf *nf)
 {
 	if (sock_ca_state(sk) >= TCP_CA_CWR && !nf->ours)
 		return CCBPF_PHASE_RECOVERY;
-	return sock_in_slow_start(tcp_of(sk)) ? CCBPF_PHASE_SLOW_START
-					      : CCBPF_PHASE_AVOIDANCE;
+	return flow_phase(tcp_of(sk));
 }
 
 static __always_inline void nf_fill_probe(struct nf_probe *p, u32 now_kius,

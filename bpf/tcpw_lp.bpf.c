@@ -390,8 +390,7 @@ static __always_inline enum ccbpf_phase tcpw_phase(struct sock *sk,
 		return CCBPF_PHASE_RECOVERY;
 	if (t->window)
 		return CCBPF_PHASE_SMALL;
-	return sock_in_slow_start(tcp_of(sk)) ? CCBPF_PHASE_SLOW_START
-					      : CCBPF_PHASE_AVOIDANCE;
+	return flow_phase(tcp_of(sk));
 }
 
 static __always_inline void tcpw_fill_own(struct tcp_sock *tp, struct tcpw *t,
@@ -520,9 +519,10 @@ void BPF_PROG(tcpw_lp_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 }
 
 /* Nothing was in flight and the first packets leave. */
-static __always_inline void tcpw_transmit_start(struct sock *sk, struct tcpw *t)
+static __always_inline void tcpw_transmit_start(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_of(sk);
+	struct tcpw *t = tcpw_of(sk);
 
 	if (flow_idle(tp, t->published_kius)) {
 		backlog_restart(&t->backlog);
@@ -533,19 +533,7 @@ static __always_inline void tcpw_transmit_start(struct sock *sk, struct tcpw *t)
 		small_depart(sk, tcpw_gap_us(tp, t));
 }
 
-SEC("struct_ops")
-void BPF_PROG(tcpw_lp_cwnd_event, struct sock *sk, enum tcp_ca_event event)
-{
-	if (event == CA_EVENT_TX_START)
-		tcpw_transmit_start(sk, tcpw_of(sk));
-}
-
-/* 3. of compat.bpf.h */
-SEC("?struct_ops")
-void BPF_PROG(tcpw_lp_tx_start, struct sock *sk)
-{
-	tcpw_transmit_start(sk, tcpw_of(sk));
-}
+COMPAT_TX_START(tcpw_lp, tcpw_transmit_start)
 
 SEC("struct_ops")
 void BPF_PROG(tcpw_lp_init, struct sock *sk)

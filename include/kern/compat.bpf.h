@@ -22,6 +22,7 @@
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
 
 /* 1. ns per tick of our own timestamp clock; include/net/tcp.h: TCP_TS_HZ */
 static __always_inline __u32 compat_our_tick_ns(struct tcp_sock *tp)
@@ -31,6 +32,23 @@ static __always_inline __u32 compat_our_tick_ns(struct tcp_sock *tp)
 		return 1000;
 	return 1000000;
 }
+
+/* 3. A controller's cwnd_event() and tx_start: start(sk), when nothing was in flight and
+ * the first packets leave. */
+#define COMPAT_TX_START(cc, start)                      \
+	SEC("struct_ops")                               \
+	void BPF_PROG(cc##_cwnd_event, struct sock *sk, \
+		      enum tcp_ca_event event)          \
+	{                                               \
+		if (event == CA_EVENT_TX_START)         \
+			start(sk);                      \
+	}                                               \
+                                                        \
+	SEC("?struct_ops")                              \
+	void BPF_PROG(cc##_tx_start, struct sock *sk)   \
+	{                                               \
+		start(sk);                              \
+	}
 
 /* 4. */
 extern void *bpf_cast_to_kern_ctx(void *) __ksym __weak;

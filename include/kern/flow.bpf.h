@@ -118,6 +118,13 @@ static __always_inline void flow_fill(struct tcp_sock *tp, struct ccbpf_flow *f)
 			      8000000 / interval_us;
 }
 
+/* Where a window grows, in slow start or behind it; a controller knows more phases. */
+static __always_inline enum ccbpf_phase flow_phase(struct tcp_sock *tp)
+{
+	return sock_in_slow_start(tp) ? CCBPF_PHASE_SLOW_START
+				      : CCBPF_PHASE_AVOIDANCE;
+}
+
 /* A new record; also for a socket that changes its controller. */
 static __noinline int flow_open(struct sock *sk, const char *name)
 {

@@ -460,8 +460,7 @@ static __always_inline enum ccbpf_phase lp_phase(struct sock *sk, struct lp *lp)
 		return CCBPF_PHASE_SMALL;
 	if (lp->avoiding && lp->inference.active)
 		return CCBPF_PHASE_INFERENCE;
-	return sock_in_slow_start(tcp_of(sk)) ? CCBPF_PHASE_SLOW_START :
-						CCBPF_PHASE_AVOIDANCE;
+	return flow_phase(tcp_of(sk));
 }
 
 static __always_inline void lp_fill_delay(struct lp *lp, struct ccbpf_flow *f)
@@ -606,9 +605,10 @@ static __always_inline void lp_close(struct sock *sk)
 }
 
 /* Nothing was in flight and the first packets leave. */
-static __always_inline void lp_transmit_start(struct sock *sk, struct lp *lp)
+static __always_inline void lp_transmit_start(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_of(sk);
+	struct lp *lp = lp_of(sk);
 
 	if (flow_idle(tp, lp->published_kius))
 		delay_restart(&lp->delay);
@@ -618,7 +618,7 @@ static __always_inline void lp_transmit_start(struct sock *sk, struct lp *lp)
 
 /* --- programs ----------------------------------------------------------- */
 
-/* Those that are alike in the whole family. tx_start: 3. of compat.bpf.h */
+/* Those that are alike in the whole family. */
 #define LP_PROGRAMS(cc)                                          \
 	SEC("struct_ops")                                        \
 	__u32 BPF_PROG(cc##_undo_cwnd, struct sock *sk)          \
@@ -626,19 +626,7 @@ static __always_inline void lp_transmit_start(struct sock *sk, struct lp *lp)
 		return lp_undo(sk, lp_of(sk));                   \
 	}                                                        \
                                                                  \
-	SEC("struct_ops")                                        \
-	void BPF_PROG(cc##_cwnd_event, struct sock *sk,          \
-		      enum tcp_ca_event event)                   \
-	{                                                        \
-		if (event == CA_EVENT_TX_START)                  \
-			lp_transmit_start(sk, lp_of(sk));        \
-	}                                                        \
-                                                                 \
-	SEC("?struct_ops")                                       \
-	void BPF_PROG(cc##_tx_start, struct sock *sk)            \
-	{                                                        \
-		lp_transmit_start(sk, lp_of(sk));                \
-	}                                                        \
+	COMPAT_TX_START(cc, lp_transmit_start)                   \
                                                                  \
 	SEC("struct_ops")                                        \
 	void BPF_PROG(cc##_release, struct sock *sk)             \
