@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "aqm.h"
 #include "aqmconf.h"
@@ -222,48 +221,34 @@ static int show_one(const char *what, const char *name)
 	return err;
 }
 
-static int show_now(const struct request *request, const char *what)
+/* What `show` was asked for. */
+struct showing {
+	const struct request *request;
+	const char *what;
+};
+
+static int show_now(void *data)
 {
+	const struct showing *showing = data;
+	const struct request *request = showing->request;
 	bool exists;
-	int err = pins_lock_read(what, &exists);
+	int err = pins_lock_read(showing->what, &exists);
 
 	if (!err)
-		err = request->n_args > 1 ? show_one(what, request->args[1])
-					  : show_all(what);
+		err = request->n_args > 1
+			      ? show_one(showing->what, request->args[1])
+			      : show_all(showing->what);
 	pins_unlock();
-	return err;
-}
-
-static int watch(const struct request *request, const char *what)
-{
-	bool in_place = !output.json && isatty(STDOUT_FILENO);
-	struct ticker ticker;
-	int err = ticker_open(&ticker, what, request->watch_ns, 0, -1);
-
-	if (err)
-		return err;
-	while (!err) {
-		int ticks = ticker_wait(&ticker);
-
-		if (ticks & TICK_END)
-			break;
-		if (!(ticks & TICK_TIMER))
-			continue;
-		if (in_place)
-			fputs("\033[H\033[2J", stdout); /* home, clear */
-		err = show_now(request, what) ?: output_finish();
-	}
-	ticker_close(&ticker);
 	return err;
 }
 
 static int run_show(const struct request *request, const struct verb *verb)
 {
-	int err = kernel_require_reading(verb->what);
+	struct showing showing = { request, verb->what };
 
-	if (!err && !request->watch_ns)
-		return show_now(request, verb->what);
-	return err ?: watch(request, verb->what);
+	return kernel_require_reading(verb->what)
+		       ?: ticker_repeat(verb->what, request->watch_ns, show_now,
+					&showing);
 }
 
 /* --- attach, set, detach --------------------------------------------------- */
