@@ -18,10 +18,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.functional import kernel
-from tests.functional.conftest import Cli, Result
+
+if TYPE_CHECKING:  # which makes fixtures of what is here
+    from tests.functional.conftest import Cli, Result
 
 DEV = "v0"
 NEIGHBOUR = kernel.ROOT / "build/tests/neighbour.bpf.o"
@@ -129,6 +131,11 @@ class Line:
         prefix = ("ip", "netns", "exec", self.near.name, *options.pop("prefix", ()))
         words = ["-j", "aqm", *arguments] if json else ["aqm", *arguments]
         return self.ccbpf(*words, code=code, prefix=prefix, **options)
+
+    def without_tcx(self) -> Line:
+        """From now on as on kernels before 6.6: a filter at clsact instead of a TCX link."""
+        self.ccbpf = replace(self.ccbpf, environment={"CCBPF_NO_TCX": "1"})
+        return self
 
     def attach(self, *options: object) -> dict[str, Any]:
         (queue,) = self.aqm("attach", DEV, *options, json=True).json["queues"]

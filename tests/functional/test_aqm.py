@@ -7,7 +7,6 @@ import json
 import socket
 import struct
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -18,20 +17,6 @@ from tests.functional.conftest import Cli
 LE, PROBE, STANDARD = 1, 3, 0
 NOW = ("--average", 1)  # the queue as it is
 STEP = (*NOW, "--nf-min", 10, "--nf-max", 10)  # marks above 10 000 of 100 000 bytes: above ten packets
-
-
-@pytest.fixture
-def line(ccbpf: Cli) -> Iterator[Line]:
-    with Line(ccbpf) as line:
-        yield line
-
-
-@pytest.fixture(params=["tcx", "clsact"])
-def either(line: Line, request: pytest.FixtureRequest) -> Line:
-    """Attached by a TCX link, or by a filter as on kernels before 6.6."""
-    if request.param == "clsact":
-        line.ccbpf = Cli(line.ccbpf.root, {"CCBPF_NO_TCX": "1"})
-    return line
 
 
 def frames(count: int, **what: object) -> list[Frame]:
@@ -75,8 +60,7 @@ def test_ce_with_a_right_checksum(line: Line, version: int, ecn: int, tags: tupl
 @pytest.mark.parametrize("push", ["vlan", "qinq"])
 def test_ce_under_tags_that_the_kernel_pushed(line: Line, version: int, push: str) -> None:
     """One beside the packet (accelerated), or that and one in it: the kernel's own offset is wrong then."""
-    line.ccbpf = Cli(line.ccbpf.root, {"CCBPF_NO_TCX": "1"})  # behind the neighbour
-    line.tbf()
+    line.without_tcx().tbf()  # behind the neighbour
     line.attach(*STEP)
     line.fill(20)
     with line.neighbour(push):

@@ -21,16 +21,9 @@ MAPS = {"config", "counts", "identity", "state"}
 
 
 @pytest.fixture
-def line(ccbpf: Cli) -> Iterator[Line]:
-    with Line(ccbpf) as line:
-        line.tbf()
-        yield line
-
-
-@pytest.fixture(params=["tcx", "clsact"])
-def either(line: Line, request: pytest.FixtureRequest) -> Line:
-    if request.param == "clsact":
-        line.ccbpf = Cli(line.ccbpf.root, {"CCBPF_NO_TCX": "1"})
+def line(line: Line) -> Line:
+    """With a queue."""
+    line.tbf()
     return line
 
 
@@ -191,8 +184,7 @@ def test_without_privilege_the_capability_is_named(line: Line) -> None:
 
 
 def test_clsact_of_others_stays(line: Line) -> None:
-    line.ccbpf = Cli(line.ccbpf.root, {"CCBPF_NO_TCX": "1"})
-    line.tc("qdisc", "add", "dev", DEV, "clsact")
+    line.without_tcx().tc("qdisc", "add", "dev", DEV, "clsact")
     line.attach()
     line.aqm("detach", DEV)
     assert "clsact" in line.tc("qdisc", "show", "dev", DEV)
@@ -205,8 +197,7 @@ def test_clsact_of_others_stays(line: Line) -> None:
 
 def test_the_qdisc_ingress_has_no_egress(line: Line) -> None:
     """It takes a filter for egress and runs it at ingress: what comes would be marked by a queue it never sees."""
-    line.ccbpf = Cli(line.ccbpf.root, {"CCBPF_NO_TCX": "1"})
-    line.tc("qdisc", "add", "dev", DEV, "ingress")
+    line.without_tcx().tc("qdisc", "add", "dev", DEV, "ingress")
     refused = line.aqm("attach", DEV, code=1).err
     assert "the qdisc `ingress`" in refused and f"`tc qdisc add dev {DEV} clsact`" in refused
     assert "nf_red" not in line.tc("filter", "show", "dev", DEV, "ingress")
@@ -217,7 +208,7 @@ def test_the_qdisc_ingress_has_no_egress(line: Line) -> None:
 
 def test_a_filter_whose_namespace_is_gone(ccbpf: Cli) -> None:
     """It cannot be told from one in a namespace without a name: the pins stay, and what removes them is said."""
-    with Line(Cli(ccbpf.root, {"CCBPF_NO_TCX": "1"})) as line:
+    with Line(ccbpf).without_tcx() as line:
         line.tbf()
         line.attach()
     (directory,) = ccbpf.root.glob("aqm/*")
