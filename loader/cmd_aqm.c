@@ -131,11 +131,7 @@ static int show_these(const char *what, const struct aqm *found, unsigned int n)
 		else
 			aqm_print(&view);
 	}
-	if (!err && output.json)
-		output_json(doc);
-	else
-		json_object_put(doc);
-	return err;
+	return output_answer(err, doc);
 }
 
 static int by_dir(const void *a, const void *b)
@@ -480,11 +476,7 @@ static int detach_locked(const struct request *request, const char *what)
 			      ?: detach_one(what, &aqm, list);
 		aqm_close(&aqm);
 	}
-	if (!err && output.json)
-		output_json(doc);
-	else
-		json_object_put(doc);
-	return err;
+	return output_answer(err, doc);
 }
 
 static int run_detach(const struct request *request, const struct verb *verb)

@@ -138,11 +138,7 @@ static int show_now(void *data)
 	int err = read_now(&flows, &n, &found);
 
 	if (!err && !found && !view->shown)
-		err = FAIL(
-			EXIT_NOTHING, .what = WHAT, .on = "flows",
-			.why = "no controller is enabled",
-			.remedy =
-				"`ccbpf enable NAME` enables one, `ccbpf list` shows which there are");
+		err = running_none(WHAT, "flows");
 	for (size_t i = 0; !err && i < n; i++)
 		if (wanted(&flows[i], view->named, view->n_named))
 			flows[kept++] = flows[i];

@@ -89,6 +89,16 @@ def test_what_is_not_enabled_is_nothing_to_do(ccbpf: Cli, words: list[str]) -> N
         assert set(ccbpf.status()) == {"tcp_lp_ecn"}
 
 
+def test_nothing_is_enabled_is_said_in_the_same_words(ccbpf: Cli) -> None:
+    """Whatever asks, and whether there is a pin directory or not."""
+    def said() -> set[str]:
+        return {ccbpf(*words, code=5).err.partition(": ")[2].partition(": ")[2] for words in (["disable", "--all"], ["flows"])}
+
+    without = said()
+    ccbpf.root.mkdir()
+    assert said() == without and len(without) == 1
+
+
 def test_status_without_anything_is_fine(ccbpf: Cli) -> None:
     document = ccbpf("-j", "status").json
     assert document["controllers"] == []
