@@ -381,11 +381,14 @@ static int parse_average(const char *what, const char *string,
 	return EXIT_OK;
 }
 
+static uint32_t in_32_bits(uint64_t value)
+{
+	return value < UINT32_MAX ? value : UINT32_MAX;
+}
+
 static uint32_t packet_ns(uint32_t bytes, uint64_t rate_bps)
 {
-	uint64_t ns = bytes * (8 * NS_PER_S) / rate_bps;
-
-	return ns < 1 ? 1 : ns < UINT32_MAX ? ns : UINT32_MAX;
+	return in_32_bits(bytes * (8 * NS_PER_S) / rate_bps ?: 1);
 }
 
 static int parse_rate(const char *what, const char *string,
@@ -402,14 +405,14 @@ static int parse_rate(const char *what, const char *string,
 	return EXIT_OK;
 }
 
-/* The limit that is given, or the queue's own. */
+/* The limit that is given, or the queue's own where that is to be read. */
 static int set_limit(const char *what, const char *string,
 		     const struct device *device, const struct aqm_queue *queue,
-		     bool fresh, struct ccbpf_aqm_config *config)
+		     bool read, struct ccbpf_aqm_config *config)
 {
 	if (string)
 		return parse_limit(what, string, device, &config->limit_bytes);
-	if (!fresh)
+	if (!read)
 		return EXIT_OK;
 	if (!queue->limit_bytes)
 		return FAIL(
@@ -417,24 +420,18 @@ static int set_limit(const char *what, const char *string,
 			.why = text("the limit of its queue (%s) cannot be read",
 				    queue->kind),
 			.remedy = "give it: `--limit SIZE`");
-	config->limit_bytes = queue->limit_bytes < UINT32_MAX
-				      ? queue->limit_bytes
-				      : UINT32_MAX;
+	config->limit_bytes = in_32_bits(queue->limit_bytes);
 	return EXIT_OK;
 }
 
-static void set_defaults(const struct device *device,
-			 const struct aqm_queue *queue,
-			 struct ccbpf_aqm_config *config)
+static void set_defaults(struct ccbpf_aqm_config *config)
 {
-	config->packet_ns =
-		packet_ns(device->packet_bytes, queue->rate_bps ?: RATE_BPS);
+	config->packet_ns = packet_ns(config->packet_bytes, RATE_BPS);
 	config->average_shift = default_shift(config);
 	config->nf_min = NF_MIN;
 	config->nf_max = NF_MAX;
 	config->std_min = STD_MIN;
 	config->std_max = STD_MAX;
-	config->leaf = queue->leaf;
 	config->dscps[CCBPF_AQM_nf] = 1ULL << LE;
 	config->dscps[CCBPF_AQM_probe] = 1ULL << PROBE;
 }
@@ -457,18 +454,23 @@ int aqm_configure(const char *what, const struct aqm_options *options,
 		  bool fresh, struct ccbpf_aqm_config *config)
 {
 	const char *const *given = options->given;
+	bool read = fresh || given[AQM_OPTION_CLASS]; /* what it says itself */
 	int err;
 
 	if (fresh)
 		*config = (struct ccbpf_aqm_config){
 			.packet_bytes = device->packet_bytes
 		};
-	err = set_limit(what, given[AQM_OPTION_LIMIT], device, queue, fresh,
+	err = set_limit(what, given[AQM_OPTION_LIMIT], device, queue, read,
 			config);
 	if (!err && fresh)
-		set_defaults(device, queue, config);
-	if (!err && given[AQM_OPTION_CLASS])
+		set_defaults(config);
+	if (!err && read) {
 		config->leaf = queue->leaf;
+		if (queue->rate_bps)
+			config->packet_ns = packet_ns(config->packet_bytes,
+						      queue->rate_bps);
+	}
 	return err
 		?: parse_part(what, AQM_OPTION_NF_MIN, given[AQM_OPTION_NF_MIN],
 			      &config->nf_min)

@@ -33,7 +33,8 @@
 	  "the link's bit/s, or with K, M, G: how fast an empty queue is forgotten; read from "  \
 	  "the qdisc or the device by default")                                                  \
 	X(CLASS, "class", "CLASSID",                                                             \
-	  "the queue of this class of htb, as 1:10, instead of the root's")
+	  "the queue of this class of htb, as 1:10, instead of the root's; its limit and rate "  \
+	  "are read where they are not given with it")
 
 enum aqm_option {
 #define X(id, name, argument, text) AQM_OPTION_##id,
@@ -74,8 +75,9 @@ int aqm_parse_class(const char *what, const struct aqm_options *options,
 		    uint32_t *out);
 
 /*
- * Put the options into a configuration: `fresh` is filled with the defaults and
- * what the queue says first. Returns EXIT_OK, or EXIT_USAGE after saying which
+ * Put the options into a configuration. First `fresh` is filled with the defaults,
+ * and it or one that gets another class with what the queue says: limit, rate.
+ * Returns EXIT_OK, or EXIT_USAGE after saying which
  * option is wrong. `what`: "attach nf_red to v0 with".
  */
 int aqm_configure(const char *what, const struct aqm_options *options,

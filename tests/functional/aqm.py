@@ -15,7 +15,7 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -123,6 +123,16 @@ class Line:
 
     def tbf(self, limit: int = 100_000, how: tuple[str, str] = STOPPED, verb: str = "replace") -> None:
         self.tc("qdisc", verb, "dev", DEV, "root", "handle", "1:", "tbf", "rate", how[0], "burst", how[1], "limit", limit)
+
+    def htb(self, rate: str = STOPPED[0], verb: str = "replace", minors: Iterable[str] = ("10", "20")) -> None:
+        """Classes with the pfifo that they have by default; the first is where packets go by default."""
+        minors = [*minors]
+        if verb == "replace":
+            self.tc("qdisc", "del", "dev", DEV, "root", check=False)
+            self.tc("qdisc", "add", "dev", DEV, "root", "handle", "1:", "htb", "default", minors[0])
+        for minor in minors:
+            self.tc("class", verb, "dev", DEV, "parent", "1:", "classid", f"1:{minor}", "htb", "rate", rate, "burst", STOPPED[1],
+                    "cburst", STOPPED[1], "quantum", STOPPED[1])  # fmt: skip
 
     def release(self, limit: int = 100_000) -> None:
         self.tbf(limit, OPEN, "change")

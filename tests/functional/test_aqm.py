@@ -272,17 +272,9 @@ def test_idle_time_is_forgotten(line: Line) -> None:
 # --- kinds of queues ---
 
 
-def htb(line: Line, rate: str = "8kbit", verb: str = "add") -> None:
-    if verb == "add":
-        line.tc("qdisc", "add", "dev", DEV, "root", "handle", "1:", "htb", "default", "10")
-    for minor in ("10", "20"):
-        line.tc("class", verb, "dev", DEV, "parent", "1:", "classid", f"1:{minor}", "htb", "rate", rate, "burst", "1514",
-                "cburst", "1514", "quantum", "1514")  # fmt: skip
-
-
 def test_htb_root(line: Line) -> None:
     """The root's backlog is that of all leaves; the limit is the default class's pfifo: 1000 packets of 1514 bytes."""
-    htb(line)
+    line.htb()
     queue = line.attach(*NOW, "--nf-min", 1, "--nf-max", 1)
     assert (queue["qdisc"], queue["limit_bytes"]) == ("htb", 1000 * 1514)
     sent = frames(30, dscp=LE)
@@ -294,7 +286,7 @@ def test_htb_root(line: Line) -> None:
 
 
 def test_htb_leaf(line: Line) -> None:
-    htb(line)
+    line.htb()
     line.tc("qdisc", "add", "dev", DEV, "parent", "1:20", "handle", "20:", "bfifo", "limit", 50_000)
     queue = line.attach(*NOW, "--class", "1:20", "--nf-min", 20, "--nf-max", 20)
     assert (queue["limit_bytes"], queue["class"]) == (50_000, "1:20")
@@ -313,10 +305,7 @@ def test_htb_leaf(line: Line) -> None:
 
 def test_htb_leaf_among_many(line: Line) -> None:
     """The kernel keeps the qdiscs that classes have by default in one chain, the oldest last."""
-    line.tc("qdisc", "add", "dev", DEV, "root", "handle", "1:", "htb", "default", "1")
-    for minor in range(1, 61):
-        line.tc("class", "add", "dev", DEV, "parent", "1:", "classid", f"1:{minor:x}", "htb", "rate", "8kbit", "burst", "1514",
-                "cburst", "1514", "quantum", "1514")  # fmt: skip
+    line.htb(minors=[f"{minor:x}" for minor in range(1, 61)])
     line.attach("--class", "1:1")
     line.send(frames(10))
     shown = line.shown()
@@ -369,7 +358,7 @@ def test_a_qdisc_changed_under_it(either: Line) -> None:
     either.send(frames(20, dscp=LE))
     assert (either.classes()["nf"]["marked"], either.shown()["found_bytes"]) == (8, 0)
     assert either.shown()["qdisc"] in (None, "noqueue")
-    htb(either)
+    either.htb()
     either.send(frames(20, dscp=LE))
     assert either.classes()["nf"]["marked"] > 12
     either.tc("qdisc", "del", "dev", DEV, "root")

@@ -84,6 +84,27 @@ def test_set_changes_what_is_given(line: Line) -> None:
     assert "33.333 %" in line.aqm("set", DEV, "--std", "off").out
 
 
+def test_another_class_has_a_limit_and_a_rate_of_its_own(line: Line) -> None:
+    line.htb()
+    line.htb("80kbit", "change", ["20"])
+    for minor, queue in (("10", ("bfifo", "limit", 50_000)), ("20", ("bfifo", "limit", 20_000))):
+        line.tc("qdisc", "add", "dev", DEV, "parent", f"1:{minor}", *queue)
+
+    def have(verb: str, *options: object) -> tuple[str, int, int]:
+        (queue,) = line.aqm(verb, DEV, *options, json=True).json["queues"]
+        return queue["class"], queue["limit_bytes"], queue["packet_ns"]
+
+    assert have("attach", "--class", "1:10") == ("1:10", 50_000, 1_514_000_000)
+    assert have("set", "--class", "1:20") == ("1:20", 20_000, 151_400_000)
+    assert have("set", "--nf-min", 3) == ("1:20", 20_000, 151_400_000)
+    assert have("set", "--class", "1:10", "--limit", 7000, "--rate", "10M") == ("1:10", 7000, 1_211_200)
+    line.tc("qdisc", "replace", "dev", DEV, "parent", "1:20", "htb")
+    refused = line.aqm("set", DEV, "--class", "1:20", code=2).err
+    assert "the limit of its queue (htb) cannot be read; give it: `--limit SIZE`" in refused
+    assert have("set", "--nf-min", 2) == ("1:10", 7000, 1_211_200), "all of it or nothing"
+    assert have("set", "--class", "1:20", "--limit", 9000) == ("1:20", 9000, 151_400_000)
+
+
 def test_limits_and_rates_are_read(line: Line) -> None:
     assert line.attach()["packet_ns"] == 1_514_000_000, "8 kbit/s"
     line.aqm("detach", DEV)
@@ -307,11 +328,7 @@ def test_detach_from_a_device_that_is_gone(either: Line) -> None:
 
 def test_a_class_that_is_gone(line: Line) -> None:
     """Its queue is none, not the root's."""
-    line.tc("qdisc", "del", "dev", DEV, "root")
-    line.tc("qdisc", "replace", "dev", DEV, "root", "handle", "1:", "htb", "default", "10")
-    for minor in (10, 20):
-        line.tc("class", "add", "dev", DEV, "parent", "1:", "classid", f"1:{minor}", "htb", "rate", "8kbit", "burst", "1514",
-                "cburst", "1514", "quantum", "1514")  # fmt: skip
+    line.htb()
     assert line.attach("--class", "1:20")["qdisc"] == "pfifo"
     line.tc("class", "del", "dev", DEV, "classid", "1:20")
     line.send([Frame(ident=i) for i in range(5)])  # they wait in 1:10
