@@ -424,6 +424,24 @@ static int set_limit(const char *what, const char *string,
 	return EXIT_OK;
 }
 
+void aqm_follow_device(const struct device *device, const struct qdiscs *all,
+		       struct ccbpf_aqm_config *config)
+{
+	struct device then = *device;
+	struct aqm_queue was, is;
+
+	then.packet_bytes = config->packet_bytes;
+	aqm_look_at_queue(&then, all, config->leaf, &was);
+	aqm_look_at_queue(device, all, config->leaf, &is);
+	if (config->limit_bytes == in_32_bits(was.limit_bytes))
+		config->limit_bytes = in_32_bits(is.limit_bytes);
+	if (then.packet_bytes)
+		config->packet_ns =
+			in_32_bits((uint64_t)config->packet_ns *
+				   device->packet_bytes / then.packet_bytes);
+	config->packet_bytes = device->packet_bytes;
+}
+
 static void set_defaults(struct ccbpf_aqm_config *config)
 {
 	config->packet_ns = packet_ns(config->packet_bytes, RATE_BPS);

@@ -75,6 +75,14 @@ int aqm_parse_class(const char *what, const struct aqm_options *options,
 		    uint32_t *out);
 
 /*
+ * The device's packets may have got another size since: a configuration takes it,
+ * at the rate that it has, and where its limit is the queue's own, in packets, it
+ * goes with them.
+ */
+void aqm_follow_device(const struct device *device, const struct qdiscs *all,
+		       struct ccbpf_aqm_config *config);
+
+/*
  * Put the options into a configuration. First `fresh` is filled with the defaults,
  * and it or one that gets another class with what the queue says: limit, rate.
  * Returns EXIT_OK, or EXIT_USAGE after saying which

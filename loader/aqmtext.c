@@ -160,6 +160,10 @@ static void print_notes(const struct aqm_view *view)
 		       "`tc qdisc replace dev %s root bfifo limit BYTES`\n",
 		       view->device, (unsigned long long)view->counts.blind,
 		       view->device);
+	if (view->here && view->packet_bytes != view->config.packet_bytes)
+		printf("%s: its packets have up to %u bytes now, not %u: `ccbpf aqm set %s` takes that\n",
+		       view->device, view->packet_bytes,
+		       view->config.packet_bytes, view->device);
 	if (strcmp(view->aqm->identity.version, CCBPF_VERSION))
 		printf("%s: attached by ccbpf %s, this is %s: detach and attach it\n",
 		       view->device, view->aqm->identity.version,
@@ -273,6 +277,8 @@ struct json_object *aqm_json(const struct aqm_view *view)
 	json_object_object_add(doc, "backlog_bytes",
 			       number_or_null(view->here,
 					      view->queue.backlog_bytes));
+	json_object_object_add(doc, "device_packet_bytes",
+			       number_or_null(view->here, view->packet_bytes));
 	add_number(doc, "found_bytes", view->state.backlog_bytes);
 	json_object_object_add(doc, "average_bytes",
 			       json_object_new_double(average_bytes(view)));

@@ -86,6 +86,7 @@ static int look(const char *what, const struct aqm *aqm, struct aqm_view *view)
 	    !qdiscs_read(device.ifindex, all)) {
 		view->here = true;
 		memcpy(view->device, device.name, sizeof(view->device));
+		view->packet_bytes = device.packet_bytes;
 		aqm_look_at_queue(&device, all, view->config.leaf,
 				  &view->queue);
 		view->queue.root = NULL; /* ends with us */
@@ -259,12 +260,12 @@ static int report(const char *what, const struct aqm *aqm)
 	if (err)
 		return err;
 	if (!output.json) {
-		printf("%s: nf_red %s: %s, limit %u bytes, nf from %s to %s %%, %s\n",
+		printf("%s: nf_red %s: %s, limit %u bytes, nf from %s to %s %%, probes above %u bytes, %s\n",
 		       view.device, *what == 'a' ? "attached" : "set",
 		       view.queue.kind, view.config.limit_bytes,
 		       aqm_percent(view.config.nf_min),
 		       aqm_percent(view.config.nf_max),
-		       aqm_weight(&view.config));
+		       view.config.packet_bytes, aqm_weight(&view.config));
 		return EXIT_OK;
 	}
 	doc = envelope(&list);
@@ -280,7 +281,7 @@ static int configure(const struct request *request, const char *what,
 {
 	const struct aqm_options *options = options_of(request);
 	struct qdiscs *all = must_alloc(1, sizeof(*all));
-	struct aqm_queue queue;
+	struct aqm_queue queue = { 0 };
 	char with[64]; /* "attach nf_red to v0 with" an option */
 	uint32_t leaf;
 	int err, unread;
@@ -290,10 +291,10 @@ static int configure(const struct request *request, const char *what,
 	unread = qdiscs_read(device->ifindex, all);
 	if (!err && unread)
 		err = fail_errno(what, device->name, unread);
+	if (!err && !fresh)
+		aqm_follow_device(device, all, config);
 	if (!err && (fresh || leaf))
 		err = aqm_find_queue(what, device, all, leaf, &queue);
-	else if (!err)
-		aqm_look_at_queue(device, all, leaf, &queue);
 	if (!err)
 		err = aqm_configure(with, options, device, &queue, fresh,
 				    config);
@@ -397,15 +398,9 @@ static int run_set(const struct request *request, const struct verb *verb)
 {
 	const char *what = verb->what;
 	struct device device;
-	int err = EXIT_OK;
+	int err = kernel_require_reading(what)
+			  ?: find_device(what, request->args[1], &device);
 
-	if (!gives_any(request))
-		err = FAIL(EXIT_USAGE, .what = what, .on = request->args[1],
-			   .why = "no option says what",
-			   .remedy = "see `ccbpf aqm --help`");
-	if (!err)
-		err = kernel_require_reading(what)
-			      ?: find_device(what, request->args[1], &device);
 	if (!err && !pin_exists(pins_root()))
 		err = absent(what, request->args[1]);
 	if (!err)
@@ -567,8 +562,8 @@ const struct command cmd_aqm = {
 	.name = "aqm",
 	.args = "attach|show|set|detach [DEV]",
 	.text = "Mark background traffic early at a queue",
-	.more = "attach DEV and set DEV take the options; without options attach goes by the paper. show without DEV "
-		"shows all. At DEV's egress, packets of class nf are marked (ECN), or dropped where they are not "
+	.more = "attach DEV and set DEV take the options; without options attach goes by the paper, and set takes DEV's MTU "
+		"where it has changed. show without DEV shows all. At DEV's egress, packets of class nf are marked (ECN), or dropped where they are not "
 		"ECN-capable, once the average queue exceeds nf-min; class probe whenever more than one packet waits.",
 	.options = options,
 	.run = aqm,

@@ -10,6 +10,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,6 +106,28 @@ def test_another_class_has_a_limit_and_a_rate_of_its_own(line: Line) -> None:
     assert have("set", "--class", "1:20", "--limit", 9000) == ("1:20", 9000, 151_400_000)
 
 
+@pytest.mark.parametrize("kind, limits", [("pfifo", (40 * 1514, 40 * 9014)), ("bfifo", (40, 40))])
+def test_an_mtu_changed_under_it(line: Line, kind: str, limits: tuple[int, int]) -> None:
+    """It is said, and set takes it: a limit in packets goes with them, the rate stays what it is."""
+    def have(**options: Any) -> tuple[int, int, int]:
+        (queue,) = line.aqm(*options.get("words", ("show", DEV)), json=True).json["queues"]
+        return queue["limit_bytes"], queue["packet_bytes"], queue["packet_ns"]
+
+    line.tc("qdisc", "replace", "dev", DEV, "root", "handle", "2:", kind, "limit", 40)
+    line.attach("--rate", "10M")
+    assert line.shown()["device_packet_bytes"] == 1514 and "takes that" not in line.aqm("show", DEV).out
+    line.near.ip("link", "set", DEV, "mtu", 9000)
+    before = (limits[0], 1514, 1_211_200)
+    assert have() == before and line.shown()["device_packet_bytes"] == 9014
+    assert "packets have up to 9014 bytes now, not 1514: `ccbpf aqm set v0` takes that" in line.aqm("show", DEV).out
+    assert "already" in line.aqm("attach", DEV, code=5).err and have() == before
+    assert have(words=("set", DEV)) == have() == (limits[1], 9014, 7_211_200)
+    assert "takes that" not in line.aqm("show", DEV).out
+    line.aqm("set", DEV, "--limit", 5000)
+    line.near.ip("link", "set", DEV, "mtu", 1500)
+    assert have(words=("set", DEV, "--nf-min", 2)) == (5000, 1514, 1_211_200), "a limit that is given stays"
+
+
 def test_limits_and_rates_are_read(line: Line) -> None:
     assert line.attach()["packet_ns"] == 1_514_000_000, "8 kbit/s"
     line.aqm("detach", DEV)
@@ -148,7 +171,6 @@ USAGE = {
     "attach all": (["attach", "--all"], "only detach takes --all"),
     "show with options": (["show", DEV, "--limit", "5"], "only attach and set take"),
     "watch attach": (["attach", DEV, "--watch", "1"], "only show takes --watch"),
-    "set nothing": (["set", DEV], "no option says what"),
     "limit 0": (["attach", DEV, "--limit", "0"], "a size from 1 byte to 4 GB"),
     "limit of 5 GB": (["attach", DEV, "--limit", "5000M"], "a size from 1 byte to 4 GB"),
     "limit beyond 64 bits": (["attach", DEV, "--limit", "99999999999999999M"], "a size from 1 byte to 4 GB"),
