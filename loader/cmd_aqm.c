@@ -439,21 +439,23 @@ static int no_device_has_it(const char *what)
 		    .remedy = "`ccbpf aqm attach DEV` attaches it");
 }
 
+/* Every one that can be; each that cannot is named. */
 static int detach_all(const char *what, struct json_object *list)
 {
 	struct aqm *found;
-	unsigned int n, done = 0;
+	unsigned int n, failed = 0;
 	int err = aqm_open_all(what, &found, &n);
 
 	for (unsigned int i = 0; i < n; i++) {
-		if (!err && found[i].state != AQM_UNREADABLE) {
-			err = detach_one(what, &found[i], list);
-			done++;
-		}
+		failed += !!(found[i].state == AQM_UNREADABLE
+				     ? unreadable(what, &found[i])
+				     : detach_one(what, &found[i], list));
 		aqm_close(&found[i]);
 	}
 	free(found);
-	return !err && !done ? no_device_has_it(what) : err;
+	if (!err && failed)
+		err = EXIT_FAILED;
+	return !err && !n ? no_device_has_it(what) : err;
 }
 
 static int detach_locked(const struct request *request, const char *what)
@@ -471,7 +473,9 @@ static int detach_locked(const struct request *request, const char *what)
 			      ?: detach_one(what, &aqm, list);
 		aqm_close(&aqm);
 	}
-	return output_answer(err, doc);
+	/* of several some may be, beside those that failed */
+	output_answer(json_object_array_length(list) ? EXIT_OK : err, doc);
+	return err;
 }
 
 static int run_detach(const struct request *request, const struct verb *verb)

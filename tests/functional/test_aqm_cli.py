@@ -37,6 +37,13 @@ def clean_device(line: Line) -> bool:
     return not line.tcx() and "clsact" not in line.tc("qdisc", "show", "dev", DEV)
 
 
+def make_strange(directory: Path) -> None:
+    """Something that is not ours, under a name of ours."""
+    directory.mkdir(parents=True)
+    kernel.run("bpftool", "map", "create", directory / "identity", "type", "array", "key", 4, "value", 8, "entries", 1,
+               "name", "x")  # fmt: skip
+
+
 def test_attach_show_detach(either: Line) -> None:
     hold = "program" if either.ccbpf.environment else "link"
     assert "nf_red attached: tbf, limit 100000 bytes" in either.aqm("attach", DEV).out
@@ -262,6 +269,28 @@ def test_a_filter_whose_namespace_is_gone(ccbpf: Cli) -> None:
     assert not ccbpf.root.exists()
 
 
+def test_detach_all_goes_on_after_a_failure(line: Line) -> None:
+    """Every one that stays is named: filters in namespaces that are gone, and what is not ours in our place."""
+    with Line(line.ccbpf).without_tcx() as a, Line(line.ccbpf).without_tcx() as b:
+        for other in (a, b):
+            other.tbf()
+            other.attach()
+    gone = set(line.ccbpf.root.glob("aqm/*"))
+    strange = line.ccbpf.root / "aqm/1_1"
+    make_strange(strange)
+    line.attach()
+    result = line.aqm("detach", "--all", json=True, code=1)
+    assert result.json == {"detached": [DEV]}
+    errors = [json.loads(each)["error"] for each in result.err.splitlines()]
+    assert len(errors) == 3 and len(gone) == 2
+    assert all(any(e["remedy"].endswith(f"/aqm/{directory.name}`") for e in errors) for directory in gone)
+    assert [e["remedy"] for e in errors if e["on"].endswith("/aqm/1_1")] == ["`ccbpf clean --all` removes it"]
+    assert clean_device(line)
+    again = line.ccbpf("clean", "--all", code=1)
+    assert not strange.exists() and all(f"`rm -r {directory}`" in again.err for directory in gone)
+    kernel.run("rm", "-r", *gone)
+
+
 def test_detach_all_and_clean_all(either: Line) -> None:
     either.attach()
     either.aqm("detach", "--all")
@@ -408,9 +437,7 @@ def test_many_foreign_files_are_all_said(line: Line) -> None:
 
 def test_a_file_that_is_not_ours_in_our_place(line: Line) -> None:
     directory = line.ccbpf.root / f"aqm/{line.near.inode}_{int(line.near.run('cat', f'/sys/class/net/{DEV}/ifindex').stdout)}"
-    directory.mkdir(parents=True)
-    kernel.run("bpftool", "map", "create", directory / "identity", "type", "array", "key", 4, "value", 8, "entries", 1,
-               "name", "x")  # fmt: skip
+    make_strange(directory)
     assert "is not what this ccbpf keeps there" in line.aqm("attach", DEV, code=1).err
     line.ccbpf("clean", "--all")
     assert not line.ccbpf.root.exists()
