@@ -51,8 +51,7 @@ static int disable_one(struct running *running, struct json_object *list)
 	add_text(entry, "name", c->name);
 	add_number(entry, "draining", draining);
 	add_text(entry, "restored_default", restored);
-	if (ecn)
-		add_text(entry, "restored_ecn", ecn);
+	add_text(entry, "restored_ecn", ecn);
 	json_object_array_add(list, entry);
 	if (err || output.json)
 		return err;

@@ -45,7 +45,7 @@ def test_enable_then_disable_leaves_nothing(ccbpf: Cli) -> None:
     assert status["changed"] == {}
     assert sum(status["stats"].values()) == 0
     assert ccbpf("-j", "disable", "tcp_lp").json == {
-        "disabled": [{"name": "tcp_lp", "draining": 0, "restored_default": None}]}
+        "disabled": [{"name": "tcp_lp", "draining": 0, "restored_default": None, "restored_ecn": None}]}
     assert not ccbpf.root.exists()
     assert "tcp_lp" not in kernel.available()
 
