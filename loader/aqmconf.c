@@ -35,6 +35,12 @@ static uint64_t limit_of(const struct qdisc *q, const struct device *device)
 	       (q->limit_in_packets ? device->packet_bytes : 1);
 }
 
+static bool is_child(const struct qdisc *q, const struct qdisc *parent)
+{
+	return q != parent && q->parent != TC_H_ROOT &&
+	       TC_H_MAJ(q->parent) == TC_H_MAJ(parent->handle);
+}
+
 /* mq: the sum over its children, if all of them have one. */
 static uint64_t limit_of_children(const struct qdiscs *all,
 				  const struct qdisc *mq,
@@ -45,8 +51,7 @@ static uint64_t limit_of_children(const struct qdiscs *all,
 	for (unsigned int i = 0; i < all->n; i++) {
 		const struct qdisc *q = &all->q[i];
 
-		if (q == mq || q->parent == TC_H_ROOT ||
-		    TC_H_MAJ(q->parent) != TC_H_MAJ(mq->handle))
+		if (!is_child(q, mq))
 			continue;
 		its = limit_of(q, device);
 		if (!its)
@@ -64,14 +69,29 @@ static uint32_t only_class(const struct qdiscs *all, const struct qdisc *htb)
 	if (htb->default_class && qdisc_under(all, htb->default_class))
 		return htb->default_class;
 	for (unsigned int i = 0; i < all->n; i++) {
-		if (all->q[i].parent == TC_H_ROOT ||
-		    TC_H_MAJ(all->q[i].parent) != TC_H_MAJ(htb->handle))
+		if (!is_child(&all->q[i], htb))
 			continue;
 		if (found)
 			return 0;
 		found = &all->q[i];
 	}
 	return found ? found->parent : 0;
+}
+
+/* The kernel does not count what waits in a queue without a lock: pfifo_fast, as
+ * the root or under mq. */
+static bool is_lock_free(const struct qdiscs *all, const struct qdisc *root)
+{
+	bool is_mq = strcmp(root->kind, "mq") == 0;
+
+	for (unsigned int i = 0; i < all->n; i++) {
+		const struct qdisc *q = &all->q[i];
+
+		if ((q == root || (is_mq && is_child(q, root))) &&
+		    strcmp(q->kind, "pfifo_fast") == 0)
+			return true;
+	}
+	return false;
 }
 
 static void look_at_class(const struct device *device, const struct qdiscs *all,
@@ -99,6 +119,7 @@ void aqm_look_at_queue(const struct device *device, const struct qdiscs *all,
 	if (!root)
 		return;
 	snprintf(out->kind, sizeof(out->kind), "%s", root->kind);
+	out->lock_free = is_lock_free(all, root);
 	out->backlog_bytes = root->backlog_bytes;
 	if (leaf) {
 		look_at_class(device, all, leaf, out);
@@ -112,12 +133,6 @@ void aqm_look_at_queue(const struct device *device, const struct qdiscs *all,
 	}
 	if (!out->rate_bps)
 		out->rate_bps = device->rate_bps;
-}
-
-/* A queue without a lock: the kernel does not count what waits in it. */
-static bool is_lock_free(const struct qdisc *q)
-{
-	return strcmp(q->kind, "pfifo_fast") == 0;
 }
 
 int aqm_find_queue(const char *what, const struct device *device,
@@ -134,14 +149,11 @@ int aqm_find_queue(const char *what, const struct device *device,
 			EXIT_FAILED, .what = what, .on = device->name,
 			.why = "it has no queue (noqueue): nothing ever waits there",
 			.remedy = remedy);
-	for (unsigned int i = 0; i < all->n; i++)
-		if (is_lock_free(&all->q[i]) &&
-		    (out->root == &all->q[i] ||
-		     strcmp(out->root->kind, "mq") == 0))
-			return FAIL(
-				EXIT_FAILED, .what = what, .on = device->name,
-				.why = "its queue, pfifo_fast, has no lock and does not tell what waits",
-				.remedy = remedy);
+	if (out->lock_free)
+		return FAIL(
+			EXIT_FAILED, .what = what, .on = device->name,
+			.why = "its queue, pfifo_fast, has no lock and does not tell what waits",
+			.remedy = remedy);
 	if (leaf && !qdisc_under(all, leaf))
 		return FAIL(EXIT_FAILED, .what = what, .on = device->name,
 			    .why = text("it has no queue under class %s",

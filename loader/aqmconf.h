@@ -52,6 +52,7 @@ struct aqm_options {
 struct aqm_queue {
 	const struct qdisc *root; /* NULL: none that can be seen (noqueue) */
 	char kind[16]; /* "": there is none, or not under that class */
+	bool lock_free; /* or a child of it: nf_red finds it empty, always */
 	uint32_t leaf; /* classid, 0: the root's */
 	uint64_t limit_bytes; /* 0: not known */
 	uint64_t rate_bps; /* bit/s, 0: not known */

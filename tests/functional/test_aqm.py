@@ -368,13 +368,35 @@ def test_a_qdisc_changed_under_it(either: Line) -> None:
     assert either.classes()["nf"]["marked"] == before + 8
 
 
+NOT_TRUE = "what packets find and the average are not true; `tc qdisc replace dev v0 root bfifo limit BYTES`"
+
+
 def test_a_lock_free_queue_under_it_is_said(line: Line) -> None:
     line.tbf()
     line.attach()
     line.tc("qdisc", "replace", "dev", DEV, "root", "pfifo_fast")
     line.send(frames(5, dscp=LE))
-    assert line.shown()["blind"] == 5
-    assert "without a lock" in line.aqm("show", DEV).out
+    assert (line.shown()["blind"], line.shown()["lock_free"]) == (5, True)
+    assert "without a lock" in line.aqm("show", DEV).out and NOT_TRUE in line.aqm("show", DEV).out
+    line.tbf()
+    assert not line.shown()["lock_free"]
+    assert "without a lock" in line.aqm("show", DEV).out, "that was"
+    assert NOT_TRUE not in line.aqm("show", DEV).out
+
+
+def test_lock_free_children_of_mq_are_said(ccbpf: Cli) -> None:
+    """A new mq gets pfifo_fast; nf_red reads zero there and does not know."""
+    with Line(ccbpf, queues=2) as line:
+        line.tbf()
+        line.attach()
+        assert line.shown()["lock_free"] is False
+        line.tc("qdisc", "del", "dev", DEV, "root")
+        line.tc("qdisc", "add", "dev", DEV, "root", "handle", "2:", "mq")
+        assert (line.shown()["qdisc"], line.shown()["lock_free"]) == ("mq", True)
+        assert NOT_TRUE in line.aqm("show", DEV).out
+        for i in (1, 2):
+            line.tc("qdisc", "replace", "dev", DEV, "parent", f"2:{i}", "bfifo", "limit", 100_000)
+        assert line.shown()["lock_free"] is False and NOT_TRUE not in line.aqm("show", DEV).out
 
 
 # --- and nothing else ---
