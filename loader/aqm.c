@@ -251,7 +251,7 @@ int aqm_open_all(const char *what, struct aqm **out, unsigned int *n)
 	DIR *dir = opendir(pin_path(AQM_DIR, NULL));
 	struct dirent *entry;
 	uint32_t netns, ifindex;
-	int err = EXIT_OK;
+	int failed, err = EXIT_OK;
 
 	*out = NULL;
 	*n = 0;
@@ -260,11 +260,13 @@ int aqm_open_all(const char *what, struct aqm **out, unsigned int *n)
 			       ? EXIT_OK
 			       : fail_errno(what, pin_path(AQM_DIR, NULL),
 					    errno);
-	while (!err && (entry = readdir(dir))) {
+	while ((entry = readdir(dir))) {
 		if (!parse_name(entry->d_name, &netns, &ifindex))
 			continue;
 		*out = must_grow(*out, (*n + 1) * sizeof(**out));
-		err = aqm_open(what, netns, ifindex, &(*out)[(*n)++]);
+		failed = aqm_open(what, netns, ifindex, &(*out)[*n]);
+		*n += !failed;
+		err = err ?: failed;
 	}
 	closedir(dir);
 	return err;
@@ -557,15 +559,13 @@ int aqm_sweep(const char *what, bool all, struct json_object *removed)
 	for (unsigned int i = 0; i < n; i++) {
 		bool goes = aqm_is_rest(&found[i]) ||
 			    (all && found[i].state != AQM_ABSENT);
+		int failed = goes ? aqm_remove(what, &found[i]) : EXIT_OK;
 
-		if (!err && goes) {
-			if (removed)
-				json_object_array_add(
-					removed,
-					json_object_new_string(
-						pin_path(found[i].dir, NULL)));
-			err = aqm_remove(what, &found[i]);
-		}
+		if (goes && !failed && removed)
+			json_object_array_add(
+				removed, json_object_new_string(
+						 pin_path(found[i].dir, NULL)));
+		err = err ?: failed;
 		aqm_close(&found[i]);
 	}
 	free(found);

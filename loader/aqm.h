@@ -51,7 +51,8 @@ void aqm_close(struct aqm *aqm);
 
 /*
  * Open all that are pinned, in no order; the caller closes and frees them. What
- * has no name of ours is left out. Returns EXIT_OK or the exit code.
+ * has no name of ours is left out, and what cannot be opened, after saying why.
+ * Returns EXIT_OK or the exit code.
  */
 int aqm_open_all(const char *what, struct aqm **out, unsigned int *n);
 

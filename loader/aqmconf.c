@@ -35,6 +35,12 @@ static uint64_t limit_of(const struct qdisc *q, const struct device *device)
 	       (q->limit_in_packets ? device->packet_bytes : 1);
 }
 
+static bool is_child(const struct qdisc *q, const struct qdisc *parent)
+{
+	return q != parent && q->parent != TC_H_ROOT &&
+	       TC_H_MAJ(q->parent) == TC_H_MAJ(parent->handle);
+}
+
 /* mq: the sum over its children, if all of them have one. */
 static uint64_t limit_of_children(const struct qdiscs *all,
 				  const struct qdisc *mq,
@@ -45,8 +51,7 @@ static uint64_t limit_of_children(const struct qdiscs *all,
 	for (unsigned int i = 0; i < all->n; i++) {
 		const struct qdisc *q = &all->q[i];
 
-		if (q == mq || q->parent == TC_H_ROOT ||
-		    TC_H_MAJ(q->parent) != TC_H_MAJ(mq->handle))
+		if (!is_child(q, mq))
 			continue;
 		its = limit_of(q, device);
 		if (!its)
@@ -64,14 +69,29 @@ static uint32_t only_class(const struct qdiscs *all, const struct qdisc *htb)
 	if (htb->default_class && qdisc_under(all, htb->default_class))
 		return htb->default_class;
 	for (unsigned int i = 0; i < all->n; i++) {
-		if (all->q[i].parent == TC_H_ROOT ||
-		    TC_H_MAJ(all->q[i].parent) != TC_H_MAJ(htb->handle))
+		if (!is_child(&all->q[i], htb))
 			continue;
 		if (found)
 			return 0;
 		found = &all->q[i];
 	}
 	return found ? found->parent : 0;
+}
+
+/* The kernel does not count what waits in a queue without a lock: pfifo_fast, as
+ * the root or under mq. */
+static bool is_lock_free(const struct qdiscs *all, const struct qdisc *root)
+{
+	bool is_mq = strcmp(root->kind, "mq") == 0;
+
+	for (unsigned int i = 0; i < all->n; i++) {
+		const struct qdisc *q = &all->q[i];
+
+		if ((q == root || (is_mq && is_child(q, root))) &&
+		    strcmp(q->kind, "pfifo_fast") == 0)
+			return true;
+	}
+	return false;
 }
 
 static void look_at_class(const struct device *device, const struct qdiscs *all,
@@ -99,6 +119,7 @@ void aqm_look_at_queue(const struct device *device, const struct qdiscs *all,
 	if (!root)
 		return;
 	snprintf(out->kind, sizeof(out->kind), "%s", root->kind);
+	out->lock_free = is_lock_free(all, root);
 	out->backlog_bytes = root->backlog_bytes;
 	if (leaf) {
 		look_at_class(device, all, leaf, out);
@@ -112,12 +133,6 @@ void aqm_look_at_queue(const struct device *device, const struct qdiscs *all,
 	}
 	if (!out->rate_bps)
 		out->rate_bps = device->rate_bps;
-}
-
-/* A queue without a lock: the kernel does not count what waits in it. */
-static bool is_lock_free(const struct qdisc *q)
-{
-	return strcmp(q->kind, "pfifo_fast") == 0;
 }
 
 int aqm_find_queue(const char *what, const struct device *device,
@@ -134,14 +149,11 @@ int aqm_find_queue(const char *what, const struct device *device,
 			EXIT_FAILED, .what = what, .on = device->name,
 			.why = "it has no queue (noqueue): nothing ever waits there",
 			.remedy = remedy);
-	for (unsigned int i = 0; i < all->n; i++)
-		if (is_lock_free(&all->q[i]) &&
-		    (out->root == &all->q[i] ||
-		     strcmp(out->root->kind, "mq") == 0))
-			return FAIL(
-				EXIT_FAILED, .what = what, .on = device->name,
-				.why = "its queue, pfifo_fast, has no lock and does not tell what waits",
-				.remedy = remedy);
+	if (out->lock_free)
+		return FAIL(
+			EXIT_FAILED, .what = what, .on = device->name,
+			.why = "its queue, pfifo_fast, has no lock and does not tell what waits",
+			.remedy = remedy);
 	if (leaf && !qdisc_under(all, leaf))
 		return FAIL(EXIT_FAILED, .what = what, .on = device->name,
 			    .why = text("it has no queue under class %s",
@@ -381,11 +393,14 @@ static int parse_average(const char *what, const char *string,
 	return EXIT_OK;
 }
 
+static uint32_t in_32_bits(uint64_t value)
+{
+	return value < UINT32_MAX ? value : UINT32_MAX;
+}
+
 static uint32_t packet_ns(uint32_t bytes, uint64_t rate_bps)
 {
-	uint64_t ns = bytes * (8 * NS_PER_S) / rate_bps;
-
-	return ns < 1 ? 1 : ns < UINT32_MAX ? ns : UINT32_MAX;
+	return in_32_bits(bytes * (8 * NS_PER_S) / rate_bps ?: 1);
 }
 
 static int parse_rate(const char *what, const char *string,
@@ -402,14 +417,14 @@ static int parse_rate(const char *what, const char *string,
 	return EXIT_OK;
 }
 
-/* The limit that is given, or the queue's own. */
+/* The limit that is given, or the queue's own where that is to be read. */
 static int set_limit(const char *what, const char *string,
 		     const struct device *device, const struct aqm_queue *queue,
-		     bool fresh, struct ccbpf_aqm_config *config)
+		     bool read, struct ccbpf_aqm_config *config)
 {
 	if (string)
 		return parse_limit(what, string, device, &config->limit_bytes);
-	if (!fresh)
+	if (!read)
 		return EXIT_OK;
 	if (!queue->limit_bytes)
 		return FAIL(
@@ -417,24 +432,36 @@ static int set_limit(const char *what, const char *string,
 			.why = text("the limit of its queue (%s) cannot be read",
 				    queue->kind),
 			.remedy = "give it: `--limit SIZE`");
-	config->limit_bytes = queue->limit_bytes < UINT32_MAX
-				      ? queue->limit_bytes
-				      : UINT32_MAX;
+	config->limit_bytes = in_32_bits(queue->limit_bytes);
 	return EXIT_OK;
 }
 
-static void set_defaults(const struct device *device,
-			 const struct aqm_queue *queue,
-			 struct ccbpf_aqm_config *config)
+void aqm_follow_device(const struct device *device, const struct qdiscs *all,
+		       struct ccbpf_aqm_config *config)
 {
-	config->packet_ns =
-		packet_ns(device->packet_bytes, queue->rate_bps ?: RATE_BPS);
+	struct device then = *device;
+	struct aqm_queue was, is;
+
+	then.packet_bytes = config->packet_bytes;
+	aqm_look_at_queue(&then, all, config->leaf, &was);
+	aqm_look_at_queue(device, all, config->leaf, &is);
+	if (config->limit_bytes == in_32_bits(was.limit_bytes))
+		config->limit_bytes = in_32_bits(is.limit_bytes);
+	if (then.packet_bytes)
+		config->packet_ns =
+			in_32_bits((uint64_t)config->packet_ns *
+				   device->packet_bytes / then.packet_bytes);
+	config->packet_bytes = device->packet_bytes;
+}
+
+static void set_defaults(struct ccbpf_aqm_config *config)
+{
+	config->packet_ns = packet_ns(config->packet_bytes, RATE_BPS);
 	config->average_shift = default_shift(config);
 	config->nf_min = NF_MIN;
 	config->nf_max = NF_MAX;
 	config->std_min = STD_MIN;
 	config->std_max = STD_MAX;
-	config->leaf = queue->leaf;
 	config->dscps[CCBPF_AQM_nf] = 1ULL << LE;
 	config->dscps[CCBPF_AQM_probe] = 1ULL << PROBE;
 }
@@ -457,18 +484,23 @@ int aqm_configure(const char *what, const struct aqm_options *options,
 		  bool fresh, struct ccbpf_aqm_config *config)
 {
 	const char *const *given = options->given;
+	bool read = fresh || given[AQM_OPTION_CLASS]; /* what it says itself */
 	int err;
 
 	if (fresh)
 		*config = (struct ccbpf_aqm_config){
 			.packet_bytes = device->packet_bytes
 		};
-	err = set_limit(what, given[AQM_OPTION_LIMIT], device, queue, fresh,
+	err = set_limit(what, given[AQM_OPTION_LIMIT], device, queue, read,
 			config);
 	if (!err && fresh)
-		set_defaults(device, queue, config);
-	if (!err && given[AQM_OPTION_CLASS])
+		set_defaults(config);
+	if (!err && read) {
 		config->leaf = queue->leaf;
+		if (queue->rate_bps)
+			config->packet_ns = packet_ns(config->packet_bytes,
+						      queue->rate_bps);
+	}
 	return err
 		?: parse_part(what, AQM_OPTION_NF_MIN, given[AQM_OPTION_NF_MIN],
 			      &config->nf_min)

@@ -33,7 +33,8 @@
 	  "the link's bit/s, or with K, M, G: how fast an empty queue is forgotten; read from "  \
 	  "the qdisc or the device by default")                                                  \
 	X(CLASS, "class", "CLASSID",                                                             \
-	  "the queue of this class of htb, as 1:10, instead of the root's")
+	  "the queue of this class of htb, as 1:10, instead of the root's; its limit and rate "  \
+	  "are read where they are not given with it")
 
 enum aqm_option {
 #define X(id, name, argument, text) AQM_OPTION_##id,
@@ -51,6 +52,7 @@ struct aqm_options {
 struct aqm_queue {
 	const struct qdisc *root; /* NULL: none that can be seen (noqueue) */
 	char kind[16]; /* "": there is none, or not under that class */
+	bool lock_free; /* or a child of it: nf_red finds it empty, always */
 	uint32_t leaf; /* classid, 0: the root's */
 	uint64_t limit_bytes; /* 0: not known */
 	uint64_t rate_bps; /* bit/s, 0: not known */
@@ -74,8 +76,17 @@ int aqm_parse_class(const char *what, const struct aqm_options *options,
 		    uint32_t *out);
 
 /*
- * Put the options into a configuration: `fresh` is filled with the defaults and
- * what the queue says first. Returns EXIT_OK, or EXIT_USAGE after saying which
+ * The device's packets may have got another size since: a configuration takes it,
+ * at the rate that it has, and where its limit is the queue's own, in packets, it
+ * goes with them.
+ */
+void aqm_follow_device(const struct device *device, const struct qdiscs *all,
+		       struct ccbpf_aqm_config *config);
+
+/*
+ * Put the options into a configuration. First `fresh` is filled with the defaults,
+ * and it or one that gets another class with what the queue says: limit, rate.
+ * Returns EXIT_OK, or EXIT_USAGE after saying which
  * option is wrong. `what`: "attach nf_red to v0 with".
  */
 int aqm_configure(const char *what, const struct aqm_options *options,

@@ -156,10 +156,16 @@ static const char *attachment(const struct aqm *aqm)
 static void print_notes(const struct aqm_view *view)
 {
 	if (view->counts.blind)
-		printf("%s: %llu packets met a queue without a lock, which does not tell what waits: "
+		printf("%s: %llu packets met a queue without a lock, which does not tell what waits\n",
+		       view->device, (unsigned long long)view->counts.blind);
+	if (view->queue.lock_free)
+		printf("%s: its queue, pfifo_fast, has no lock: what packets find and the average are not true; "
 		       "`tc qdisc replace dev %s root bfifo limit BYTES`\n",
-		       view->device, (unsigned long long)view->counts.blind,
-		       view->device);
+		       view->device, view->device);
+	if (view->here && view->packet_bytes != view->config.packet_bytes)
+		printf("%s: its packets have up to %u bytes now, not %u: `ccbpf aqm set %s` takes that\n",
+		       view->device, view->packet_bytes,
+		       view->config.packet_bytes, view->device);
 	if (strcmp(view->aqm->identity.version, CCBPF_VERSION))
 		printf("%s: attached by ccbpf %s, this is %s: detach and attach it\n",
 		       view->device, view->aqm->identity.version,
@@ -273,6 +279,12 @@ struct json_object *aqm_json(const struct aqm_view *view)
 	json_object_object_add(doc, "backlog_bytes",
 			       number_or_null(view->here,
 					      view->queue.backlog_bytes));
+	json_object_object_add(doc, "device_packet_bytes",
+			       number_or_null(view->here, view->packet_bytes));
+	json_object_object_add(
+		doc, "lock_free",
+		view->here ? json_object_new_boolean(view->queue.lock_free)
+			   : NULL);
 	add_number(doc, "found_bytes", view->state.backlog_bytes);
 	json_object_object_add(doc, "average_bytes",
 			       json_object_new_double(average_bytes(view)));

@@ -15,6 +15,7 @@ struct aqm_view {
 	char device[CCBPF_AQM_NAME_LEN]; /* now, or when it was attached */
 	bool here; /* in our namespace: `queue` can be seen */
 	struct aqm_queue queue;
+	uint32_t packet_bytes; /* of the device now; seen with the queue */
 };
 
 /* "average over 64 packets" */

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "aqm.h"
 #include "aqmconf.h"
@@ -87,6 +86,7 @@ static int look(const char *what, const struct aqm *aqm, struct aqm_view *view)
 	    !qdiscs_read(device.ifindex, all)) {
 		view->here = true;
 		memcpy(view->device, device.name, sizeof(view->device));
+		view->packet_bytes = device.packet_bytes;
 		aqm_look_at_queue(&device, all, view->config.leaf,
 				  &view->queue);
 		view->queue.root = NULL; /* ends with us */
@@ -132,11 +132,7 @@ static int show_these(const char *what, const struct aqm *found, unsigned int n)
 		else
 			aqm_print(&view);
 	}
-	if (!err && output.json)
-		output_json(doc);
-	else
-		json_object_put(doc);
-	return err;
+	return output_answer(err, doc);
 }
 
 static int by_dir(const void *a, const void *b)
@@ -222,48 +218,34 @@ static int show_one(const char *what, const char *name)
 	return err;
 }
 
-static int show_now(const struct request *request, const char *what)
+/* What `show` was asked for. */
+struct showing {
+	const struct request *request;
+	const char *what;
+};
+
+static int show_now(void *data)
 {
+	const struct showing *showing = data;
+	const struct request *request = showing->request;
 	bool exists;
-	int err = pins_lock_read(what, &exists);
+	int err = pins_lock_read(showing->what, &exists);
 
 	if (!err)
-		err = request->n_args > 1 ? show_one(what, request->args[1])
-					  : show_all(what);
+		err = request->n_args > 1
+			      ? show_one(showing->what, request->args[1])
+			      : show_all(showing->what);
 	pins_unlock();
-	return err;
-}
-
-static int watch(const struct request *request, const char *what)
-{
-	bool in_place = !output.json && isatty(STDOUT_FILENO);
-	struct ticker ticker;
-	int err = ticker_open(&ticker, what, request->watch_ns, 0, -1);
-
-	if (err)
-		return err;
-	while (!err) {
-		int ticks = ticker_wait(&ticker);
-
-		if (ticks & TICK_END)
-			break;
-		if (!(ticks & TICK_TIMER))
-			continue;
-		if (in_place)
-			fputs("\033[H\033[2J", stdout); /* home, clear */
-		err = show_now(request, what) ?: output_finish();
-	}
-	ticker_close(&ticker);
 	return err;
 }
 
 static int run_show(const struct request *request, const struct verb *verb)
 {
-	int err = kernel_require_reading(verb->what);
+	struct showing showing = { request, verb->what };
 
-	if (!err && !request->watch_ns)
-		return show_now(request, verb->what);
-	return err ?: watch(request, verb->what);
+	return kernel_require_reading(verb->what)
+		       ?: ticker_repeat(verb->what, request->watch_ns, show_now,
+					&showing);
 }
 
 /* --- attach, set, detach --------------------------------------------------- */
@@ -278,12 +260,12 @@ static int report(const char *what, const struct aqm *aqm)
 	if (err)
 		return err;
 	if (!output.json) {
-		printf("%s: nf_red %s: %s, limit %u bytes, nf from %s to %s %%, %s\n",
+		printf("%s: nf_red %s: %s, limit %u bytes, nf from %s to %s %%, probes above %u bytes, %s\n",
 		       view.device, *what == 'a' ? "attached" : "set",
 		       view.queue.kind, view.config.limit_bytes,
 		       aqm_percent(view.config.nf_min),
 		       aqm_percent(view.config.nf_max),
-		       aqm_weight(&view.config));
+		       view.config.packet_bytes, aqm_weight(&view.config));
 		return EXIT_OK;
 	}
 	doc = envelope(&list);
@@ -299,7 +281,7 @@ static int configure(const struct request *request, const char *what,
 {
 	const struct aqm_options *options = options_of(request);
 	struct qdiscs *all = must_alloc(1, sizeof(*all));
-	struct aqm_queue queue;
+	struct aqm_queue queue = { 0 };
 	char with[64]; /* "attach nf_red to v0 with" an option */
 	uint32_t leaf;
 	int err, unread;
@@ -309,10 +291,10 @@ static int configure(const struct request *request, const char *what,
 	unread = qdiscs_read(device->ifindex, all);
 	if (!err && unread)
 		err = fail_errno(what, device->name, unread);
+	if (!err && !fresh)
+		aqm_follow_device(device, all, config);
 	if (!err && (fresh || leaf))
 		err = aqm_find_queue(what, device, all, leaf, &queue);
-	else if (!err)
-		aqm_look_at_queue(device, all, leaf, &queue);
 	if (!err)
 		err = aqm_configure(with, options, device, &queue, fresh,
 				    config);
@@ -416,15 +398,9 @@ static int run_set(const struct request *request, const struct verb *verb)
 {
 	const char *what = verb->what;
 	struct device device;
-	int err = EXIT_OK;
+	int err = kernel_require_reading(what)
+			  ?: find_device(what, request->args[1], &device);
 
-	if (!gives_any(request))
-		err = FAIL(EXIT_USAGE, .what = what, .on = request->args[1],
-			   .why = "no option says what",
-			   .remedy = "see `ccbpf aqm --help`");
-	if (!err)
-		err = kernel_require_reading(what)
-			      ?: find_device(what, request->args[1], &device);
 	if (!err && !pin_exists(pins_root()))
 		err = absent(what, request->args[1]);
 	if (!err)
@@ -463,21 +439,23 @@ static int no_device_has_it(const char *what)
 		    .remedy = "`ccbpf aqm attach DEV` attaches it");
 }
 
+/* Every one that can be; each that cannot is named. */
 static int detach_all(const char *what, struct json_object *list)
 {
 	struct aqm *found;
-	unsigned int n, done = 0;
+	unsigned int n, failed = 0;
 	int err = aqm_open_all(what, &found, &n);
 
 	for (unsigned int i = 0; i < n; i++) {
-		if (!err && found[i].state != AQM_UNREADABLE) {
-			err = detach_one(what, &found[i], list);
-			done++;
-		}
+		failed += !!(found[i].state == AQM_UNREADABLE
+				     ? unreadable(what, &found[i])
+				     : detach_one(what, &found[i], list));
 		aqm_close(&found[i]);
 	}
 	free(found);
-	return !err && !done ? no_device_has_it(what) : err;
+	if (!err && failed)
+		err = EXIT_FAILED;
+	return !err && !n ? no_device_has_it(what) : err;
 }
 
 static int detach_locked(const struct request *request, const char *what)
@@ -495,10 +473,8 @@ static int detach_locked(const struct request *request, const char *what)
 			      ?: detach_one(what, &aqm, list);
 		aqm_close(&aqm);
 	}
-	if (!err && output.json)
-		output_json(doc);
-	else
-		json_object_put(doc);
+	/* of several some may be, beside those that failed */
+	output_answer(json_object_array_length(list) ? EXIT_OK : err, doc);
 	return err;
 }
 
@@ -590,8 +566,8 @@ const struct command cmd_aqm = {
 	.name = "aqm",
 	.args = "attach|show|set|detach [DEV]",
 	.text = "Mark background traffic early at a queue",
-	.more = "attach DEV and set DEV take the options; without options attach goes by the paper. show without DEV "
-		"shows all. At DEV's egress, packets of class nf are marked (ECN), or dropped where they are not "
+	.more = "attach DEV and set DEV take the options; without options attach goes by the paper, and set takes DEV's MTU "
+		"where it has changed. show without DEV shows all. At DEV's egress, packets of class nf are marked (ECN), or dropped where they are not "
 		"ECN-capable, once the average queue exceeds nf-min; class probe whenever more than one packet waits.",
 	.options = options,
 	.run = aqm,

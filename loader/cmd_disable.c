@@ -51,8 +51,7 @@ static int disable_one(struct running *running, struct json_object *list)
 	add_text(entry, "name", c->name);
 	add_number(entry, "draining", draining);
 	add_text(entry, "restored_default", restored);
-	if (ecn)
-		add_text(entry, "restored_ecn", ecn);
+	add_text(entry, "restored_ecn", ecn);
 	json_object_array_add(list, entry);
 	if (err || output.json)
 		return err;
@@ -89,11 +88,7 @@ static int open_named(const struct controller **named, unsigned int n, bool all,
 		if (err)
 			return err;
 	}
-	if (*n_running)
-		return EXIT_OK;
-	return FAIL(EXIT_NOTHING, .what = WHAT, .on = "all controllers",
-		    .why = "none is enabled",
-		    .remedy = "`ccbpf status` shows what runs");
+	return *n_running ? EXIT_OK : running_none(WHAT, "any");
 }
 
 static int disable_named(const struct controller **named, unsigned int n,
@@ -114,23 +109,7 @@ static int disable_named(const struct controller **named, unsigned int n,
 		sweep_note_foreign();
 		err = sweep(WHAT, SWEEP_UNUSED, NULL);
 	}
-	if (!err && output.json)
-		output_json(doc);
-	else
-		json_object_put(doc);
-	return err;
-}
-
-/* Nothing runs because there is no pin directory. */
-static int nothing_runs(const struct controller **named, bool all)
-{
-	struct running absent = { .controller = named[0], .state = RUN_ABSENT };
-
-	if (!all)
-		return running_absent(WHAT, &absent);
-	return FAIL(EXIT_NOTHING, .what = WHAT, .on = "all controllers",
-		    .why = "none is enabled",
-		    .remedy = "`ccbpf enable` enables one");
+	return output_answer(err, doc);
 }
 
 static int disable(const struct request *request)
@@ -150,9 +129,7 @@ static int disable(const struct request *request)
 		return err;
 	for (n = request->all ? 0 : n; request->all && n < n_controllers; n++)
 		named[n] = &controllers[n];
-	if (!pin_exists(pins_root()))
-		return nothing_runs(named, request->all);
-	err = pins_lock_change(WHAT);
+	err = running_lock(WHAT, request->all ? NULL : named[0]);
 	if (err)
 		return err;
 	err = disable_named(named, n, request->all);

@@ -188,10 +188,7 @@ static void report(struct enabling *enabling, unsigned int n,
 	}
 	json_object_object_add(doc, "enabled", list);
 	add_text(doc, "default", sysdefault_now());
-	if (output.json)
-		output_json(doc);
-	else
-		json_object_put(doc);
+	output_answer(EXIT_OK, doc);
 }
 
 static int enable(const struct request *request)

@@ -122,70 +122,44 @@ static int read_now(struct flow **flows, size_t *n, bool *found)
 		   : EXIT_OK;
 }
 
-static int once(const struct controller **named, unsigned int n_named,
-		bool must_be_there)
+/* What is asked for. */
+struct view {
+	const struct controller *named[CCBPF_KINDS];
+	unsigned int n_named;
+	bool shown; /* then it goes on, whatever is disabled */
+};
+
+static int show_now(void *data)
 {
+	struct view *view = data;
 	struct flow *flows;
 	size_t n, kept = 0;
 	bool found;
 	int err = read_now(&flows, &n, &found);
 
-	if (!err && !found && must_be_there)
-		err = FAIL(
-			EXIT_NOTHING, .what = WHAT, .on = "flows",
-			.why = "no controller is enabled",
-			.remedy =
-				"`ccbpf enable NAME` enables one, `ccbpf list` shows which there are");
+	if (!err && !found && !view->shown)
+		err = running_none(WHAT, "flows");
 	for (size_t i = 0; !err && i < n; i++)
-		if (wanted(&flows[i], named, n_named))
+		if (wanted(&flows[i], view->named, view->n_named))
 			flows[kept++] = flows[i];
 	if (!err) {
 		if (kept)
 			qsort(flows, kept, sizeof(*flows), by_start);
 		show(flows, kept);
+		view->shown = true;
 	}
 	free(flows);
 	return err;
 }
 
-static int watch(const struct controller **named, unsigned int n_named,
-		 uint64_t every_ns)
-{
-	bool in_place = !output.json && isatty(STDOUT_FILENO);
-	struct ticker ticker;
-	int err = ticker_open(&ticker, WHAT, every_ns, 0, -1);
-
-	if (err)
-		return err;
-	while (!err) {
-		int ticks = ticker_wait(&ticker);
-
-		if (ticks & TICK_END)
-			break;
-		if (!(ticks & TICK_TIMER))
-			continue;
-		if (in_place)
-			fputs("\033[H\033[2J", stdout); /* home, clear */
-		err = once(named, n_named, false);
-		err = err ?: output_finish();
-	}
-	ticker_close(&ticker);
-	return err;
-}
-
 static int flows(const struct request *request)
 {
-	const struct controller *named[CCBPF_KINDS];
-	unsigned int n;
-	int err = request_controllers(request, 0, named, &n, NULL);
+	struct view view = { 0 };
 
-	if (!err)
-		err = kernel_require_reading(WHAT);
-	if (!err)
-		err = once(named, n, true);
-	if (!err && request->watch_ns)
-		err = watch(named, n, request->watch_ns);
-	return err;
+	return request_controllers(request, 0, view.named, &view.n_named, NULL)
+		       ?: kernel_require_reading(WHAT)
+		       ?: ticker_repeat(WHAT, request->watch_ns, show_now,
+					&view);
 }
 
 static const struct argp_option options[] = {

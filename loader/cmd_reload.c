@@ -152,12 +152,8 @@ static int reload(const struct request *request)
 				     request->n_sets, &settings[i]);
 	if (!err)
 		err = kernel_require(WHAT);
-	if (err)
-		return err;
-	if (!pin_exists(pins_root()))
-		return running_absent(
-			WHAT, &(struct running){ .controller = named[0] });
-	err = pins_lock_change(WHAT);
+	if (!err)
+		err = running_lock(WHAT, named[0]);
 	if (err)
 		return err;
 	doc = json_object_new_object();
@@ -167,12 +163,8 @@ static int reload(const struct request *request)
 		err = check_reloadable(named[i]);
 	for (unsigned int i = 0; !err && i < n; i++)
 		err = reload_one(named[i], &settings[i], list);
-	if (!err && output.json)
-		output_json(doc);
-	else
-		json_object_put(doc);
 	pins_unlock();
-	return err;
+	return output_answer(err, doc);
 }
 
 static const struct argp_option options[] = { ROW_SET, { 0 } };

@@ -81,11 +81,7 @@ static int set_all(const struct controller **named,
 		err = set_one(&running[i], &settings[i], list);
 	for (unsigned int i = 0; i < opened; i++)
 		running_close(&running[i]);
-	if (!err && output.json)
-		output_json(doc);
-	else
-		json_object_put(doc);
-	return err;
+	return output_answer(err, doc);
 }
 
 static int set(const struct request *request)
@@ -104,12 +100,8 @@ static int set(const struct request *request)
 				     request->n_args - first, &settings[i]);
 	if (!err)
 		err = kernel_require_reading(WHAT);
-	if (err)
-		return err;
-	if (!pin_exists(pins_root()))
-		return running_absent(
-			WHAT, &(struct running){ .controller = named[0] });
-	err = pins_lock_change(WHAT);
+	if (!err)
+		err = running_lock(WHAT, named[0]);
 	if (err)
 		return err;
 	err = set_all(named, settings, n);

@@ -19,6 +19,7 @@
 #include "kernel.h"
 #include "output.h"
 #include "pins.h"
+#include "running.h"
 #include "shared.h"
 #include "sweep.h"
 #include "ticker.h"
@@ -147,11 +148,7 @@ static int open_maps(struct trace *trace)
 		err = shared_open(WHAT, SHARED_STATS, &trace->stats_fd);
 	if (!err && (trace->events_fd < 0 || trace->listener_fd < 0 ||
 		     trace->stats_fd < 0))
-		err = FAIL(
-			EXIT_NOTHING, .what = WHAT, .on = "events",
-			.why = "no controller is enabled",
-			.remedy =
-				"`ccbpf enable NAME` enables one, `ccbpf list` shows which there are");
+		err = running_none(WHAT, "events");
 	if (!err)
 		err = lock(trace);
 	if (err)

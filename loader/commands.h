@@ -89,12 +89,12 @@ enum option_key {
 	  0,                                               \
 	  "make it the default of this network namespace", \
 	  0 }
-#define ROW_ECN                                                  \
-	{ "ecn",                                                 \
-	  OPTION_ECN,                                            \
-	  0,                                                     \
-	  0,                                                     \
-	  "connections of this network namespace ask for ECN",   \
+#define ROW_ECN                                                \
+	{ "ecn",                                               \
+	  OPTION_ECN,                                          \
+	  0,                                                   \
+	  0,                                                   \
+	  "connections of this network namespace ask for ECN", \
 	  0 }
 
 /* The command of that name, or NULL. */

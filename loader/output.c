@@ -116,6 +116,15 @@ void output_json(struct json_object *doc)
 	output_json_to(stdout, doc);
 }
 
+int output_answer(int err, struct json_object *doc)
+{
+	if (!err && output.json)
+		output_json(doc);
+	else
+		json_object_put(doc);
+	return err;
+}
+
 int output_finish(void)
 {
 	static int said;

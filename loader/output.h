@@ -44,6 +44,12 @@ void output_json_to(FILE *to, struct json_object *doc);
 void output_json(struct json_object *doc);
 
 /*
+ * A command's answer: written under -j unless `err`, an exit code, says that it
+ * failed. Freed. Returns `err`.
+ */
+int output_answer(int err, struct json_object *doc);
+
+/*
  * Write a document with a long last array, item by item, so that it need never
  * be in memory as a whole: `envelope` ends with an empty array. Each of the
  * objects is freed.

@@ -107,8 +107,8 @@ static const struct btf_member *find_op(const struct btf *btf, const char *name)
 	const struct btf_type *type = id < 0 ? NULL : btf__type_by_id(btf, id);
 
 	for (int i = 0; type && i < btf_vlen(type); i++)
-		if (!strcmp(btf__name_by_offset(
-				    btf, btf_members(type)[i].name_off),
+		if (!strcmp(btf__name_by_offset(btf,
+						btf_members(type)[i].name_off),
 			    name))
 			return &btf_members(type)[i];
 	return NULL;

@@ -258,6 +258,25 @@ int running_remove(const char *what, struct running *running)
 	return EXIT_OK;
 }
 
+int running_none(const char *what, const char *on)
+{
+	return FAIL(
+		EXIT_NOTHING, .what = what, .on = on,
+		.why = "no controller is enabled",
+		.remedy =
+			"`ccbpf enable NAME` enables one, `ccbpf list` shows which there are");
+}
+
+int running_lock(const char *what, const struct controller *first)
+{
+	struct running absent = { .controller = first, .state = RUN_ABSENT };
+
+	if (pin_exists(pins_root()))
+		return pins_lock_change(what);
+	return first ? running_absent(what, &absent)
+		     : running_none(what, "any");
+}
+
 int running_absent(const char *what, const struct running *running)
 {
 	const char *name = running->controller->name;

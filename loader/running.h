@@ -64,6 +64,16 @@ int running_remove(const char *what, struct running *running);
  */
 int running_absent(const char *what, const struct running *running);
 
+/* Say that no controller is enabled. Returns EXIT_NOTHING. */
+int running_none(const char *what, const char *on);
+
+/*
+ * Lock the pins to change what runs. Where there are none, say that `first`, of
+ * those that are named, is not enabled; NULL: that none is. Returns EXIT_OK or
+ * the exit code.
+ */
+int running_lock(const char *what, const struct controller *first);
+
 /* "link 12", or "map 12" without links, in text()'s buffers. */
 const char *running_handle(const struct running *running);
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "errors.h"
+#include "output.h"
 #include "ticker.h"
 
 #define NS_PER_S 1000000000ULL
@@ -79,4 +80,31 @@ void ticker_close(struct ticker *ticker)
 	close(ticker->signal_fd);
 	close(ticker->timer_fd);
 	close(ticker->end_fd);
+}
+
+int ticker_repeat(const char *what, uint64_t every_ns, int (*show)(void *data),
+		  void *data)
+{
+	bool in_place = !output.json && isatty(STDOUT_FILENO);
+	struct ticker ticker;
+	int err;
+
+	if (!every_ns)
+		return show(data);
+	err = ticker_open(&ticker, what, every_ns, 0, -1);
+	if (err)
+		return err;
+	while (!err) {
+		int ticks = ticker_wait(&ticker);
+
+		if (ticks & TICK_END)
+			break;
+		if (!(ticks & TICK_TIMER))
+			continue;
+		if (in_place)
+			fputs("\033[H\033[2J", stdout); /* home, clear */
+		err = show(data) ?: output_finish();
+	}
+	ticker_close(&ticker);
+	return err;
 }

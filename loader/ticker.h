@@ -31,4 +31,12 @@ int ticker_wait(struct ticker *ticker);
 
 void ticker_close(struct ticker *ticker);
 
+/*
+ * A live view: call `show` at once and then every `every_ns` until a signal ends
+ * it, in place on a terminal, else one below the other. 0 ns: once, as it is.
+ * Returns EXIT_OK, or what `show` failed with.
+ */
+int ticker_repeat(const char *what, uint64_t every_ns, int (*show)(void *data),
+		  void *data);
+
 #endif

@@ -15,13 +15,15 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.functional import kernel
-from tests.functional.conftest import Cli, Result
+
+if TYPE_CHECKING:  # which makes fixtures of what is here
+    from tests.functional.conftest import Cli, Result
 
 DEV = "v0"
 NEIGHBOUR = kernel.ROOT / "build/tests/neighbour.bpf.o"
@@ -122,6 +124,16 @@ class Line:
     def tbf(self, limit: int = 100_000, how: tuple[str, str] = STOPPED, verb: str = "replace") -> None:
         self.tc("qdisc", verb, "dev", DEV, "root", "handle", "1:", "tbf", "rate", how[0], "burst", how[1], "limit", limit)
 
+    def htb(self, rate: str = STOPPED[0], verb: str = "replace", minors: Iterable[str] = ("10", "20")) -> None:
+        """Classes with the pfifo that they have by default; the first is where packets go by default."""
+        minors = [*minors]
+        if verb == "replace":
+            self.tc("qdisc", "del", "dev", DEV, "root", check=False)
+            self.tc("qdisc", "add", "dev", DEV, "root", "handle", "1:", "htb", "default", minors[0])
+        for minor in minors:
+            self.tc("class", verb, "dev", DEV, "parent", "1:", "classid", f"1:{minor}", "htb", "rate", rate, "burst", STOPPED[1],
+                    "cburst", STOPPED[1], "quantum", STOPPED[1])  # fmt: skip
+
     def release(self, limit: int = 100_000) -> None:
         self.tbf(limit, OPEN, "change")
 
@@ -129,6 +141,11 @@ class Line:
         prefix = ("ip", "netns", "exec", self.near.name, *options.pop("prefix", ()))
         words = ["-j", "aqm", *arguments] if json else ["aqm", *arguments]
         return self.ccbpf(*words, code=code, prefix=prefix, **options)
+
+    def without_tcx(self) -> Line:
+        """From now on as on kernels before 6.6: a filter at clsact instead of a TCX link."""
+        self.ccbpf = replace(self.ccbpf, environment={"CCBPF_NO_TCX": "1"})
+        return self
 
     def attach(self, *options: object) -> dict[str, Any]:
         (queue,) = self.aqm("attach", DEV, *options, json=True).json["queues"]

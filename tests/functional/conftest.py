@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.functional import kernel
+from tests.functional.aqm import Line
 from tests.functional.peer import Peer
 
 CCBPF = kernel.ROOT / "build/ccbpf"
@@ -112,6 +113,18 @@ def pin_root(bpffs: Path) -> Iterator[Path]:
 @pytest.fixture
 def ccbpf(pin_root: Path) -> Cli:
     return Cli(pin_root)
+
+
+@pytest.fixture
+def line(ccbpf: Cli) -> Iterator[Line]:
+    with Line(ccbpf) as line:
+        yield line
+
+
+@pytest.fixture(params=["tcx", "clsact"])
+def either(line: Line, request: pytest.FixtureRequest) -> Line:
+    """Attached by a TCX link, or by a filter as on kernels before 6.6."""
+    return line if request.param == "tcx" else line.without_tcx()
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import json
 import socket
 import struct
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -18,20 +17,6 @@ from tests.functional.conftest import Cli
 LE, PROBE, STANDARD = 1, 3, 0
 NOW = ("--average", 1)  # the queue as it is
 STEP = (*NOW, "--nf-min", 10, "--nf-max", 10)  # marks above 10 000 of 100 000 bytes: above ten packets
-
-
-@pytest.fixture
-def line(ccbpf: Cli) -> Iterator[Line]:
-    with Line(ccbpf) as line:
-        yield line
-
-
-@pytest.fixture(params=["tcx", "clsact"])
-def either(line: Line, request: pytest.FixtureRequest) -> Line:
-    """Attached by a TCX link, or by a filter as on kernels before 6.6."""
-    if request.param == "clsact":
-        line.ccbpf = Cli(line.ccbpf.root, {"CCBPF_NO_TCX": "1"})
-    return line
 
 
 def frames(count: int, **what: object) -> list[Frame]:
@@ -75,8 +60,7 @@ def test_ce_with_a_right_checksum(line: Line, version: int, ecn: int, tags: tupl
 @pytest.mark.parametrize("push", ["vlan", "qinq"])
 def test_ce_under_tags_that_the_kernel_pushed(line: Line, version: int, push: str) -> None:
     """One beside the packet (accelerated), or that and one in it: the kernel's own offset is wrong then."""
-    line.ccbpf = Cli(line.ccbpf.root, {"CCBPF_NO_TCX": "1"})  # behind the neighbour
-    line.tbf()
+    line.without_tcx().tbf()  # behind the neighbour
     line.attach(*STEP)
     line.fill(20)
     with line.neighbour(push):
@@ -288,17 +272,9 @@ def test_idle_time_is_forgotten(line: Line) -> None:
 # --- kinds of queues ---
 
 
-def htb(line: Line, rate: str = "8kbit", verb: str = "add") -> None:
-    if verb == "add":
-        line.tc("qdisc", "add", "dev", DEV, "root", "handle", "1:", "htb", "default", "10")
-    for minor in ("10", "20"):
-        line.tc("class", verb, "dev", DEV, "parent", "1:", "classid", f"1:{minor}", "htb", "rate", rate, "burst", "1514",
-                "cburst", "1514", "quantum", "1514")  # fmt: skip
-
-
 def test_htb_root(line: Line) -> None:
     """The root's backlog is that of all leaves; the limit is the default class's pfifo: 1000 packets of 1514 bytes."""
-    htb(line)
+    line.htb()
     queue = line.attach(*NOW, "--nf-min", 1, "--nf-max", 1)
     assert (queue["qdisc"], queue["limit_bytes"]) == ("htb", 1000 * 1514)
     sent = frames(30, dscp=LE)
@@ -310,7 +286,7 @@ def test_htb_root(line: Line) -> None:
 
 
 def test_htb_leaf(line: Line) -> None:
-    htb(line)
+    line.htb()
     line.tc("qdisc", "add", "dev", DEV, "parent", "1:20", "handle", "20:", "bfifo", "limit", 50_000)
     queue = line.attach(*NOW, "--class", "1:20", "--nf-min", 20, "--nf-max", 20)
     assert (queue["limit_bytes"], queue["class"]) == (50_000, "1:20")
@@ -329,10 +305,7 @@ def test_htb_leaf(line: Line) -> None:
 
 def test_htb_leaf_among_many(line: Line) -> None:
     """The kernel keeps the qdiscs that classes have by default in one chain, the oldest last."""
-    line.tc("qdisc", "add", "dev", DEV, "root", "handle", "1:", "htb", "default", "1")
-    for minor in range(1, 61):
-        line.tc("class", "add", "dev", DEV, "parent", "1:", "classid", f"1:{minor:x}", "htb", "rate", "8kbit", "burst", "1514",
-                "cburst", "1514", "quantum", "1514")  # fmt: skip
+    line.htb(minors=[f"{minor:x}" for minor in range(1, 61)])
     line.attach("--class", "1:1")
     line.send(frames(10))
     shown = line.shown()
@@ -385,7 +358,7 @@ def test_a_qdisc_changed_under_it(either: Line) -> None:
     either.send(frames(20, dscp=LE))
     assert (either.classes()["nf"]["marked"], either.shown()["found_bytes"]) == (8, 0)
     assert either.shown()["qdisc"] in (None, "noqueue")
-    htb(either)
+    either.htb()
     either.send(frames(20, dscp=LE))
     assert either.classes()["nf"]["marked"] > 12
     either.tc("qdisc", "del", "dev", DEV, "root")
@@ -395,13 +368,35 @@ def test_a_qdisc_changed_under_it(either: Line) -> None:
     assert either.classes()["nf"]["marked"] == before + 8
 
 
+NOT_TRUE = "what packets find and the average are not true; `tc qdisc replace dev v0 root bfifo limit BYTES`"
+
+
 def test_a_lock_free_queue_under_it_is_said(line: Line) -> None:
     line.tbf()
     line.attach()
     line.tc("qdisc", "replace", "dev", DEV, "root", "pfifo_fast")
     line.send(frames(5, dscp=LE))
-    assert line.shown()["blind"] == 5
-    assert "without a lock" in line.aqm("show", DEV).out
+    assert (line.shown()["blind"], line.shown()["lock_free"]) == (5, True)
+    assert "without a lock" in line.aqm("show", DEV).out and NOT_TRUE in line.aqm("show", DEV).out
+    line.tbf()
+    assert not line.shown()["lock_free"]
+    assert "without a lock" in line.aqm("show", DEV).out, "that was"
+    assert NOT_TRUE not in line.aqm("show", DEV).out
+
+
+def test_lock_free_children_of_mq_are_said(ccbpf: Cli) -> None:
+    """A new mq gets pfifo_fast; nf_red reads zero there and does not know."""
+    with Line(ccbpf, queues=2) as line:
+        line.tbf()
+        line.attach()
+        assert line.shown()["lock_free"] is False
+        line.tc("qdisc", "del", "dev", DEV, "root")
+        line.tc("qdisc", "add", "dev", DEV, "root", "handle", "2:", "mq")
+        assert (line.shown()["qdisc"], line.shown()["lock_free"]) == ("mq", True)
+        assert NOT_TRUE in line.aqm("show", DEV).out
+        for i in (1, 2):
+            line.tc("qdisc", "replace", "dev", DEV, "parent", f"2:{i}", "bfifo", "limit", 100_000)
+        assert line.shown()["lock_free"] is False and NOT_TRUE not in line.aqm("show", DEV).out
 
 
 # --- and nothing else ---

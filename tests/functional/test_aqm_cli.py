@@ -10,6 +10,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,16 +22,9 @@ MAPS = {"config", "counts", "identity", "state"}
 
 
 @pytest.fixture
-def line(ccbpf: Cli) -> Iterator[Line]:
-    with Line(ccbpf) as line:
-        line.tbf()
-        yield line
-
-
-@pytest.fixture(params=["tcx", "clsact"])
-def either(line: Line, request: pytest.FixtureRequest) -> Line:
-    if request.param == "clsact":
-        line.ccbpf = Cli(line.ccbpf.root, {"CCBPF_NO_TCX": "1"})
+def line(line: Line) -> Line:
+    """With a queue."""
+    line.tbf()
     return line
 
 
@@ -41,6 +35,13 @@ def names(line: Line) -> set[str]:
 
 def clean_device(line: Line) -> bool:
     return not line.tcx() and "clsact" not in line.tc("qdisc", "show", "dev", DEV)
+
+
+def make_strange(directory: Path) -> None:
+    """Something that is not ours, under a name of ours."""
+    directory.mkdir(parents=True)
+    kernel.run("bpftool", "map", "create", directory / "identity", "type", "array", "key", 4, "value", 8, "entries", 1,
+               "name", "x")  # fmt: skip
 
 
 def test_attach_show_detach(either: Line) -> None:
@@ -91,6 +92,49 @@ def test_set_changes_what_is_given(line: Line) -> None:
     assert "33.333 %" in line.aqm("set", DEV, "--std", "off").out
 
 
+def test_another_class_has_a_limit_and_a_rate_of_its_own(line: Line) -> None:
+    line.htb()
+    line.htb("80kbit", "change", ["20"])
+    for minor, queue in (("10", ("bfifo", "limit", 50_000)), ("20", ("bfifo", "limit", 20_000))):
+        line.tc("qdisc", "add", "dev", DEV, "parent", f"1:{minor}", *queue)
+
+    def have(verb: str, *options: object) -> tuple[str, int, int]:
+        (queue,) = line.aqm(verb, DEV, *options, json=True).json["queues"]
+        return queue["class"], queue["limit_bytes"], queue["packet_ns"]
+
+    assert have("attach", "--class", "1:10") == ("1:10", 50_000, 1_514_000_000)
+    assert have("set", "--class", "1:20") == ("1:20", 20_000, 151_400_000)
+    assert have("set", "--nf-min", 3) == ("1:20", 20_000, 151_400_000)
+    assert have("set", "--class", "1:10", "--limit", 7000, "--rate", "10M") == ("1:10", 7000, 1_211_200)
+    line.tc("qdisc", "replace", "dev", DEV, "parent", "1:20", "htb")
+    refused = line.aqm("set", DEV, "--class", "1:20", code=2).err
+    assert "the limit of its queue (htb) cannot be read; give it: `--limit SIZE`" in refused
+    assert have("set", "--nf-min", 2) == ("1:10", 7000, 1_211_200), "all of it or nothing"
+    assert have("set", "--class", "1:20", "--limit", 9000) == ("1:20", 9000, 151_400_000)
+
+
+@pytest.mark.parametrize("kind, limits", [("pfifo", (40 * 1514, 40 * 9014)), ("bfifo", (40, 40))])
+def test_an_mtu_changed_under_it(line: Line, kind: str, limits: tuple[int, int]) -> None:
+    """It is said, and set takes it: a limit in packets goes with them, the rate stays what it is."""
+    def have(**options: Any) -> tuple[int, int, int]:
+        (queue,) = line.aqm(*options.get("words", ("show", DEV)), json=True).json["queues"]
+        return queue["limit_bytes"], queue["packet_bytes"], queue["packet_ns"]
+
+    line.tc("qdisc", "replace", "dev", DEV, "root", "handle", "2:", kind, "limit", 40)
+    line.attach("--rate", "10M")
+    assert line.shown()["device_packet_bytes"] == 1514 and "takes that" not in line.aqm("show", DEV).out
+    line.near.ip("link", "set", DEV, "mtu", 9000)
+    before = (limits[0], 1514, 1_211_200)
+    assert have() == before and line.shown()["device_packet_bytes"] == 9014
+    assert "packets have up to 9014 bytes now, not 1514: `ccbpf aqm set v0` takes that" in line.aqm("show", DEV).out
+    assert "already" in line.aqm("attach", DEV, code=5).err and have() == before
+    assert have(words=("set", DEV)) == have() == (limits[1], 9014, 7_211_200)
+    assert "takes that" not in line.aqm("show", DEV).out
+    line.aqm("set", DEV, "--limit", 5000)
+    line.near.ip("link", "set", DEV, "mtu", 1500)
+    assert have(words=("set", DEV, "--nf-min", 2)) == (5000, 1514, 1_211_200), "a limit that is given stays"
+
+
 def test_limits_and_rates_are_read(line: Line) -> None:
     assert line.attach()["packet_ns"] == 1_514_000_000, "8 kbit/s"
     line.aqm("detach", DEV)
@@ -134,7 +178,6 @@ USAGE = {
     "attach all": (["attach", "--all"], "only detach takes --all"),
     "show with options": (["show", DEV, "--limit", "5"], "only attach and set take"),
     "watch attach": (["attach", DEV, "--watch", "1"], "only show takes --watch"),
-    "set nothing": (["set", DEV], "no option says what"),
     "limit 0": (["attach", DEV, "--limit", "0"], "a size from 1 byte to 4 GB"),
     "limit of 5 GB": (["attach", DEV, "--limit", "5000M"], "a size from 1 byte to 4 GB"),
     "limit beyond 64 bits": (["attach", DEV, "--limit", "99999999999999999M"], "a size from 1 byte to 4 GB"),
@@ -191,8 +234,7 @@ def test_without_privilege_the_capability_is_named(line: Line) -> None:
 
 
 def test_clsact_of_others_stays(line: Line) -> None:
-    line.ccbpf = Cli(line.ccbpf.root, {"CCBPF_NO_TCX": "1"})
-    line.tc("qdisc", "add", "dev", DEV, "clsact")
+    line.without_tcx().tc("qdisc", "add", "dev", DEV, "clsact")
     line.attach()
     line.aqm("detach", DEV)
     assert "clsact" in line.tc("qdisc", "show", "dev", DEV)
@@ -205,8 +247,7 @@ def test_clsact_of_others_stays(line: Line) -> None:
 
 def test_the_qdisc_ingress_has_no_egress(line: Line) -> None:
     """It takes a filter for egress and runs it at ingress: what comes would be marked by a queue it never sees."""
-    line.ccbpf = Cli(line.ccbpf.root, {"CCBPF_NO_TCX": "1"})
-    line.tc("qdisc", "add", "dev", DEV, "ingress")
+    line.without_tcx().tc("qdisc", "add", "dev", DEV, "ingress")
     refused = line.aqm("attach", DEV, code=1).err
     assert "the qdisc `ingress`" in refused and f"`tc qdisc add dev {DEV} clsact`" in refused
     assert "nf_red" not in line.tc("filter", "show", "dev", DEV, "ingress")
@@ -217,7 +258,7 @@ def test_the_qdisc_ingress_has_no_egress(line: Line) -> None:
 
 def test_a_filter_whose_namespace_is_gone(ccbpf: Cli) -> None:
     """It cannot be told from one in a namespace without a name: the pins stay, and what removes them is said."""
-    with Line(Cli(ccbpf.root, {"CCBPF_NO_TCX": "1"})) as line:
+    with Line(ccbpf).without_tcx() as line:
         line.tbf()
         line.attach()
     (directory,) = ccbpf.root.glob("aqm/*")
@@ -226,6 +267,28 @@ def test_a_filter_whose_namespace_is_gone(ccbpf: Cli) -> None:
     kernel.run("rm", "-r", directory)
     ccbpf("clean")
     assert not ccbpf.root.exists()
+
+
+def test_detach_all_goes_on_after_a_failure(line: Line) -> None:
+    """Every one that stays is named: filters in namespaces that are gone, and what is not ours in our place."""
+    with Line(line.ccbpf).without_tcx() as a, Line(line.ccbpf).without_tcx() as b:
+        for other in (a, b):
+            other.tbf()
+            other.attach()
+    gone = set(line.ccbpf.root.glob("aqm/*"))
+    strange = line.ccbpf.root / "aqm/1_1"
+    make_strange(strange)
+    line.attach()
+    result = line.aqm("detach", "--all", json=True, code=1)
+    assert result.json == {"detached": [DEV]}
+    errors = [json.loads(each)["error"] for each in result.err.splitlines()]
+    assert len(errors) == 3 and len(gone) == 2
+    assert all(any(e["remedy"].endswith(f"/aqm/{directory.name}`") for e in errors) for directory in gone)
+    assert [e["remedy"] for e in errors if e["on"].endswith("/aqm/1_1")] == ["`ccbpf clean --all` removes it"]
+    assert clean_device(line)
+    again = line.ccbpf("clean", "--all", code=1)
+    assert not strange.exists() and all(f"`rm -r {directory}`" in again.err for directory in gone)
+    kernel.run("rm", "-r", *gone)
 
 
 def test_detach_all_and_clean_all(either: Line) -> None:
@@ -316,11 +379,7 @@ def test_detach_from_a_device_that_is_gone(either: Line) -> None:
 
 def test_a_class_that_is_gone(line: Line) -> None:
     """Its queue is none, not the root's."""
-    line.tc("qdisc", "del", "dev", DEV, "root")
-    line.tc("qdisc", "replace", "dev", DEV, "root", "handle", "1:", "htb", "default", "10")
-    for minor in (10, 20):
-        line.tc("class", "add", "dev", DEV, "parent", "1:", "classid", f"1:{minor}", "htb", "rate", "8kbit", "burst", "1514",
-                "cburst", "1514", "quantum", "1514")  # fmt: skip
+    line.htb()
     assert line.attach("--class", "1:20")["qdisc"] == "pfifo"
     line.tc("class", "del", "dev", DEV, "classid", "1:20")
     line.send([Frame(ident=i) for i in range(5)])  # they wait in 1:10
@@ -378,9 +437,7 @@ def test_many_foreign_files_are_all_said(line: Line) -> None:
 
 def test_a_file_that_is_not_ours_in_our_place(line: Line) -> None:
     directory = line.ccbpf.root / f"aqm/{line.near.inode}_{int(line.near.run('cat', f'/sys/class/net/{DEV}/ifindex').stdout)}"
-    directory.mkdir(parents=True)
-    kernel.run("bpftool", "map", "create", directory / "identity", "type", "array", "key", 4, "value", 8, "entries", 1,
-               "name", "x")  # fmt: skip
+    make_strange(directory)
     assert "is not what this ccbpf keeps there" in line.aqm("attach", DEV, code=1).err
     line.ccbpf("clean", "--all")
     assert not line.ccbpf.root.exists()

@@ -192,6 +192,15 @@ def test_watch_again_and_again_until_ctrl_c(enabled: Cli, flows_map: kernel.Map)
     assert err == ""
 
 
+def test_watch_shows_once_a_period(enabled: Cli) -> None:
+    """Also the first time."""
+    process = enabled.popen("-j", "flows", "--watch", "0.5", stdout=subprocess.PIPE)
+    first, second = (json.loads(line)["time_ns"] for line in lines_of(process, 2))
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 0
+    assert second - first > 250_000_000
+
+
 def test_watch_goes_on_when_everything_is_disabled(enabled: Cli) -> None:
     process = enabled.popen("-j", "flows", "--watch", "0.05", stdout=subprocess.PIPE)
     lines_of(process, 2)

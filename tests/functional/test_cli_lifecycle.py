@@ -45,7 +45,7 @@ def test_enable_then_disable_leaves_nothing(ccbpf: Cli) -> None:
     assert status["changed"] == {}
     assert sum(status["stats"].values()) == 0
     assert ccbpf("-j", "disable", "tcp_lp").json == {
-        "disabled": [{"name": "tcp_lp", "draining": 0, "restored_default": None}]}
+        "disabled": [{"name": "tcp_lp", "draining": 0, "restored_default": None, "restored_ecn": None}]}
     assert not ccbpf.root.exists()
     assert "tcp_lp" not in kernel.available()
 
@@ -87,6 +87,16 @@ def test_what_is_not_enabled_is_nothing_to_do(ccbpf: Cli, words: list[str]) -> N
     if "tcp_lp" in words:
         assert "`ccbpf enable tcp_lp`" in ccbpf(*words, code=5).err
         assert set(ccbpf.status()) == {"tcp_lp_ecn"}
+
+
+def test_nothing_is_enabled_is_said_in_the_same_words(ccbpf: Cli) -> None:
+    """Whatever asks, and whether there is a pin directory or not."""
+    def said() -> set[str]:
+        return {ccbpf(*words, code=5).err.partition(": ")[2].partition(": ")[2] for words in (["disable", "--all"], ["flows"])}
+
+    without = said()
+    ccbpf.root.mkdir()
+    assert said() == without and len(without) == 1
 
 
 def test_status_without_anything_is_fine(ccbpf: Cli) -> None:
