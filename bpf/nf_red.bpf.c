@@ -13,6 +13,7 @@
  *
  *	packet -> look (DSCP, ECN) -> measure (queue, average) -> decide -> act
  *		  ECT: CE. Not ECT: dropped. Neither: passed on, in order.
+ *		  nf and probe where standard is due: dropped, ECT or not.
  *
  * RED is law/red.h. The queue is the one behind us: tc egress runs before the
  * packet is put into the device's qdisc, so its backlog is what the packet finds.
@@ -30,6 +31,10 @@
  *     buffer of one bandwidth-delay product that is 1/16 RTT, "feedback on
  *     time-scales of an RTT".
  *  4. What is no IP passes, and counts as standard.
+ *  5. Where the standard class's RED takes packets, it takes those of all classes, and
+ *     the early ones are dropped: marks were not obeyed, or were taken off on the way,
+ *     and a packet that nothing stops would push aside what is told by loss alone
+ *     (RFC 7567, 4.2.1; RFC 3168, 7).
  */
 #include "ccbpf/aqm.h"
 #include "kern/compat.bpf.h"
@@ -259,7 +264,16 @@ static __always_inline bool decide_red(enum ccbpf_aqm_class class, u32 min,
 	return due;
 }
 
-__noinline bool decide(u32 class, u32 packets, u32 queue)
+/* Is it this packet's turn among all of them, as if there were one class? */
+__noinline bool decide_late(u32 packets)
+{
+	return config.std_min != CCBPF_AQM_OFF &&
+	       decide_red(CCBPF_AQM_standard, config.std_min, config.std_max,
+			  packets);
+}
+
+/* Is it, in a class that is told early? */
+__noinline bool decide_early(u32 class, u32 packets, u32 queue)
 {
 	switch (class) {
 	case CCBPF_AQM_probe:
@@ -268,9 +282,7 @@ __noinline bool decide(u32 class, u32 packets, u32 queue)
 		return decide_red(CCBPF_AQM_nf, config.nf_min, config.nf_max,
 				  packets);
 	default:
-		return config.std_min != CCBPF_AQM_OFF &&
-		       decide_red(CCBPF_AQM_standard, config.std_min,
-				  config.std_max, packets);
+		return false;
 	}
 }
 
@@ -334,15 +346,19 @@ SEC("tc")
 int nf_red(struct __sk_buff *ctx)
 {
 	struct look look = {};
-	bool blind, due, marked = false, dropped = false;
+	bool blind, early, late, mark, marked = false, dropped = false;
 	u32 queue = queue_bytes(ctx, &blind), bytes = ctx->wire_len;
 
 	look_at(ctx, &look);
 	measure(queue, bytes, look.packets);
-	due = decide(look.class, look.packets, queue) && look.type;
-	if (due && look.ecn)
+	late = decide_late(look.packets);
+	early = decide_early(look.class, look.packets, queue);
+	mark = look.ecn && (!late || look.class == CCBPF_AQM_standard);
+	if (!look.type || !(early || late))
+		; /* what is no IP passes */
+	else if (mark)
 		marked = set_ce(ctx, &look);
-	else if (due)
+	else
 		dropped = true;
 	count(&look, bytes, queue, blind, marked, dropped);
 	return dropped ? TC_ACT_SHOT : TC_ACT_UNSPEC;

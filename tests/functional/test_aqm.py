@@ -146,6 +146,20 @@ def test_standard_traffic_is_untouched_below_its_minimum(line: Line) -> None:
     assert line.classes()["standard"]["marked"] == marked + 8
 
 
+@pytest.mark.parametrize("dscp", [LE, PROBE])
+def test_where_standard_traffic_is_marked_what_was_told_early_is_dropped(line: Line, dscp: int) -> None:
+    """A mark was of no use (RFC 7567, 4.2.1): it is not obeyed, or taken off on the way."""
+    line.tbf()
+    line.attach(*STEP, "--std", "50,50")
+    line.fill(50)
+    sent = [Frame(dscp=(dscp, STANDARD)[i % 2], ident=i) for i in range(20)]
+    line.send(sent)  # the first finds 50 000 bytes, which is not above 50 %
+    line.release()
+    assert line.received(62)[51:] == [f.with_ce for f in (sent[0], *sent[1::2])]
+    counted = line.classes()["nf" if dscp == LE else "probe"]
+    assert (counted["marked"], counted["dropped"]) == (1, 9)
+
+
 def test_standard_off(line: Line) -> None:
     line.tbf(20_000)
     line.attach(*NOW, "--std", "off")
