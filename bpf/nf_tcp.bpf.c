@@ -339,10 +339,9 @@ static __always_inline int nf_chirp_returned(struct sock *sk)
 	return 0;
 }
 
-static __always_inline struct nf_probe *nf_probe_new(struct sock *sk,
-						     struct nf *nf)
+static __always_inline struct nf_probe *
+nf_probe_new(struct sock *sk, struct nf *nf, const struct proecn_params *par)
 {
-	struct proecn_params par;
 	struct nf_probe *p;
 
 	if (law_likely(nf->stored))
@@ -350,24 +349,37 @@ static __always_inline struct nf_probe *nf_probe_new(struct sock *sk,
 	p = bpf_sk_storage_get(&nf_probes, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!p)
 		return NULL;
-	nf_proecn_params(sk, &par);
-	proecn_init(&p->proecn, &par);
+	proecn_init(&p->proecn, par);
 	nf->stored = 1;
 	return p;
+}
+
+/* kbit/s: what this flow had in its last round trip; in slow start the window is twice
+ * what is acknowledged */
+static __always_inline u32 nf_carried_kbps(struct tcp_sock *tp, u32 packet)
+{
+	u32 window = sock_cwnd_limited(tp) ? tp->snd_cwnd : 0;
+
+	return nf_kbps(sock_in_slow_start(tp) ? window / 2 : window,
+		       sock_srtt_us(tp), packet);
 }
 
 /* Is the next chirp possible? Then it begins. */
 static __noinline int nf_chirp_begin(struct sock *sk)
 {
 	struct nf *nf = nf_of(sk);
-	struct nf_probe *p = nf_probe_new(sk, nf);
 	struct tcp_sock *tp = tcp_of(sk);
 	u32 window = tp->snd_cwnd, packet = chirp_packet_bytes(sk), max_kbps;
+	struct proecn_params par;
 	struct chirp_plan plan;
+	struct nf_probe *p;
 
+	nf_proecn_params(sk, &par);
+	p = nf_probe_new(sk, nf, &par);
 	nf->due_us = tp->tcp_mstamp + sock_srtt_us(tp); /* if it is not */
 	if (!p)
 		return 0;
+	proecn_carried(&p->proecn, &par, nf_carried_kbps(tp, packet));
 	plan.steps = proecn_next_steps(&p->proecn);
 	plan.min_kbps = proecn_next_min_kbps(&p->proecn);
 	plan.spread = param_spread();

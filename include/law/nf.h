@@ -54,6 +54,16 @@ LAW u32 nf_packets_q8(u32 kbps, u32 rtt_us, u32 packet_bytes)
 	return packets_q8 > NF_SHARE_MAX ? NF_SHARE_MAX : packets_q8;
 }
 
+/* kbit/s: a window each round trip; 0 without one */
+LAW u32 nf_kbps(u32 w, u32 rtt_us, u32 packet_bytes)
+{
+	u64 bits = (u64)law_min(w, NF_WINDOW_MAX) * 8 *
+		   law_min(packet_bytes, 1u << 16);
+	u64 kbps = rtt_us ? bits * NF_KBIT_US / rtt_us : 0;
+
+	return kbps > ~0u ? ~0u : kbps;
+}
+
 /* 1/256 packets that a window of ACKs adds: eq. 7, alpha in permille; eq. 8 with
  * bw_kbps 0 */
 LAW u32 nf_share_q8(u32 alpha_permille, u32 bw_kbps, u32 rtt_us,

@@ -48,6 +48,9 @@
  *  5. Eq. 5's "0 if below MinRate" holds at the floor only: elsewhere the range follows.
  *     And from 3/4 of the floor on it is not "below": at the floor itself an average is
  *     as often a little under it as above.
+ *  6. What the flow carries without a mark is the best chirp of all. An average below that
+ *     (of a busy time, or biased by bursts) would keep the range, and so what can be
+ *     read, far below what is free.
  *
  * Ranges: rates u32 kbit/s; the average s32, up to 2.1 Tbit/s; delays differ by up to
  * 2 s, what is above counts as that. Any feedback gives an estimate of 8 max at the most.
@@ -500,7 +503,8 @@ LAW u32 proecn_range(const struct proecn_params *par, u32 min_kbps, u32 steps)
 {
 	u32 max_kbps;
 
-	min_kbps = law_max(law_max(min_kbps, par->floor_kbps), 1);
+	min_kbps = law_max(law_min(min_kbps, par->ceiling_kbps),
+			   law_max(par->floor_kbps, 1));
 	max_kbps = chirp_max_kbps(min_kbps, par->spread, steps);
 	if (max_kbps > par->ceiling_kbps)
 		min_kbps = (u64)min_kbps * par->ceiling_kbps / max_kbps;
@@ -603,6 +607,21 @@ LAW void proecn_result(struct proecn *p, const struct proecn_params *par,
 		proecn_follow(p, par);
 	}
 	p->bw_kbps = proecn_worth(p->avg_kbps, par->floor_kbps);
+}
+
+/* What the flow itself carried, in a round trip without mark and loss, was free: an
+ * average below it is refuted, and a search need not begin below it (6.). */
+LAW void proecn_carried(struct proecn *p, const struct proecn_params *par,
+			u32 kbps)
+{
+	if (p->searching) {
+		p->min_kbps = proecn_range(par, law_max(p->min_kbps, kbps),
+					   p->steps);
+	} else if (p->avg_kbps < 0 || (u32)p->avg_kbps < kbps) {
+		p->avg_kbps = law_min(kbps, LAW_S32_MAX);
+		p->have = 1;
+		proecn_follow(p, par);
+	}
 }
 
 /* us until the next chirp: uniform, with the base RTT as its mean; random: 32 bits */

@@ -237,6 +237,10 @@ static void nf_life(void)
 			proecn_congested(&p);
 			HOLDS(!proecn_bw_kbps(&p) && p.have <= PROECN_MEMORY);
 		}
+		if (below(8) == 0) {
+			proecn_carried(&p, &par, any_u32());
+			HOLDS(p.min_kbps >= 1 && p.min_kbps >= par.floor_kbps && p.have <= PROECN_GAIN);
+		}
 		share_q8 = nf_share_q8(par.alpha, proecn_bw_kbps(&p), any_u32(), any_u32());
 		target = nf_target(0, proecn_bw_kbps(&p), any_u32(), any_u32());
 		HOLDS(share_q8 >= NF_SHARE_ONE && share_q8 <= NF_SHARE_MAX);

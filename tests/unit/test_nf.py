@@ -48,6 +48,16 @@ def test_the_share_is_eq_7(law, c, alpha, bw, rtt, size):
         assert exact - 3 / 256 <= ours <= exact + 1e-9 * exact
 
 
+@given(windows, rtts, sizes)
+def test_the_rate_of_a_window(law, w, rtt, size):
+    assert law.nf_kbps(w, rtt, size) == min(U32, w * size * 8 * 1000 // rtt)
+
+
+@given(u32, u32, u32)
+def test_no_rate_divides_by_0(law, w, rtt, size):
+    assert law.nf_kbps(w, 0, size) == 0 <= law.nf_kbps(w, rtt, size)
+
+
 @given(windows, alphas, rates, rtts, sizes, st.lists(st.integers(1, 64), min_size=1, max_size=200))
 def test_growth_is_exact_to_a_packet(law, ffi, c, w, alpha, bw, rtt, size, acks):
     """Against w += min(acked, acked share / w) in floating point, for as long as no limit is met."""

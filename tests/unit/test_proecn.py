@@ -312,6 +312,38 @@ def test_congestion_takes_the_estimate_until_the_next(ffi, law):
     assert law.proecn_bw_kbps(p) == 42_000  # a fifth, not a sixteenth
 
 
+def test_what_was_carried_refutes_an_average_below_it(ffi, law):
+    p, parameters = ffi.new("struct proecn *"), par(ffi)
+    law.proecn_init(p, parameters)
+    law.proecn_carried(p, parameters, 400)
+    assert law.proecn_next_min_kbps(p) == 1000  # the floor
+    law.proecn_carried(p, parameters, 5_000)
+    assert law.proecn_next_min_kbps(p) == 5_000 and law.proecn_next_steps(p) == 2  # the search begins there
+    law.proecn_carried(p, parameters, 2_000)
+    assert law.proecn_next_min_kbps(p) == 5_000
+    for _ in range(20):
+        result(ffi, law, p, parameters, WITHIN, 8_000)
+    low = law.proecn_next_min_kbps(p)
+    law.proecn_carried(p, parameters, 8_000)
+    assert (law.proecn_bw_kbps(p), law.proecn_next_min_kbps(p)) == (8_000, low)  # nothing new
+    law.proecn_carried(p, parameters, 20_000)
+    assert law.proecn_bw_kbps(p) == 8_000  # no estimate by itself
+    assert abs(law.proecn_next_min_kbps(p) / low - 20 / 8) < 0.01
+    result(ffi, law, p, parameters, WITHIN, 40_000)
+    assert law.proecn_bw_kbps(p) == 30_000  # half and half
+
+
+def test_carried_is_nothing_to_an_average_below_nothing(ffi, law):
+    p, parameters = ffi.new("struct proecn *"), par(ffi)
+    law.proecn_init(p, parameters)
+    for _ in range(9):
+        result(ffi, law, p, parameters, BELOW, -90_000)
+    law.proecn_carried(p, parameters, U32)
+    assert p.avg_kbps == 2**31 - 1
+    top = law.chirp_max_kbps(law.proecn_next_min_kbps(p), 1200, law.proecn_next_steps(p))
+    assert top <= parameters.ceiling_kbps
+
+
 @given(u32, u32)
 def test_pause(law, base, random):
     pause = law.proecn_pause_us(base, random)
