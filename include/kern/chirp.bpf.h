@@ -27,7 +27,8 @@
  *
  * While it lasts the flow's own window waits in chirp.window. Whatever ends it, early
  * or not, chirp_give_back() puts it and the pacing back; the next departure is one gap
- * away at the most.
+ * away at the most. Until the first ACK comes the flow then sends a window per RTT, and
+ * not the kernel's 120 %: its pipe is empty, and a full one would be a queue at once.
  *
  * The last step is followed by one packet more, as close as the timer goes: by how much
  * later it comes law/proecn.h knows what a packet takes at the bottleneck.
@@ -66,6 +67,7 @@
 	16 /* CHIRP_MOST steps, and the packet behind the last one */
 #define CHIRP_IDLE_SHIFT 3 /* the silence begins with 7/8 RTT by the timer */
 #define NSEC_PER_SEC 1000000000ull
+#define USEC_PER_SEC 1000000
 #define IPV4_HEADER 20
 #define IPV6_HEADER 40
 
@@ -180,7 +182,8 @@ static __always_inline void chirp_give_back(struct sock *sk, struct chirp *ch)
 
 	if (!ch->window)
 		return;
-	rate = (u64)ch->window * tp->mss_cache * 1200000 / sock_srtt_us(tp);
+	rate = (u64)ch->window * tp->mss_cache * USEC_PER_SEC /
+	       sock_srtt_us(tp);
 	tp->snd_cwnd = ch->window;
 	if (rate > sk->sk_max_pacing_rate) /* the application's limit */
 		rate = sk->sk_max_pacing_rate;
