@@ -339,9 +339,10 @@ static __always_inline int nf_chirp_returned(struct sock *sk)
 	return 0;
 }
 
-static __always_inline struct nf_probe *
-nf_probe_new(struct sock *sk, struct nf *nf, const struct proecn_params *par)
+static __always_inline struct nf_probe *nf_probe_new(struct sock *sk,
+						     struct nf *nf)
 {
+	struct proecn_params par;
 	struct nf_probe *p;
 
 	if (law_likely(nf->stored))
@@ -349,37 +350,49 @@ nf_probe_new(struct sock *sk, struct nf *nf, const struct proecn_params *par)
 	p = bpf_sk_storage_get(&nf_probes, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!p)
 		return NULL;
-	proecn_init(&p->proecn, par);
+	nf_proecn_params(sk, &par);
+	proecn_init(&p->proecn, &par);
 	nf->stored = 1;
 	return p;
 }
 
-/* kbit/s: what this flow had in its last round trip; in slow start the window is twice
- * what is acknowledged */
-static __always_inline u32 nf_carried_kbps(struct tcp_sock *tp, u32 packet)
+/* Not static: the verifier then proves it once, for any argument. */
+__noinline int nf_take_carried(struct proecn *p, struct proecn_params *par,
+			       u32 kbps)
 {
-	u32 window = sock_cwnd_limited(tp) ? tp->snd_cwnd : 0;
+	if (p && par)
+		proecn_carried(p, par, kbps);
+	return 0;
+}
 
-	return nf_kbps(sock_in_slow_start(tp) ? window / 2 : window,
-		       sock_srtt_us(tp), packet);
+/* What this flow had in its last round trip was free; in slow start the window is twice
+ * what was acknowledged. */
+static __always_inline void nf_carried(struct sock *sk, struct nf *nf)
+{
+	struct nf_probe *p = nf->stored ? nf_probe_of(sk) : NULL;
+	struct tcp_sock *tp = tcp_of(sk);
+	struct proecn_params par;
+
+	if (!p || !sock_cwnd_limited(tp))
+		return;
+	nf_proecn_params(sk, &par);
+	nf_take_carried(&p->proecn, &par,
+			nf_kbps(tp->snd_cwnd >> sock_in_slow_start(tp),
+				sock_srtt_us(tp), chirp_packet_bytes(sk)));
 }
 
 /* Is the next chirp possible? Then it begins. */
 static __noinline int nf_chirp_begin(struct sock *sk)
 {
 	struct nf *nf = nf_of(sk);
+	struct nf_probe *p = nf_probe_new(sk, nf);
 	struct tcp_sock *tp = tcp_of(sk);
 	u32 window = tp->snd_cwnd, packet = chirp_packet_bytes(sk), max_kbps;
-	struct proecn_params par;
 	struct chirp_plan plan;
-	struct nf_probe *p;
 
-	nf_proecn_params(sk, &par);
-	p = nf_probe_new(sk, nf, &par);
 	nf->due_us = tp->tcp_mstamp + sock_srtt_us(tp); /* if it is not */
 	if (!p)
 		return 0;
-	proecn_carried(&p->proecn, &par, nf_carried_kbps(tp, packet));
 	plan.steps = proecn_next_steps(&p->proecn);
 	plan.min_kbps = proecn_next_min_kbps(&p->proecn);
 	plan.spread = param_spread();
@@ -663,12 +676,14 @@ __u32 BPF_PROG(nf_tcp_min_tso_segs, struct sock *sk)
 		       (!nf->clean || tp->tcp_mstamp < nf->due_us)))
 		return NF_TSO_SEGS;
 	if (!nf->chirp.window) {
-		if (nf->chirp.phase == CHIRP_RETURNING)
+		if (nf->chirp.phase == CHIRP_RETURNING) {
 			nf_chirp_discard(sk, CCBPF_CHIRP_STALE);
-		else if (sock_ecn(tp) && param_probe())
+		} else if (sock_ecn(tp) && param_probe()) {
+			nf_carried(sk, nf);
 			nf_chirp_begin(sk);
-		else
+		} else {
 			nf->due_us = tp->tcp_mstamp + sock_srtt_us(tp);
+		}
 		if (!nf->chirp.window)
 			return NF_TSO_SEGS;
 	}

@@ -177,6 +177,13 @@ static int load_failed(const char *what, const struct program *program, int err)
 				strerror(-err)),
 			.remedy =
 				"`ccbpf check` says what is missing, `-vv` shows the verifier's log");
+	case E2BIG:
+		return FAIL(
+			EXIT_KERNEL, .what = what, .on = name,
+			.why = text(
+				"its programs are too much for this kernel's verifier, or a map for its memory (%s)",
+				strerror(-err)),
+			.remedy = "`-vv` shows what the kernel says");
 	default:
 		return fail_errno(what, name, err);
 	}

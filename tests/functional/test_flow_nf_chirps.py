@@ -102,6 +102,21 @@ def test_gaps_on_the_wire(nf_tcp: Controller, peer: Peer) -> None:
     assert statistics.median(errors) <= 0.02, sorted(errors)
 
 
+def test_the_search_begins_with_what_the_flow_carries(nf_tcp: Controller, peer: Peer) -> None:
+    """60 packets in 20 ms are 36 Mbit/s: once there is an estimate no chirp begins at the floor of 1 Mbit/s."""
+    nf_tcp.ring.read()
+    nf_tcp.listen(30)
+    with nf_tcp.set(probe_cost=1000):
+        flow = start(nf_tcp, peer, Path())
+        eventually(lambda: nf(nf_tcp, flow).chirps_complete >= 2, 10, "chirps")
+    nf_tcp.listen(0)
+    begun = events_of(nf_tcp, "chirp")[1:]
+    assert begun
+    for event in begun:
+        carried_kbps = event.cwnd * PACKET_BITS / (event.rtt_us / 1000)
+        assert event.a >= carried_kbps / 2 * 0.35  # half of it in slow start; the range of an estimate begins at 0.39
+
+
 def test_record_and_events(nf_tcp: Controller, peer: Peer) -> None:
     """What `flows` shows of chirps, and what events tell: the same."""
     nf_tcp.ring.read()
