@@ -175,14 +175,15 @@ def test_slow_start_comes_back_once(name: str, controllers: dict[str, Controller
     controller = controllers[name]
     behaviour = Late(DURING)
     behaviour.window_bytes = 128 * 1448
-    flow = peer.connect(controller.name, behaviour)
-    flow.pump()
-    undone(controller, flow, 1)
-    intact = infos(flow)[-1]
-    assert intact.ssthresh == INFINITE
-    behaviour.late, behaviour.late_s = {len(flow.end.segments) + 20}, RTT_S  # the kernel has learned to wait longer
-    undone(controller, flow, 2)
-    after = infos(flow)[-1]
+    with controller.set(delta=900):  # no indications
+        flow = peer.connect(controller.name, behaviour)
+        flow.pump()
+        undone(controller, flow, 1)
+        intact = infos(flow)[-1]
+        assert intact.ssthresh == INFINITE
+        behaviour.late, behaviour.late_s = {len(flow.end.segments) + 20}, RTT_S  # the kernel has learned to wait longer
+        undone(controller, flow, 2)
+        after = infos(flow)[-1]
     record = controller.flow(flow.sock)
     assert record and (record.losses, record.undos, record.indications) == (2, 2, 0)
     assert after.ssthresh <= after.cwnd
