@@ -43,7 +43,8 @@
  *     loss or another mark meanwhile counts, though the kernel does not ask again.
  *  7. A chirp that a mark answers while it leaves ends there: faster steps would only
  *     make the queue longer.
- *  8. Every cut lowers ssthresh. Undo returns what a loss took and never a mark's cut.
+ *  8. Every cut lowers ssthresh. Undo returns what a loss took and never a mark's cut,
+ *     and the first slow start once: the second needless loss ends it.
  *  9. The window only grows while it is what limits the flow (RFC 7661's case).
  * 10. The kernel paces the flow from a base RTT of 2 ms on, and from the first chirp on
  *     (kern/pace.bpf.h).
@@ -102,6 +103,7 @@ struct nf {
 	u8 undone : 1; /* the kernel may raise ssthresh over a mark's cut */
 	u8 open : 1; /* init() was there: the kernel asks ssthresh() before,
 		      * when it has to send its SYN again */
+	u8 resumed : 1; /* an undo has brought back the first slow start */
 };
 
 _Static_assert(sizeof(struct nf) <=
@@ -751,15 +753,18 @@ void BPF_PROG(nf_tcp_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 
 /* The kernel found a reduction to be needless. What a loss took comes back; a mark's
  * cut since then (loss_cwnd = 0) stays, and so must ssthresh, which the kernel
- * restores after this call: the next ACK takes it down again. */
+ * restores after this call: the next ACK takes it down again. And again where the first
+ * slow start comes back a second time, as in the TCP-LP family (lp_undo()). */
 SEC("struct_ops")
 __u32 BPF_PROG(nf_tcp_undo_cwnd, struct sock *sk)
 {
 	struct nf *nf = nf_of(sk);
+	bool unbounds = sock_undo_unbounds(tcp_of(sk));
 	u32 now = tcp_of(sk)->snd_cwnd, cwnd = law_max(now, nf->loss_cwnd);
 	struct flow_event e = nf_now(nf);
 
-	nf->undone = !nf->loss_cwnd;
+	nf->undone = !nf->loss_cwnd || (unbounds && nf->resumed);
+	nf->resumed |= unbounds;
 	flow_undone(sk, &e, cwnd - now);
 	return cwnd ?: 1;
 }
@@ -795,6 +800,7 @@ void BPF_PROG(nf_tcp_init, struct sock *sk)
 	nf->avoiding = tp->snd_ssthresh < TCP_INFINITE_SSTHRESH;
 	nf->paced = 0;
 	nf->undone = 0;
+	nf->resumed = 0;
 	nf->open = 1;
 	nf->dscp = dscp_begin(sk, param_dscp());
 	flow_open(sk, name);

@@ -45,7 +45,8 @@
  *  7. Small windows. The paper sends 64-byte segments; a controller cannot, so
  *     it sends full ones as rarely (law/small_window.h).
  *  8. Every early cut lowers ssthresh as well, or the kernel would slow-start
- *     back. Undo returns what a loss took and never an early cut.
+ *     back. Undo returns what a loss took and never an early cut, and the first
+ *     slow start once: the second needless loss ends it.
  *  9. The window only grows while it is what limits the flow (RFC 7661's case).
  * 10. A small window whose delay stands still, above the threshold, takes it for a
  *     longer path (law/flat.h), where the paper waits up to three minutes.

@@ -45,6 +45,7 @@ struct lp {
 	u8 answered : 1; /* an echo since the last reaction (tcp_lp_ecn) */
 	u8 open : 1; /* init() was there: the kernel asks ssthresh() before,
 		      * when it has to send its SYN again */
+	u8 resumed : 1; /* an undo has brought back the first slow start */
 	u8 signal; /* enum ccbpf_signal */
 	union {
 		u8 flat; /* samples that stand still, while small */
@@ -548,16 +549,21 @@ static __always_inline u32 lp_loss(struct sock *sk, struct lp *lp, bool loss)
 
 /* The kernel found a reduction to be needless. What a loss took comes back; an
  * early cut since then (loss_cwnd = 0) stays, and so must ssthresh, which the
- * kernel restores after this call: the next ACK takes it down again. */
+ * kernel restores after this call: the next ACK takes it down again. And again where
+ * the first slow start comes back a second time: a peer whose echoes say that no loss
+ * was one would have it for ever, and a flow that is paced by the RTT that they feign
+ * loses too little to be stopped by that. */
 static __always_inline u32 lp_undo(struct sock *sk, struct lp *lp)
 {
+	bool unbounds = sock_undo_unbounds(tcp_of(sk));
 	u32 now = tcp_of(sk)->snd_cwnd, cwnd = law_max(now, lp->loss_cwnd);
 	struct flow_event e = {
 		.rtt_us = lp->rtt_us,
 		.delay_us = lp->queue_us,
 	};
 
-	lp->undone = !lp->loss_cwnd;
+	lp->undone = !lp->loss_cwnd || (unbounds && lp->resumed);
+	lp->resumed |= unbounds;
 	if (lp->window && cwnd >= param_small_window())
 		lp_small_leave(sk, cwnd);
 	flow_undone(sk, &e, cwnd - now);
@@ -582,6 +588,7 @@ static __always_inline void lp_open(struct sock *sk, const char *name)
 	lp->avoiding = 0;
 	lp->paced = 0;
 	lp->undone = 0;
+	lp->resumed = 0;
 	lp->echoed = 0;
 	lp->answered = 0;
 	lp->open = 1;

@@ -101,6 +101,13 @@ static __always_inline bool sock_cwnd_limited(struct tcp_sock *tp)
 	return sock_in_slow_start(tp) && tp->snd_cwnd < 2 * tp->max_packets_out;
 }
 
+/* In undo_cwnd(): does the kernel bring back the first slow start, the one without a
+ * bound? */
+static __always_inline bool sock_undo_unbounds(struct tcp_sock *tp)
+{
+	return tp->prior_ssthresh >= TCP_INFINITE_SSTHRESH;
+}
+
 /* A reduction that did not come from the kernel: ssthresh goes along, or the
  * flow would slow-start straight back. Never 0: a direct store has no check. */
 static __always_inline void sock_cut_cwnd(struct tcp_sock *tp, u32 cwnd)

@@ -148,6 +148,7 @@ def enabled(request: pytest.FixtureRequest, names: Iterable[str]) -> Iterator[di
     CCBPF_TEST_OBJECTS=DIRECTORY takes the objects there instead, by bpftool, under the names that they register: a copy
     that was broken on purpose, to see a test fail.
     """
+    request.getfixturevalue("registry_lock")
     if objects := os.environ.get("CCBPF_TEST_OBJECTS"):
         with ExitStack() as stack:
             paths = {name: Path(objects, f"{name}.bpf.o") for name in names}

@@ -169,6 +169,35 @@ def test_needless_loss_is_given_back(
     flow.deliver(5)
 
 
+@pytest.mark.parametrize("name", LP_FAMILY)
+def test_slow_start_comes_back_once(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
+    """Needless losses in the first slow start: the second one's window comes back, and the slow start does not."""
+    controller = controllers[name]
+    behaviour = Late(DURING)
+    behaviour.window_bytes = 128 * 1448
+    with controller.set(delta=900):  # no indications
+        flow = peer.connect(controller.name, behaviour)
+        flow.pump()
+        undone(controller, flow, 1)
+        intact = infos(flow)[-1]
+        assert intact.ssthresh == INFINITE
+        behaviour.late, behaviour.late_s = {len(flow.end.segments) + 20}, RTT_S  # the kernel has learned to wait longer
+        undone(controller, flow, 2)
+        after = infos(flow)[-1]
+    record = controller.flow(flow.sock)
+    assert record and (record.losses, record.undos, record.indications) == (2, 2, 0)
+    assert after.ssthresh <= after.cwnd
+    assert after.cwnd >= intact.cwnd
+    flow.stop()
+    flow.deliver(5)
+
+
+def undone(controller: Controller, flow: Flow, undos: int) -> None:
+    """The undo of this number is over."""
+    eventually(lambda: (f := controller.flow(flow.sock)) and f.undos == undos, 5, "the undo")
+    time.sleep(2 * RTT_S)
+
+
 def indicate(flow: Flow, behaviour: Known, controller: Controller) -> None:
     """The ACKs are late until the flow has reacted once, and its reaction's round trip is over."""
     behaviour.extra_ack_s = QUEUE_S

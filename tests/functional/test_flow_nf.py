@@ -143,17 +143,21 @@ def test_without_ecn(nf_tcp: Controller, peer: Peer) -> None:
     flow.close()
 
 
-class LateOnce(Router):
+class Late(Router):
     """A segment arrives so late that it is taken for lost."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.late = {FIRST}
+
     def held_s(self, segment: Segment) -> float:
-        return 0.7 * RTT_S if segment.number == FIRST else 0
+        return 0.7 * RTT_S if segment.number in self.late else 0
 
 
 def test_needless_loss_is_given_back(nf_tcp: Controller, peer: Peer) -> None:
     before = nf_tcp.stats()
     with nf_tcp.set(probe=0):
-        flow = peer.connect(nf_tcp.name, LateOnce())
+        flow = peer.connect(nf_tcp.name, Late())
         flow.pump()
         eventually(lambda: nf_tcp.stats().undos > before.undos, 5, "the undo")
         time.sleep(2 * RTT_S)
@@ -161,3 +165,29 @@ def test_needless_loss_is_given_back(nf_tcp: Controller, peer: Peer) -> None:
     first = next(i for i, info in enumerate(seen) if info.ca_state >= 3)
     assert next(info for info in seen[first:] if info.ca_state == 0).cwnd >= seen[first - 1].cwnd
     flow.close()
+
+
+def test_slow_start_comes_back_once(nf_tcp: Controller, peer: Peer) -> None:
+    """Needless losses in the first slow start: the second one's window comes back, and the slow start does not."""
+    behaviour = Late()
+    behaviour.window_bytes = 128 * 1448
+    with nf_tcp.set(probe=0):
+        flow = peer.connect(nf_tcp.name, behaviour)
+        flow.pump()
+        undone(nf_tcp, flow, 1)
+        intact = infos(flow)[-1]
+        assert intact.ssthresh == INFINITE
+        behaviour.late = {len(flow.end.segments) + 20}
+        undone(nf_tcp, flow, 2)
+        after = infos(flow)[-1]
+    record = nf_tcp.flow(flow.sock)
+    assert record and (record.losses, record.undos, record.marks) == (2, 2, 0)
+    assert after.ssthresh <= after.cwnd
+    assert after.cwnd >= intact.cwnd
+    flow.close()
+
+
+def undone(nf_tcp: Controller, flow: Flow, undos: int) -> None:
+    """The undo of this number is over."""
+    eventually(lambda: (f := nf_tcp.flow(flow.sock)) and f.undos == undos, 5, "the undo")
+    time.sleep(2 * RTT_S)
