@@ -59,6 +59,7 @@ char _license[] SEC("license") = "GPL";
 #define MOST_TAGS 2 /* in the packet; one more may be beside it, accelerated */
 
 #define MOST_QUEUES 64 /* of mq that are read */
+#define BLIND (1ull << 32) /* beside a sum of 32 bits */
 /* Of a bucket of qdiscs. Those that classes have by default are all in one. */
 #define LONGEST_CHAIN 256
 
@@ -162,21 +163,23 @@ static __always_inline void look_at(struct __sk_buff *ctx, struct look *look)
 /* --- the queue ----------------------------------------------------------- */
 
 /* bytes: in all children of mq, which share the device's rate. Which of them the
- * packet will go to is decided after us. */
-__noinline u32 children_backlog(struct __sk_buff *ctx)
+ * packet will go to is decided after us. BLIND: one of them does not say what it has. */
+__noinline u64 children_backlog(struct __sk_buff *ctx)
 {
 	struct net_device *dev = COMPAT_READ(compat_skb(ctx), dev);
 	u64 tx = (u64)BPF_CORE_READ(dev, _tx);
 	u32 n = BPF_CORE_READ(dev, real_num_tx_queues);
-	u64 sum = 0;
+	u64 sum = 0, blind = 0;
 
 	for (u32 i = 0; i < MOST_QUEUES && i < n; i++) {
 		struct netdev_queue *queue = (void *)tx;
 
 		sum += BPF_CORE_READ(queue, qdisc, qstats.backlog);
+		if (BPF_CORE_READ(queue, qdisc, flags) & TCQ_F_NOLOCK)
+			blind = BLIND;
 		tx += bpf_core_type_size(struct netdev_queue);
 	}
-	return sum < ~0u ? sum : ~0u;
+	return (sum < ~0u ? sum : ~0u) | blind;
 }
 
 /* bytes: in the qdisc under the class whose queue is read, if it is one of those from
@@ -216,12 +219,16 @@ static __always_inline u32 queue_bytes(struct __sk_buff *ctx, bool *blind)
 	struct net_device *dev = COMPAT_READ(compat_skb(ctx), dev);
 	struct Qdisc *q = COMPAT_READ(dev, qdisc);
 	u32 flags = COMPAT_READ(q, flags);
+	u64 children;
 
 	*blind = flags & TCQ_F_NOLOCK;
 	if (law_unlikely(config.leaf))
 		return leaf_backlog(ctx);
-	if (law_unlikely(flags & TCQ_F_MQROOT))
-		return children_backlog(ctx);
+	if (law_unlikely(flags & TCQ_F_MQROOT)) {
+		children = children_backlog(ctx);
+		*blind = children & BLIND;
+		return children;
+	}
 	return COMPAT_READ(q, qstats.backlog);
 }
 

@@ -399,18 +399,22 @@ def test_a_lock_free_queue_under_it_is_said(line: Line) -> None:
 
 
 def test_lock_free_children_of_mq_are_said(ccbpf: Cli) -> None:
-    """A new mq gets pfifo_fast; nf_red reads zero there and does not know."""
+    """A new mq gets pfifo_fast; what nf_red reads there is zero."""
     with Line(ccbpf, queues=2) as line:
         line.tbf()
         line.attach()
         assert line.shown()["lock_free"] is False
         line.tc("qdisc", "del", "dev", DEV, "root")
         line.tc("qdisc", "add", "dev", DEV, "root", "handle", "2:", "mq")
-        assert (line.shown()["qdisc"], line.shown()["lock_free"]) == ("mq", True)
+        assert (line.shown()["qdisc"], line.shown()["lock_free"], line.shown()["blind"]) == ("mq", True, 0)
+        line.send(frames(5, dscp=LE))
+        assert line.shown()["blind"] == 5
         assert NOT_TRUE in line.aqm("show", DEV).out
         for i in (1, 2):
             line.tc("qdisc", "replace", "dev", DEV, "parent", f"2:{i}", "bfifo", "limit", 100_000)
         assert line.shown()["lock_free"] is False and NOT_TRUE not in line.aqm("show", DEV).out
+        line.send(frames(5, dscp=LE))
+        assert line.shown()["blind"] == 5
 
 
 # --- and nothing else ---
