@@ -23,6 +23,7 @@ endif
 
 # The newest clang that is installed, 16 at the least. Deferred: `make deps` may install it in this very run.
 CLANG = $(or $(firstword $(foreach v,20 19 18 17 16,$(shell command -v clang-$(v)))),clang)
+FORMAT = $(or $(firstword $(foreach v,20 19 18 17 16,$(shell command -v clang-format-$(v)))),clang-format)
 CC   := gcc
 LIBS := libbpf libelf json-c libcap ncursesw
 
@@ -96,7 +97,7 @@ uninstall: ## from $(PREFIX)
 	rm -f $(DESTDIR)$(PREFIX)/sbin/ccbpf
 
 format: ## clang-format over all C
-	$(Q)clang-format -i $$(git ls-files '*.c' '*.h' ':!vmlinux.h')
+	$(Q)$(FORMAT) -i $$(git ls-files '*.c' '*.h' ':!vmlinux.h')
 
 clean: ## remove what was built (the downloads in .cache stay)
 	rm -rf $(BUILD)

@@ -35,6 +35,9 @@
  *     the early ones are dropped: marks were not obeyed, or were taken off on the way,
  *     and a packet that nothing stops would push aside what is told by loss alone
  *     (RFC 7567, 4.2.1; RFC 3168, 7).
+ *  6. 1 % of the paper's queue is 75 packets, of a home's less than one. By default
+ *     marks begin at three packets at the least: fewer are no queue but packets that
+ *     came together, and a flow alone would leave a fifth of the link.
  */
 #include "ccbpf/aqm.h"
 #include "kern/compat.bpf.h"

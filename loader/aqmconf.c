@@ -13,6 +13,7 @@
 #define LE 1 /* DSCP of RFC 8622 */
 #define PROBE 3 /* ours */
 #define NF_MIN 1000 /* 1 %, table 1 of the paper: 75 of 7500 packets */
+#define NF_MIN_PACKETS 3 /* less is no queue, only who came together */
 #define NF_MAX 50000 /* 50 %: 3750 */
 #define STD_MIN 90667 /* 90.667 %: 6800 */
 #define STD_MAX CCBPF_AQM_WHOLE
@@ -454,11 +455,22 @@ void aqm_follow_device(const struct device *device, const struct qdiscs *all,
 	config->packet_bytes = device->packet_bytes;
 }
 
+/* 1/1000 %: where marks begin by default, in a small queue as well */
+static uint32_t default_nf_min(const struct ccbpf_aqm_config *config)
+{
+	uint64_t bytes = (uint64_t)NF_MIN_PACKETS * config->packet_bytes;
+	uint64_t part = config->limit_bytes
+				? bytes * CCBPF_AQM_WHOLE / config->limit_bytes
+				: 0;
+
+	return part < NF_MIN ? NF_MIN : part > NF_MAX ? NF_MAX : part;
+}
+
 static void set_defaults(struct ccbpf_aqm_config *config)
 {
 	config->packet_ns = packet_ns(config->packet_bytes, RATE_BPS);
 	config->average_shift = default_shift(config);
-	config->nf_min = NF_MIN;
+	config->nf_min = default_nf_min(config);
 	config->nf_max = NF_MAX;
 	config->std_min = STD_MIN;
 	config->std_max = STD_MAX;
@@ -501,11 +513,15 @@ int aqm_configure(const char *what, const struct aqm_options *options,
 			config->packet_ns = packet_ns(config->packet_bytes,
 						      queue->rate_bps);
 	}
-	return err
+	err = err
 		?: parse_part(what, AQM_OPTION_NF_MIN, given[AQM_OPTION_NF_MIN],
 			      &config->nf_min)
 		?: parse_part(what, AQM_OPTION_NF_MAX, given[AQM_OPTION_NF_MAX],
-			      &config->nf_max)
+			      &config->nf_max);
+	if (fresh && !given[AQM_OPTION_NF_MIN] &&
+	    config->nf_min > config->nf_max)
+		config->nf_min = config->nf_max;
+	return err
 		?: parse_std(what, given[AQM_OPTION_STD], config)
 		?: parse_dscps(what, options, config)
 		?: parse_average(what, given[AQM_OPTION_AVERAGE], config)

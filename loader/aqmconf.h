@@ -13,27 +13,28 @@
 #include "ccbpf/aqm.h"
 #include "qdisc.h"
 
-#define AQM_OPTIONS(X)                                                                           \
-	X(LIMIT, "limit", "SIZE",                                                                \
-	  "100 % of the queue: bytes, or with K, M (thousands, millions) or p (packets of "      \
-	  "the device's MTU and link header); read from the qdisc by default")                   \
-	X(NF_MIN, "nf-min", "PCT",                                                               \
-	  "class nf: the average queue where marks begin, % of the limit, up to 3 decimals (1)") \
-	X(NF_MAX, "nf-max", "PCT",                                                               \
-	  "... and above which every packet is marked; nf-min itself: a step there (50)")        \
-	X(STD, "std", "MIN,MAX|off",                                                             \
-	  "the same two for standard traffic, or leave it alone (90.667,100)")                   \
-	X(NF_DSCP, "nf-dscp", "LIST",                                                            \
-	  "DSCPs of class nf, 0 to 63, with commas between; LE, 1, is always one (1)")           \
-	X(PROBE_DSCP, "probe-dscp", "N", "DSCP of class probe (3)")                              \
-	X(AVERAGE, "average", "PACKETS",                                                         \
-	  "weight of the average: 1/PACKETS, a power of 2 up to 32768; 1: the queue as it is "   \
-	  "(by default 1/16 of the limit, at most 512)")                                         \
-	X(RATE, "rate", "BITS",                                                                  \
-	  "the link's bit/s, or with K, M, G: how fast an empty queue is forgotten; read from "  \
-	  "the qdisc or the device by default")                                                  \
-	X(CLASS, "class", "CLASSID",                                                             \
-	  "the queue of this class of htb, as 1:10, instead of the root's; its limit and rate "  \
+#define AQM_OPTIONS(X)                                                                          \
+	X(LIMIT, "limit", "SIZE",                                                               \
+	  "100 % of the queue: bytes, or with K, M (thousands, millions) or p (packets of "     \
+	  "the device's MTU and link header); read from the qdisc by default")                  \
+	X(NF_MIN, "nf-min", "PCT",                                                              \
+	  "class nf: the average queue where marks begin, % of the limit, up to 3 decimals "    \
+	  "(1, or what three packets are)")                                                     \
+	X(NF_MAX, "nf-max", "PCT",                                                              \
+	  "... and above which every packet is marked; nf-min itself: a step there (50)")       \
+	X(STD, "std", "MIN,MAX|off",                                                            \
+	  "the same two for standard traffic, or leave it alone (90.667,100)")                  \
+	X(NF_DSCP, "nf-dscp", "LIST",                                                           \
+	  "DSCPs of class nf, 0 to 63, with commas between; LE, 1, is always one (1)")          \
+	X(PROBE_DSCP, "probe-dscp", "N", "DSCP of class probe (3)")                             \
+	X(AVERAGE, "average", "PACKETS",                                                        \
+	  "weight of the average: 1/PACKETS, a power of 2 up to 32768; 1: the queue as it is "  \
+	  "(by default 1/16 of the limit, at most 512)")                                        \
+	X(RATE, "rate", "BITS",                                                                 \
+	  "the link's bit/s, or with K, M, G: how fast an empty queue is forgotten; read from " \
+	  "the qdisc or the device by default")                                                 \
+	X(CLASS, "class", "CLASSID",                                                            \
+	  "the queue of this class of htb, as 1:10, instead of the root's; its limit and rate " \
 	  "are read where they are not given with it")
 
 enum aqm_option {

@@ -44,6 +44,21 @@ def make_strange(directory: Path) -> None:
                "name", "x")  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("options", "low", "high"),
+    [
+        (("--limit", "1000000"), 1, 50),  # three packets of 1514 bytes are less than 1 %
+        (("--limit", "5000"), 50, 50),
+        (("--nf-max", 2), 2, 2),
+        (("--nf-min", 1), 1, 50),
+    ],
+)
+def test_marks_begin_at_three_packets_by_default(line: Line, options: tuple[object, ...], low: int, high: int) -> None:
+    line.tbf()
+    nf = line.attach(*options)["classes"]["nf"]
+    assert (nf["min_percent"], nf["max_percent"]) == (low, high)
+
+
 def test_attach_show_detach(either: Line) -> None:
     hold = "program" if either.ccbpf.environment else "link"
     assert "nf_red attached: tbf, limit 100000 bytes" in either.aqm("attach", DEV).out
@@ -52,7 +67,7 @@ def test_attach_show_detach(either: Line) -> None:
     queue = either.shown()
     assert (queue["device"], queue["qdisc"], queue["netns"]) == (DEV, "tbf", either.near.inode)
     assert {n: (c["dscp"], c["min_percent"], c["max_percent"]) for n, c in queue["classes"].items()} == {
-        "standard": (None, 90.667, 100), "nf": ([1], 1, 50), "probe": ([3], None, None)
+        "standard": (None, 90.667, 100), "nf": ([1], 4.542, 50), "probe": ([3], None, None)
     }  # fmt: skip
     assert queue["average_packets"] == 4, "1/16 of 66 packets"
     assert either.ccbpf("-j", "aqm", "show").json["queues"][0]["device"] == DEV, "also from outside"
