@@ -379,23 +379,7 @@ static int load(const char *what, struct bpf_object *obj)
 {
 	int err = bpf_object__load(obj);
 
-	switch (-err) {
-	case 0:
-		return EXIT_OK;
-	case EINVAL:
-	case ESRCH:
-	case ENOTSUP:
-	case ENOENT:
-		return FAIL(
-			EXIT_KERNEL, .what = what, .on = NAME,
-			.why = text(
-				"this kernel does not accept its program (%s)",
-				strerror(-err)),
-			.remedy =
-				"`ccbpf check` says what is missing, `-vv` shows the verifier's log");
-	default:
-		return fail_errno(what, NAME, err);
-	}
+	return err ? fail_load(what, NAME, err) : EXIT_OK;
 }
 
 static int pin_maps(const char *what, struct bpf_object *obj,

@@ -136,3 +136,29 @@ int fail_errno(const char *what, const char *on, int err)
 		.remedy =
 			"`-v` shows what libbpf says, `ccbpf check` what this kernel offers");
 }
+
+int fail_load(const char *what, const char *on, int err)
+{
+	switch (-err) {
+	case EINVAL:
+	case ESRCH:
+	case ENOTSUP:
+	case ENOENT:
+		return FAIL(
+			EXIT_KERNEL, .what = what, .on = on,
+			.why = text(
+				"this kernel does not accept its programs (%s)",
+				strerror(-err)),
+			.remedy =
+				"`ccbpf check` says what is missing, `-vv` shows the verifier's log");
+	case E2BIG:
+		return FAIL(
+			EXIT_KERNEL, .what = what, .on = on,
+			.why = text(
+				"its programs are too much for this kernel's verifier, or a map for its memory (%s)",
+				strerror(-err)),
+			.remedy = "`-vv` shows what the kernel says");
+	default:
+		return fail_errno(what, on, err);
+	}
+}

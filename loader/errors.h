@@ -40,6 +40,12 @@ int fail(const struct fault *fault);
  */
 int fail_errno(const char *what, const char *on, int err);
 
+/*
+ * The same for `err` (negative) of bpf_object__load(): what this kernel or its verifier
+ * does not accept is EXIT_KERNEL.
+ */
+int fail_load(const char *what, const char *on, int err);
+
 /* Say something on stderr that is no failure. `remedy` may be NULL. */
 void note(const char *on, const char *why, const char *remedy);
 

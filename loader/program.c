@@ -161,34 +161,6 @@ int program_open(const char *what, struct program *program,
 	return err ? fail_errno(what, c->name, err) : EXIT_OK;
 }
 
-static int load_failed(const char *what, const struct program *program, int err)
-{
-	const char *name = program->controller->name;
-
-	switch (-err) {
-	case EINVAL:
-	case ESRCH:
-	case ENOTSUP:
-	case ENOENT:
-		return FAIL(
-			EXIT_KERNEL, .what = what, .on = name,
-			.why = text(
-				"this kernel does not accept its programs (%s)",
-				strerror(-err)),
-			.remedy =
-				"`ccbpf check` says what is missing, `-vv` shows the verifier's log");
-	case E2BIG:
-		return FAIL(
-			EXIT_KERNEL, .what = what, .on = name,
-			.why = text(
-				"its programs are too much for this kernel's verifier, or a map for its memory (%s)",
-				strerror(-err)),
-			.remedy = "`-vv` shows what the kernel says");
-	default:
-		return fail_errno(what, name, err);
-	}
-}
-
 int program_load(const char *what, struct program *program)
 {
 	int err = shared_adopt(what, program->obj);
@@ -197,7 +169,7 @@ int program_load(const char *what, struct program *program)
 		return err;
 	err = bpf_object__load(program->obj);
 	if (err)
-		return load_failed(what, program, err);
+		return fail_load(what, program->controller->name, err);
 	return shared_pin(what, program->obj);
 }
 

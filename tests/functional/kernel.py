@@ -260,6 +260,11 @@ class Controller:
         assert len(found) <= 1, found
         return found[0] if found else None
 
+    def undone(self, sock: socket.socket, undos: int, rtt_s: float) -> None:
+        """Waits until the undo of this number is over, and two round trips more."""
+        eventually(lambda: (f := self.flow(sock)) and f.undos == undos, 5, "the undo")
+        time.sleep(2 * rtt_s)
+
     def stats(self) -> SimpleNamespace:
         data = self.maps["stats"].lookup(struct.pack("=I", self.kind))
         assert data

@@ -178,11 +178,11 @@ def test_slow_start_comes_back_once(name: str, controllers: dict[str, Controller
     with controller.set(delta=900):  # no indications
         flow = peer.connect(controller.name, behaviour)
         flow.pump()
-        undone(controller, flow, 1)
+        controller.undone(flow.sock, 1, RTT_S)
         intact = infos(flow)[-1]
         assert intact.ssthresh == INFINITE
         behaviour.late, behaviour.late_s = {len(flow.end.segments) + 20}, RTT_S  # the kernel has learned to wait longer
-        undone(controller, flow, 2)
+        controller.undone(flow.sock, 2, RTT_S)
         after = infos(flow)[-1]
     record = controller.flow(flow.sock)
     assert record and (record.losses, record.undos, record.indications) == (2, 2, 0)
@@ -190,12 +190,6 @@ def test_slow_start_comes_back_once(name: str, controllers: dict[str, Controller
     assert after.cwnd >= intact.cwnd
     flow.stop()
     flow.deliver(5)
-
-
-def undone(controller: Controller, flow: Flow, undos: int) -> None:
-    """The undo of this number is over."""
-    eventually(lambda: (f := controller.flow(flow.sock)) and f.undos == undos, 5, "the undo")
-    time.sleep(2 * RTT_S)
 
 
 def indicate(flow: Flow, behaviour: Known, controller: Controller) -> None:

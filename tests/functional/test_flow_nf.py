@@ -174,20 +174,14 @@ def test_slow_start_comes_back_once(nf_tcp: Controller, peer: Peer) -> None:
     with nf_tcp.set(probe=0):
         flow = peer.connect(nf_tcp.name, behaviour)
         flow.pump()
-        undone(nf_tcp, flow, 1)
+        nf_tcp.undone(flow.sock, 1, RTT_S)
         intact = infos(flow)[-1]
         assert intact.ssthresh == INFINITE
         behaviour.late = {len(flow.end.segments) + 20}
-        undone(nf_tcp, flow, 2)
+        nf_tcp.undone(flow.sock, 2, RTT_S)
         after = infos(flow)[-1]
     record = nf_tcp.flow(flow.sock)
     assert record and (record.losses, record.undos, record.marks) == (2, 2, 0)
     assert after.ssthresh <= after.cwnd
     assert after.cwnd >= intact.cwnd
     flow.close()
-
-
-def undone(nf_tcp: Controller, flow: Flow, undos: int) -> None:
-    """The undo of this number is over."""
-    eventually(lambda: (f := nf_tcp.flow(flow.sock)) and f.undos == undos, 5, "the undo")
-    time.sleep(2 * RTT_S)
