@@ -25,9 +25,11 @@ from . import owner
 REPOSITORY = Path(__file__).resolve().parents[1]
 LOCK = Path("/run/ccbpf-tests.lock")
 BPFFS = Path("/sys/fs/bpf")
+SESSION = "ccbpf-test-"
 DEMO = "ccbpf-demo-"  # and its process: what a killed demo pinned can be told from what an operator enabled
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
-OURS = {path.name.partition(".")[0] for path in (REPOSITORY / "bpf").glob("*.bpf.c")} | {"cc_empty"}
+OURS = {path.name.partition(".")[0] for path in (REPOSITORY / "bpf").glob("*.bpf.c")}
+OURS |= {"cc_empty", "cc_empty_ack", "cc_empty_send"}  # the bench's
 WAIT_S = 1800.0
 RELEASE_S = 10.0  # the kernel takes a name away a moment after its last pin
 
@@ -51,12 +53,17 @@ def lock(file: TextIO) -> None:
 def sweep(killed: bool) -> None:
     """Removes the pins and namespaces of sessions that are no more, and what a killed one registered without pins."""
     sweep_demos()
-    for directory in [*BPFFS.glob("ccbpf-test-*"), *BPFFS.glob("ccbpf-lab-*")]:
+    for directory in BPFFS.glob(f"{SESSION}*"):
         shutil.rmtree(directory, ignore_errors=True)
     for namespace in Path("/run/netns").glob("ccbpf-flow.*"):
         subprocess.run(["ip", "netns", "delete", namespace.name], capture_output=True)
     for name in registered() if killed else ():
         subprocess.run(["bpftool", "struct_ops", "unregister", "name", name], capture_output=True)
+
+
+def session_pins(name: object) -> Path:
+    """Where a session that holds the lock pins: the next one removes what it left. No dot: bpffs takes no name with one."""
+    return BPFFS / f"{SESSION}{os.getpid()}-{name}"
 
 
 def demo_pins() -> Path:

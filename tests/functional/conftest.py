@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests import registry
 from tests.functional import kernel
 from tests.functional.aqm import Line
 from tests.functional.peer import Peer
@@ -103,7 +104,7 @@ def bpffs(registry_lock: Path) -> Path:
 @pytest.fixture
 def pin_root(bpffs: Path) -> Iterator[Path]:
     """A pin directory's path, not made yet; what the test left there is removed."""
-    root = bpffs / f"ccbpf-test-{os.getpid()}-{next(_counter)}"
+    root = registry.session_pins(next(_counter))
     yield root
     Cli(root).run("clean", "--all")
     if root.exists():
@@ -148,13 +149,13 @@ def enabled(request: pytest.FixtureRequest, names: Iterable[str]) -> Iterator[di
     CCBPF_TEST_OBJECTS=DIRECTORY takes the objects there instead, by bpftool, under the names that they register: a copy
     that was broken on purpose, to see a test fail.
     """
-    request.getfixturevalue("registry_lock")
+    request.getfixturevalue("bpffs")
     if objects := os.environ.get("CCBPF_TEST_OBJECTS"):
         with ExitStack() as stack:
             paths = {name: Path(objects, f"{name}.bpf.o") for name in names}
             yield {name: stack.enter_context(kernel.registered_by_bpftool(path)) for name, path in paths.items()}
         return
-    root = request.getfixturevalue("bpffs") / f"ccbpf-test-{os.getpid()}-{next(_counter)}"
+    root = registry.session_pins(next(_counter))
     cli = Cli(root)
     try:
         cli("enable", *names)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests import registry
 from tests.functional import kernel
 from tests.functional.aqm import DEV, Frame, Line
 from tests.functional.conftest import CCBPF, Cli
@@ -230,7 +231,7 @@ def test_usage_errors(shared_line: Line, arguments: list[str], says: str) -> Non
 
 @pytest.fixture(scope="module")
 def shared_line(bpffs: Path) -> Iterator[Line]:
-    with Line(Cli(bpffs / f"ccbpf-test-{os.getpid()}-usage")) as line:
+    with Line(Cli(registry.session_pins("usage"))) as line:
         line.tbf()
         yield line
 

@@ -14,7 +14,7 @@ from tests import registry
 
 from . import demo, native
 
-PIN_ROOT = Path(f"/sys/fs/bpf/ccbpf-lab-{os.getpid()}")  # no dot: bpffs takes no name with one
+PIN_ROOT = registry.session_pins("lab")
 MEASURED = pytest.StashKey[list[str]]()
 
 

@@ -34,7 +34,7 @@ from types import TracebackType
 
 from tests import owner
 
-from .experiment import Experiment, Flow, FlowResult, Link, Result, Sample
+from .experiment import Experiment, FlowResult, Link, Result, Sample
 
 REPOSITORY = FilePath(__file__).resolve().parents[2]
 DELAYLINE = REPOSITORY / "build/tests/delayline"
