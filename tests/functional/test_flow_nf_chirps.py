@@ -117,6 +117,21 @@ def test_the_search_begins_with_what_the_flow_carries(nf_tcp: Controller, peer: 
         assert event.a >= carried_kbps / 2 * 0.35  # half of it in slow start; the range of an estimate begins at 0.39
 
 
+def test_what_a_chirp_left_in_the_queue_may_leave(nf_tcp: Controller, peer: Peer) -> None:
+    """Behind the packet that follows the last step a quarter of the chirp's time at the least is empty."""
+    with nf_tcp.set(probe_cost=1000), Wire(peer.namespace, "peer") as wire:
+        flow = start(nf_tcp, peer, Path(), rate_bps=40e6)
+        eventually(lambda: nf(nf_tcp, flow).chirps_complete >= 5, 10, "chirps")
+        packets = [packet for packet in wire.packets() if packet.ecn == ECT_0]
+    found = 0
+    for chirp in chirps(packets):
+        after = next((packet for packet in packets if packet.at_ns > chirp[-1].at_ns), None)
+        if after and len(chirp) > 2:
+            found += 1
+            assert after.at_ns - chirp[-1].at_ns >= 0.25 * (chirp[-1].at_ns - chirp[0].at_ns)
+    assert found >= 3
+
+
 def test_record_and_events(nf_tcp: Controller, peer: Peer) -> None:
     """What `flows` shows of chirps, and what events tell: the same."""
     nf_tcp.ring.read()
