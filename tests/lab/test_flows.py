@@ -63,3 +63,11 @@ def test_many_flows_have_their_ports_and_their_memory() -> None:
         return {f"ip_local_reserved_ports=40001-{40000 + count}" in script, "net.ipv4.tcp_mem=" in script}
 
     assert prepared(100) == {True} and prepared(20) == {False}
+
+
+def test_what_a_guest_short_of_memory_measures_is_no_result() -> None:
+    experiment = lab.VirtualExperiment("row", lab.VirtualLink(rate_mbit=10, rtt_ms=50), ())
+    counters = "#kernel\nTcpExtTCPMemoryPressures        {}                  0.0\nTcpExtTCPMemoryPressuresChrono  7    0.0\n"
+    lab.require_memory(experiment, counters.format(0))
+    with pytest.raises(LabError, match="row: TCP was short of memory in the guest .4 times.; raise memory_mb"):
+        lab.require_memory(experiment, counters.format(4))

@@ -542,12 +542,23 @@ done ) >ss.txt &"""
 # --- the result ------------------------------------------------------------------------------------------------------
 
 
+def require_memory(experiment: Experiment, counters: str) -> None:
+    """Under pressure receivers shrink their windows for good: what then is measured is the guest's memory."""
+    found = re.search(r"^TcpExtTCPMemoryPressures\s+(\d+)", counters, re.MULTILINE)
+    if found and int(found[1]):
+        raise LabError(
+            f"{experiment.name}: TCP was short of memory in the guest ({found[1]} times); raise memory_mb and the sysctl "
+            f"net.ipv4.tcp_mem of this row"
+        )
+
+
 def parse(experiment: Experiment, outcome: virtual.Outcome) -> VirtualResult:
     if outcome.exit_code:
         raise LabError(
             f"{experiment.name}: the guest's script ended with {outcome.exit_code}: "
             f"{' / '.join(outcome.text('stderr').strip().splitlines()[-3:]) or 'no message'} (all of it: {outcome.directory})"
         )
+    require_memory(experiment, outcome.text("nstat.txt"))
     start_s = float(outcome.text("start"))
     result = VirtualResult(experiment, outcome=outcome)
     for number, flow in enumerate(experiment.flows):
