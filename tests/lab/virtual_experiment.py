@@ -547,8 +547,7 @@ def require_memory(experiment: Experiment, counters: str) -> None:
     found = re.search(r"^TcpExtTCPMemoryPressures\s+(\d+)", counters, re.MULTILINE)
     if found and int(found[1]):
         raise LabError(
-            f"{experiment.name}: TCP was short of memory in the guest ({found[1]} times); raise memory_mb and the sysctl "
-            f"net.ipv4.tcp_mem of this row"
+            f"{experiment.name}: TCP was short of memory in the guest ({found[1]} times); raise memory_mb of this row"
         )
 
 
