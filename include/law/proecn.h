@@ -32,7 +32,9 @@
  *     empty, but it needs the capacity: the last step is followed by a packet back to
  *     back (a pair), which comes by bytes / C later, whatever else is on the path. Its
  *     time per byte is averaged (the first 8 equally, then 1/8, and of one that is longer
- *     no more than 9/8 of the average: others came in between). Without a pair, or when
+ *     no more than 9/8 of the average: others came in between). Only a pair behind a
+ *     queue counts: an idle token bucket lets it through as fast as it came, and half of
+ *     200 bytes of credit already read C a fifth too high. Without a pair, or when
  *     the noise is above what a whole step takes, the estimate is by_ece, by_knee, or
  *     half of their sum.
  *  3. The average: the first 16 estimates have equal parts, then each has 1/16. It is of
@@ -479,11 +481,20 @@ LAW u32 proecn_capacity_kbps(const struct proecn *p)
 	return kbps > ~0u ? ~0u : kbps;
 }
 
+/* Did the last step meet a queue? */
+LAW bool proecn_queued(const struct proecn_chirp *c)
+{
+	u32 last = law_index(chirp_steps(c->steps) - 1, CHIRP_MOST);
+
+	return proecn_has(c->sampled, last) &&
+	       proecn_rise_us(c, last, proecn_base_us(c), 0) > c->noise_us;
+}
+
 /* The chirp's pair into the average, and the average into the chirp; before
  * proecn_estimate(). */
 LAW void proecn_pair(struct proecn *p, struct proecn_chirp *c)
 {
-	if (c->pair_us && c->pair_bytes) {
+	if (c->pair_us && c->pair_bytes && proecn_queued(c)) {
 		u64 ps = law_min(c->pair_us, PROECN_DELAY_MAX_US) * 1000000ull /
 			 c->pair_bytes;
 		u32 sample = law_clamp(ps > ~0u ? ~0u : ps, 1, ~0u);

@@ -232,6 +232,7 @@ MUTANTS = [
     ("proecn: an eighth", "proecn.h", "PROECN_GAIN 16", "PROECN_GAIN 8"),
     ("proecn: carried keeps the old average's weight", "proecn.h", "LAW_S32_MAX);\n\t\tp->have = 1;\n\t\tproecn_follow", "LAW_S32_MAX);\n\t\tproecn_follow"),
     ("proecn: carried leaves the range", "proecn.h", "p->have = 1;\n\t\tproecn_follow(p, par);", "p->have = 1;"),
+    ("proecn: any pair", "proecn.h", " && proecn_queued(c)) {", ") {"),
     ("proecn: congestion keeps the estimate", "proecn.h", "LAW void proecn_congested(struct proecn *p)\n{\n\tp->bw_kbps = 0;", "LAW void proecn_congested(struct proecn *p)\n{"),
     ("proecn: congestion weighs nothing", "proecn.h", "\tp->have = law_min(p->have, PROECN_MEMORY);\n", ""),
     ("proecn: the search goes on for ever", "proecn.h", "p->searching && max_kbps < par->ceiling_kbps &&", "p->searching &&"),

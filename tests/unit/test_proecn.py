@@ -188,9 +188,12 @@ def test_less_than_nothing_is_negative_and_bounded(ffi, law):
     assert law.proecn_direct(c, 10_000) == 80_000
 
 
+QUEUED = [0] * 10 + [300 * i for i in range(1, 6)]  # us: the chirp's end meets a queue
+
+
 @given(st.integers(1_000, 2_000_000), st.integers(1, 8))
 def test_pairs_tell_the_capacity(ffi, law, kbps, packets):
-    p, c = ffi.new("struct proecn *"), chirp(ffi, 1000, [0] * 15)
+    p, c = ffi.new("struct proecn *"), chirp(ffi, 1000, QUEUED)
     us = packets * PACKET * 8e3 / kbps
     c.pair_us, c.pair_bytes = max(1, round(us)), packets * PACKET
     for _ in range(20):
@@ -199,7 +202,7 @@ def test_pairs_tell_the_capacity(ffi, law, kbps, packets):
 
 
 def test_a_pair_with_others_in_between_counts_for_little(ffi, law):
-    p, c = ffi.new("struct proecn *"), chirp(ffi, 1000, [0] * 15)
+    p, c = ffi.new("struct proecn *"), chirp(ffi, 1000, QUEUED)
     c.pair_bytes = PACKET
     for pair_us in [1000, 1400] * 4:  # the first 8: their mean
         c.pair_us = pair_us
@@ -211,6 +214,20 @@ def test_a_pair_with_others_in_between_counts_for_little(ffi, law):
     c.pair_us = 0  # not known: the average stays
     law.proecn_pair(p, c)
     assert 9_800 < c.capacity_kbps < 9_900
+
+
+def test_a_pair_without_a_queue_is_the_buckets(ffi, law):
+    """An idle token bucket lets it through at the line's rate, whatever it is filled with."""
+    p = ffi.new("struct proecn *")
+    for delays in ([0] * 15, [1000] * 14 + [1000 + 10]):  # within the noise
+        c = chirp(ffi, 1000, delays)
+        c.pair_us, c.pair_bytes = 12, PACKET
+        law.proecn_pair(p, c)
+        assert (p.pairs, c.capacity_kbps) == (0, 0)
+    c = chirp(ffi, 1000, QUEUED)
+    c.pair_us, c.pair_bytes = 1200, PACKET
+    law.proecn_pair(p, c)
+    assert (p.pairs, c.capacity_kbps) == (1, 10_000)
 
 
 # The machine.
