@@ -210,7 +210,8 @@ static __always_inline void nf_soiled(struct tcp_sock *tp, struct nf *nf)
 	nf->clean_until = tp->snd_nxt;
 }
 
-/* A mark or a loss: what was estimated is void. */
+/* A mark or a loss: what was estimated is void. That of the first slow start, which knows
+ * only that it went too far, waits for no pause. */
 static __always_inline void nf_congested(struct sock *sk, struct nf *nf)
 {
 	struct nf_probe *p = nf->stored ? nf_probe_of(sk) : NULL;
@@ -219,6 +220,8 @@ static __always_inline void nf_congested(struct sock *sk, struct nf *nf)
 	nf->credit = 0;
 	nf->share_q8 = NF_SHARE_ONE;
 	nf->target = 0;
+	if (!nf->avoiding)
+		nf->due_us = 0;
 	nf->avoiding = 1;
 	if (p)
 		proecn_congested(&p->proecn);

@@ -11,9 +11,10 @@
  *  1. What is not yet a whole packet stays in a credit of shares: w packets of share are
  *     one packet of window, nothing is lost by rounding. The credit goes with a mark.
  *  2. The window does not pass the target by eq. 7: what it was when the estimate came,
- *     and the whole of BW_est for one RTT; from there eq. 8 ("gets close to the available
+ *     and 15/16 of BW_est for one RTT; from there eq. 8 ("gets close to the available
  *     bandwidth and then resorts to a slower increase", 4.4). Without it a flow that sees
- *     neither mark nor new estimate would take alpha BW_est again in every RTT.
+ *     neither mark nor new estimate would take alpha BW_est again in every RTT, and with
+ *     the whole of a true estimate the next thing is a mark, which costs twice that 1/16.
  *  3. Never faster than slow start: as many packets as were acknowledged.
  *  4. A share is one packet at the least: a small estimate is no reason to grow slower
  *     than with none.
@@ -31,6 +32,7 @@
 #define NF_SHARE_ONE (1u << NF_SHARE_SHIFT) /* eq. 8 */
 #define NF_SHARE_MAX (1u << 30)
 #define NF_WINDOW_MAX (1u << 23) /* and its 1/256 fit a u32 */
+#define NF_CLOSE_SHIFT 4 /* 15/16 of what is free is close to it */
 #define NF_KBIT_US 1000 /* kbit/s us in a bit */
 
 /* packets: the window after a mark (eq. 2), b in permille; a packet less at the least.
@@ -79,8 +81,10 @@ LAW u32 nf_share_q8(u32 alpha_permille, u32 bw_kbps, u32 rtt_us,
  * came (0 where the estimate is of all that we may send) */
 LAW u32 nf_target(u32 was, u32 bw_kbps, u32 rtt_us, u32 packet_bytes)
 {
+	u32 all_q8 = nf_packets_q8(bw_kbps, rtt_us, packet_bytes);
+
 	return law_min(was, NF_WINDOW_MAX) +
-	       (nf_packets_q8(bw_kbps, rtt_us, packet_bytes) >> NF_SHARE_SHIFT);
+	       ((all_q8 - (all_q8 >> NF_CLOSE_SHIFT)) >> NF_SHARE_SHIFT);
 }
 
 /* packets: the window after `acked` packets were acknowledged in one ACK. credit: of
