@@ -15,6 +15,8 @@
  *     bandwidth and then resorts to a slower increase", 4.4). Without it a flow that sees
  *     neither mark nor new estimate would take alpha BW_est again in every RTT, and with
  *     the whole of a true estimate the next thing is a mark, which costs twice that 1/16.
+ *     Nor is more taken in an RTT than is missing: a dozen packets within a tenth of it
+ *     are a queue as well.
  *  3. Never faster than slow start: as many packets as were acknowledged.
  *  4. A share is one packet at the least: a small estimate is no reason to grow slower
  *     than with none.
@@ -95,9 +97,8 @@ LAW u32 nf_grow(u32 *credit, u32 w, u32 acked, u32 share_q8, u32 target)
 	u64 sum;
 
 	w = law_clamp(w, 1, NF_WINDOW_MAX);
-	room = w < target ? target - w : 1;
-	if (w >= target)
-		share_q8 = NF_SHARE_ONE;
+	room = w < target ? law_min(target - w, NF_WINDOW_MAX) : 1;
+	share_q8 = law_min(share_q8, room << NF_SHARE_SHIFT);
 	unit = w << NF_SHARE_SHIFT;
 	sum = *credit + (u64)law_min(acked, NF_WINDOW_MAX) * share_q8;
 	if (sum < unit) {
