@@ -205,7 +205,7 @@ MUTANTS = [
     ("nf: a share below eq. 8", "nf.h", "NF_SHARE_ONE);\n}\n\n/* packets: up to here", "1);\n}\n\n/* packets: up to here"),
     ("nf: alpha left out", "nf.h", "all_q8 * law_min(alpha_permille, 1000) / 1000", "all_q8 * law_max(alpha_permille, 1000) / 1000"),
     ("nf: eq. 7 beyond the target", "nf.h", "\tshare_q8 = law_min(share_q8, room << NF_SHARE_SHIFT);\n", ""),
-    ("nf: past the target", "nf.h", "w < target ? target - w : 1", "w < target ? ~0u : 1"),
+    ("nf: past the target", "nf.h", "w < target ? law_min(target - w, NF_WINDOW_MAX) : 1", "w < target ? NF_WINDOW_MAX : 1"),
     ("nf: faster than slow start", "nf.h", "sum > acked ? acked : sum", "sum"),
     ("nf: the credit's rest is lost", "nf.h", "*credit = sum % unit;", "*credit = 0;"),
     ("nf: credit in 32 bits", "nf.h", "(u64)law_min(acked, NF_WINDOW_MAX) * share_q8", "law_min(acked, NF_WINDOW_MAX) * share_q8"),
