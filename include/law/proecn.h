@@ -53,6 +53,9 @@
  *  6. What the flow carries without a mark is the best chirp of all. An average below that
  *     (of a busy time, or biased by bursts) would keep the range, and so what can be
  *     read, far below what is free.
+ *  7. On a path that is all free 4.2 BW_est is 4.2 C, and the gaps that direct looks at
+ *     last 1.4 packets: a load of 50 % is no packet in most of them. Up to 5/2 C they
+ *     last 2.1, and the queue at the end is 1.4 packets and not 4.
  *
  * Ranges: rates u32 kbit/s; the average s32, up to 2.1 Tbit/s; delays differ by up to
  * 2 s, what is above counts as that. Any feedback gives an estimate of 8 max at the most.
@@ -72,7 +75,7 @@
 #define PROECN_DELAY_MAX_US (1u << 21)
 #define PROECN_FAR 8 /* no estimate is further than this from max */
 #define PROECN_GAIN 16 /* estimates in the average */
-#define PROECN_MEMORY 4 /* ... that a mark or a loss leaves */
+#define PROECN_MEMORY 2 /* ... that a mark or a loss leaves */
 #define PROECN_LIFT 2 /* see 4. */
 #define PROECN_PAIR_GAIN 8 /* pairs in the average */
 #define PROECN_PAIR_RISE 8 /* a later one adds 1 / 8 at the most */
@@ -509,16 +512,26 @@ LAW void proecn_pair(struct proecn *p, struct proecn_chirp *c)
 	c->capacity_kbps = proecn_capacity_kbps(p);
 }
 
+/* kbit/s: nothing faster is probed; nor than 5/2 of C, where it is known (7.) */
+LAW u32 proecn_ceiling_kbps(const struct proecn *p,
+			    const struct proecn_params *par)
+{
+	u64 most = proecn_capacity_kbps(p) * 5ull / 2;
+
+	return most && most < par->ceiling_kbps ? most : par->ceiling_kbps;
+}
+
 /* kbit/s: the first gap's, for an average rate; within floor and ceiling */
-LAW u32 proecn_range(const struct proecn_params *par, u32 min_kbps, u32 steps)
+LAW u32 proecn_range(const struct proecn_params *par, u32 ceiling_kbps,
+		     u32 min_kbps, u32 steps)
 {
 	u32 max_kbps;
 
-	min_kbps = law_max(law_min(min_kbps, par->ceiling_kbps),
+	min_kbps = law_max(law_min(min_kbps, ceiling_kbps),
 			   law_max(par->floor_kbps, 1));
 	max_kbps = chirp_max_kbps(min_kbps, par->spread, steps);
-	if (max_kbps > par->ceiling_kbps)
-		min_kbps = (u64)min_kbps * par->ceiling_kbps / max_kbps;
+	if (max_kbps > ceiling_kbps)
+		min_kbps = (u64)min_kbps * ceiling_kbps / max_kbps;
 	return law_max(law_max(min_kbps, par->floor_kbps), 1);
 }
 
@@ -530,7 +543,7 @@ LAW void proecn_follow(struct proecn *p, const struct proecn_params *par)
 		(u64)avg_kbps * law_min(par->alpha, 1000) * PROECN_LIFT / 1000;
 
 	p->steps = chirp_steps(par->steps);
-	p->min_kbps = proecn_range(par,
+	p->min_kbps = proecn_range(par, proecn_ceiling_kbps(p, par),
 				   chirp_min_kbps(r_avg > ~0u ? ~0u : r_avg,
 						  par->spread, p->steps,
 						  par->floor_kbps),
@@ -572,7 +585,7 @@ LAW void proecn_go_on(struct proecn *p, const struct proecn_params *par,
 	p->avg_kbps = law_min(max_kbps, LAW_S32_MAX);
 	p->have = 0;
 	p->steps = law_min(chirp_steps(steps) * 2, chirp_steps(par->steps));
-	p->min_kbps = proecn_range(par, max_kbps, p->steps);
+	p->min_kbps = proecn_range(par, par->ceiling_kbps, max_kbps, p->steps);
 }
 
 /* What one chirp does to the average. The search's last one begins where the one before
@@ -626,7 +639,8 @@ LAW void proecn_carried(struct proecn *p, const struct proecn_params *par,
 			u32 kbps)
 {
 	if (p->searching) {
-		p->min_kbps = proecn_range(par, law_max(p->min_kbps, kbps),
+		p->min_kbps = proecn_range(par, par->ceiling_kbps,
+					   law_max(p->min_kbps, kbps),
 					   p->steps);
 	} else if (p->avg_kbps < 0 || (u32)p->avg_kbps < kbps) {
 		p->avg_kbps = law_min(kbps, LAW_S32_MAX);

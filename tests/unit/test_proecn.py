@@ -326,7 +326,7 @@ def test_congestion_takes_the_estimate_until_the_next(ffi, law):
     result(ffi, law, p, parameters, NONE, 99_999, now=9)
     assert law.proecn_bw_kbps(p) == 0 and p.at_kius == 0  # a discarded chirp says nothing
     result(ffi, law, p, parameters, WITHIN, 10_000)
-    assert law.proecn_bw_kbps(p) == 42_000  # a fifth, not a sixteenth
+    assert law.proecn_bw_kbps(p) == 36_667  # a third, not a sixteenth
 
 
 def test_what_was_carried_refutes_an_average_below_it(ffi, law):
