@@ -644,7 +644,7 @@ LAW void proecn_carried(struct proecn *p, const struct proecn_params *par,
 					   p->steps);
 	} else if (p->avg_kbps < 0 || (u32)p->avg_kbps < kbps) {
 		p->avg_kbps = law_min(kbps, LAW_S32_MAX);
-		p->have = 1;
+		p->have = PROECN_MEMORY;
 		proecn_follow(p, par);
 	}
 }

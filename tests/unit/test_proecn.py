@@ -347,7 +347,7 @@ def test_what_was_carried_refutes_an_average_below_it(ffi, law):
     assert law.proecn_bw_kbps(p) == 8_000  # no estimate by itself
     assert abs(law.proecn_next_min_kbps(p) / low - 20 / 8) < 0.01
     result(ffi, law, p, parameters, WITHIN, 40_000)
-    assert law.proecn_bw_kbps(p) == 30_000  # half and half
+    assert law.proecn_bw_kbps(p) == 26_666  # as after a mark
 
 
 def test_carried_is_nothing_to_an_average_below_nothing(ffi, law):
