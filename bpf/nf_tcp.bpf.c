@@ -31,11 +31,13 @@
  *     `flows` says ecn 0, and an event tells it.
  *  3. Packets leave in order, so a chirp's are in place of data, not beside it. It then
  *     measures all that the flow may have and not what is left beside it: the target of
- *     eq. 7's growth is BW_est RTT, not that and the window (law/nf.h).
+ *     eq. 7's growth is 15/16 BW_est RTT, not that and the window (law/nf.h). And what
+ *     the flow carries unmarked is free, so no chirp looks below it.
  *  4. A chirp begins with nothing in flight and so costs the flow an RTT. While the
  *     last estimate promises a quarter more than the flow has, or the search for the
  *     range goes on, the pause is the paper's (uniform, mean base RTT); else, and after
- *     a chirp that had to be discarded, they may take probe_cost (2 %) of the time.
+ *     a chirp that had to be discarded, they may take probe_cost (2 %) of the time. The
+ *     first one after slow start's mark waits for no pause.
  *  5. A chirp has no more packets than the window, and goes as fast as the timer
  *     reaches: beyond that steps are bursts (law/chirp.h).
  *  6. A mark on a chirp's packet is an answer, not congestion: the window stays. The

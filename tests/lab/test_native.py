@@ -19,8 +19,9 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 
 HEADERS_BYTES = {4: 52, 6: 72}  # IP, TCP, timestamps: what goodput does not count of 1500
 HOLD_A_PATH = """
-import sys, time
+import signal, time
 from tests.lab import native
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where the tests run in a shell's background
 from tests.lab.experiment import Link
 with native.Path(Link(20, 40)) as path:
     path.start(path.receiver, "iperf3", "-s")

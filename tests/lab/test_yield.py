@@ -121,12 +121,12 @@ def test_beside_tcp_lp_the_foreground_keeps_its_goodput(
     assert kept >= KEEPS_BESIDE_TCP_LP
 
 
-@each_run
 @each_foreground
-def test_beside_cubic_the_foreground_keeps_about_half(runs: dict[Key, Result], foreground: str, run: int) -> None:
-    kept = together(runs[foreground, "cubic", run], "foreground") / solo(runs, foreground)
+def test_beside_cubic_the_foreground_keeps_about_half(runs: dict[Key, Result], foreground: str) -> None:
+    """On the mean of its runs: how two loss-driven flows share a buffer in 20 s is chance (reno has had 27 to 46 %)."""
+    kept = [together(runs[foreground, "cubic", run], "foreground") / solo(runs, foreground) for run in range(RUNS)]
     low, high = KEEPS_BESIDE_CUBIC
-    assert low <= kept <= high
+    assert low <= sum(kept) / RUNS <= high, kept
 
 
 @each_run
