@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`make bench`: what a controller costs, as ratios measured in one run.
 
-    per ACK   nanoseconds of each controller's programs per ACK, over an empty controller with the same hooks on the same
-              path (bpf_stats, which itself is part of both): a busy veth pair, and the native lab's bottleneck
+    per ACK   nanoseconds of each controller's programs per ACK, over an empty program in each of its hooks on the same
+              path (bpf_stats is part of both): a busy veth pair, and the native lab's bottleneck
     per skb   nanoseconds of nf_red per packet, over an empty tc program that sees the same packets
     goodput   bulk transfer over a veth pair, limited by the CPU, beside the kernel's reno, in turns
     command   `ccbpf enable`, and `ccbpf flows` with 10 000 flows
