@@ -29,7 +29,7 @@ SESSION = "ccbpf-test-"
 DEMO = "ccbpf-demo-"  # and its process: what a killed demo pinned can be told from what an operator enabled
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 OURS = {path.name.partition(".")[0] for path in (REPOSITORY / "bpf").glob("*.bpf.c")}
-OURS |= {"cc_empty", "cc_empty_ack", "cc_empty_send"}  # the bench's
+OURS |= {"cc_empty"}  # the bench's
 WAIT_S = 1800.0
 RELEASE_S = 10.0  # the kernel takes a name away a moment after its last pin
 

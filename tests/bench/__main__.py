@@ -35,8 +35,7 @@ CCBPF = BUILD / "ccbpf"
 EMPTY = BUILD / "tests/empty.bpf.o"
 EMPTY_TC = BUILD / "tests/empty_tc.bpf.o"
 CONTROLLERS = ("tcp_lp", "tcp_lp_ecn", "hstcp_lp", "tcpw_lp", "ltcp", "nf_tcp")
-YARDSTICKS = {"tcp_lp_ecn": "cc_empty_ack", "nf_tcp": "cc_empty_send"}  # the others: cc_empty
-EMPTIES = ("cc_empty", "cc_empty_ack", "cc_empty_send")
+YARDSTICK = "cc_empty"
 WANTED_NS = {"nf_tcp": 80}  # the others: 60
 ROUNDS = 5
 ROUND_S = 4
@@ -100,7 +99,7 @@ def wait_for_server() -> None:
 
 @contextlib.contextmanager
 def enabled() -> Iterator[None]:
-    """Our controllers and the empty ones; `bpf_stats` on."""
+    """Our controllers and the empty one; `bpf_stats` on."""
     stats = "kernel.bpf_stats_enabled"
     before = sh("sysctl", "-n", stats).strip()
     try:
@@ -110,8 +109,7 @@ def enabled() -> Iterator[None]:
         yield
     finally:
         sh("sysctl", "-q", "-w", f"{stats}={before}")
-        for name in EMPTIES:
-            subprocess.run(["bpftool", "struct_ops", "unregister", "name", name], capture_output=True)
+        subprocess.run(["bpftool", "struct_ops", "unregister", "name", YARDSTICK], capture_output=True)
         subprocess.run([str(CCBPF), "disable", *CONTROLLERS], capture_output=True)
         subprocess.run([str(CCBPF), "clean"], capture_output=True)
 
@@ -129,7 +127,7 @@ def transfer(controller: str) -> dict:
 
 def programs(controller: str) -> dict[int, tuple[str, int, int]]:
     """Program id: (name, run_time_ns, run_cnt) of a registered controller's programs."""
-    prefix = "empty_" if controller in EMPTIES else f"{controller}_"
+    prefix = "empty_" if controller == YARDSTICK else f"{controller}_"
     found = {}
     for program in json.loads(sh("bpftool", "-j", "prog", "show")):
         name = program.get("name", "")
@@ -164,15 +162,10 @@ def cost(controller: str, path: Callable[[str], object]) -> Cost:
     }  # fmt: skip
 
 
-def total_ns(costs: Cost) -> float:
-    """ns per ACK"""
-    return sum(calls * ns for calls, ns in costs.values())
-
-
 def over(costs: Cost, empty: Cost) -> float:
     """ns per ACK above an empty program in each hook, called as often: how often one sends is the window's doing."""
     def of_nothing(hook: str) -> float:
-        return empty[hook][1] if hook in HOOKS and hook in empty else 0
+        return empty[hook][1] if hook in HOOKS else 0
 
     return sum(calls * (ns - of_nothing(hook)) for hook, (calls, ns) in costs.items())
 
@@ -190,7 +183,7 @@ def bottleneck(controller: str) -> None:
 def per_ack(path: Callable[[str], object]) -> dict[str, list[Cost]]:
     rounds: dict[str, list[Cost]] = {}
     for number in range(ROUNDS):
-        for controller in (*EMPTIES, *CONTROLLERS):
+        for controller in (YARDSTICK, *CONTROLLERS):
             say(f"per ACK, {path.__name__}: round {number + 1} of {ROUNDS}, {controller}")
             rounds.setdefault(controller, []).append(cost(controller, path))
     return rounds
@@ -328,12 +321,11 @@ def row(what: str, measured: str, wanted: str = "") -> None:
 
 
 def report_per_ack(path: str, acks: dict) -> None:
-    for name in EMPTIES:
-        row(f"{path}: {name}, ns per ACK", spread([total_ns(r) for r in acks[name]]))
+    for hook in HOOKS:
+        row(f"{path}: empty {hook}, ns per call", spread([empty[hook][1] for empty in acks[YARDSTICK]]))
     for name in CONTROLLERS:
-        yardstick = YARDSTICKS.get(name, EMPTIES[0])
-        above = [over(ours, empty) for ours, empty in zip(acks[name], acks[yardstick], strict=True)]
-        row(f"{path}: {name} over {yardstick}, ns per ACK", spread(above), f"<= {WANTED_NS.get(name, 60)}")
+        above = [over(ours, empty) for ours, empty in zip(acks[name], acks[YARDSTICK], strict=True)]
+        row(f"{path}: {name} over them, ns per ACK", spread(above), f"<= {WANTED_NS.get(name, 60)}")
 
 
 def report(result: dict) -> None:
