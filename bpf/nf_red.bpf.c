@@ -356,20 +356,18 @@ SEC("tc")
 int nf_red(struct __sk_buff *ctx)
 {
 	struct look look = {};
-	bool blind, early, late, mark, marked = false, dropped = false;
+	bool blind, early, late, due, marked = false, dropped = false;
 	u32 queue = queue_bytes(ctx, &blind), bytes = ctx->wire_len;
 
 	look_at(ctx, &look);
 	measure(queue, bytes, look.packets);
 	late = decide_late(look.packets);
 	early = decide_early(look.class, look.packets, queue);
-	mark = look.ecn && (!late || look.class == CCBPF_AQM_standard);
-	if (!look.type || !(early || late))
-		; /* what is no IP passes */
-	else if (mark)
-		marked = set_ce(ctx, &look);
+	due = look.type && (early || late); /* what is no IP passes */
+	if (look.ecn && (!late || look.class == CCBPF_AQM_standard))
+		marked = due && set_ce(ctx, &look);
 	else
-		dropped = true;
+		dropped = due;
 	count(&look, bytes, queue, blind, marked, dropped);
 	return dropped ? TC_ACT_SHOT : TC_ACT_UNSPEC;
 }

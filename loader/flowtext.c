@@ -114,8 +114,14 @@ static const struct field highspeed_fields[] = {
 
 #define F(member) FIELD(struct ccbpf_flow_tcpw, member)
 static const struct field tcpw_fields[] = {
-	F(ere_bps),	F(queue_milli), F(threshold_milli),	F(d_min_us),
-	F(d_max_us),	F(d_loss_us),	F(foreground_permille), F(window),
+	F(ere_bps),
+	F(queue_milli),
+	F(threshold_milli),
+	F(d_min_us),
+	F(d_max_us),
+	F(d_loss_us),
+	F(foreground_permille),
+	F(window),
 	F(pair_gap_us),
 };
 #undef F
