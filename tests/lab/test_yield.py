@@ -2,8 +2,9 @@
 """The yield itself, natively: beside tcp_lp a foreground keeps what it has alone; beside cubic it keeps about half.
 
 10 Mbit/s, 50 ms, a drop-tail buffer of 2.5 bandwidth-delay products: the TCP-LP paper's (IV-B). The background runs
-first, the foreground joins it for TOGETHER_S and leaves; cubic and the foreground start together. Each setting three times: a claim holds in each of the three, not in their mean. All runs are
-made once, two at a time (about four minutes), and every test reads them.
+first, the foreground joins it for TOGETHER_S and leaves; cubic and the foreground start together, for twice that. Each
+setting three times: a claim holds in each of the three, not in their mean. All runs are made once, two at a time (about
+five minutes), and every test reads them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ RUNS = 3
 
 BEFORE_S = 5.0  # the background alone
 TOGETHER_S = 20.0
+BESIDE_CUBIC_S = 40.0  # in 20 s reno once had 27 %
 AFTER_S = 16.0  # the background alone again
 SETTLE_S = 2.0  # not counted, alone as well: the foreground's own start
 BACK_WITHIN_S = 10.0
@@ -38,8 +40,9 @@ def experiment(foreground: str, background: str, run: int) -> Experiment:
     if not background:
         return Experiment(name, LINK, (Flow("foreground", foreground, TOGETHER_S),))
     foreground_flow = Flow("foreground", foreground, TOGETHER_S, start_s=BEFORE_S)
-    if background == "cubic":  # two equals start as equals: the later one takes a minute to its half
-        flows = (foreground_flow, Flow("background", background, TOGETHER_S, start_s=BEFORE_S))
+    if background == "cubic":  # two equals start as equals: the later one takes a minute to its half; and chance needs time
+        flows = tuple(Flow(name, controller, BESIDE_CUBIC_S, start_s=BEFORE_S)
+                      for name, controller in (("foreground", foreground), ("background", background)))  # fmt: skip
     else:
         flows = (foreground_flow, Flow("background", background, BEFORE_S + TOGETHER_S + AFTER_S))
     return Experiment(name, LINK, flows)
@@ -121,12 +124,12 @@ def test_beside_tcp_lp_the_foreground_keeps_its_goodput(
     assert kept >= KEEPS_BESIDE_TCP_LP
 
 
+@each_run
 @each_foreground
-def test_beside_cubic_the_foreground_keeps_about_half(runs: dict[Key, Result], foreground: str) -> None:
-    """On the mean of its runs: how two loss-driven flows share a buffer in 20 s is chance (reno has had 27 to 46 %)."""
-    kept = [together(runs[foreground, "cubic", run], "foreground") / solo(runs, foreground) for run in range(RUNS)]
+def test_beside_cubic_the_foreground_keeps_about_half(runs: dict[Key, Result], foreground: str, run: int) -> None:
+    kept = together(runs[foreground, "cubic", run], "foreground") / solo(runs, foreground)
     low, high = KEEPS_BESIDE_CUBIC
-    assert low <= sum(kept) / RUNS <= high, kept
+    assert low <= kept <= high
 
 
 @each_run
