@@ -209,6 +209,13 @@ def test_a_variant_is_the_controller_with_another_router(load) -> None:
     assert row.judged == ("tcp_lp", "tcp_lp_ecn", "tcp_lp_ecn+nf_red")
 
 
+def test_the_server_of_a_late_flow_waits_for_it(load) -> None:
+    late = GOOD.replace("seconds = 20", "seconds = 320").replace("every_s = 0.5", "start_s = 300")
+    (row,) = load(late)
+    servers = [line for line in script(row.runs[RunKey("reno", "1", "tcp_lp")]).splitlines() if "iperf3 -s" in line]
+    assert ["--rcv-timeout 335000" in line for line in servers] == [False, True, True]
+
+
 def test_a_class_is_told_to_iperf3_unless_the_controller_sets_it(load) -> None:
     text = GOOD.replace("background = true", "background = true, dscp = 1, ecn = true")
     (row,) = load(text.replace('queue = "marking"', 'queue = "marking"\ndscp = 0'))

@@ -35,6 +35,7 @@ SETTLE_S = 1.0  # between the topology's making and time 0
 BLOCK, FAST_BLOCK = 8192, 131072  # bytes; iperf3 counts whole blocks: 0.1 s of 10 Mbit/s is less than one of the latter
 FAST_MBIT = 100.0
 GRACE_S = 15.0  # after its end a starved flow may take this long to say so
+PATIENCE_S = 100.0  # iperf3's server ends after 120 s without data, counted from its own start: it waits for later flows
 DELAY_PACKETS = 100_000  # the delay line never drops
 HEADER_BYTES = 14  # of a frame, before the packet
 BANDS = 16  # of a prio: as many different round trips as one experiment may have
@@ -394,11 +395,12 @@ def flow_commands(experiment: Experiment, number: int) -> tuple[str, str]:
     port, own = FIRST_PORT + number, FIRST_CLIENT_PORT + number
     block = BLOCK if experiment.link.rate_mbit < FAST_MBIT else FAST_BLOCK
     reverse = f"-R -i {SAMPLE_S}" if isinstance(flow, VirtualFlow) and flow.reverse else "-i 0"
-    server = (
-        f"ip netns exec {topology.receiver(hop_of(flow))} iperf3 -s -1 -p {port} -i {SAMPLE_S} -f k --forceflush 2>&1 |"
-        f" stamped >server-{number}.txt &"
-    )
     bound = flow.seconds + GRACE_S
+    patience = f" --rcv-timeout {(flow.start_s + bound) * 1e3:.0f}" if flow.start_s > PATIENCE_S else ""
+    server = (
+        f"ip netns exec {topology.receiver(hop_of(flow))} iperf3 -s -1 -p {port} -i {SAMPLE_S} -f k --forceflush{patience}"
+        f" 2>&1 | stamped >server-{number}.txt &"
+    )
     ecn = isinstance(flow, VirtualFlow) and flow.ecn
     address = topology.receiver_address(hop_of(flow), hops_of(experiment), ecn)
     if isinstance(flow, VirtualFlow) and flow.relay:
