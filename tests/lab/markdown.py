@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The same results as report.html, as tables for a text: report.md, whose copy in the repository is RESULTS.md.
 
-Each line is a bound of EXPERIMENTS; in bold what falls short of it. What is not judged, and the peers, are in the page.
+Each line is a bound of EXPERIMENTS; in bold what falls short of it. At the end controller × row, the distance to the
+ideal (`measures.distance`), the peers beside ours. What is not judged, and the peers' values of each bound, are in the page.
 """
 
 from __future__ import annotations
@@ -59,6 +60,28 @@ def notes(rows: Sequence[Row], results: Mapping[str, Result | None]) -> str:
     return "\n".join(f"- `{row.id}`: {' '.join(row.note.split())}" for row in short)
 
 
+def distance(result: Result, controller: str) -> float | None:
+    """To strict priority (0: the same goodput for both classes); the mean of the row's places."""
+    places = {**result["measured"], **result["peers"]}.get(controller, {})
+    far = [figures["distance_to_ideal"] for figures in places.values() if "distance_to_ideal" in figures]
+    return sum(far) / len(far) if far else None
+
+
+def distances(rows: Sequence[Row], results: Mapping[str, Result | None]) -> str:
+    """Controller × row."""
+    found = {row.id: result for row in rows if (result := results[row.id])}
+    names = dict.fromkeys([*(name for row in rows for name in row.judged), *(name for row in rows for name in row.peers)])
+    far = {id_: {name: distance(result, name) for name in names} for id_, result in found.items()}
+    names = [name for name in names if any(by[name] is not None for by in far.values())]
+    body = [
+        [f"`{id_}`", *("" if by[name] is None else f"{by[name]:.1%}" for name in names)]
+        for id_, by in far.items()
+        if any(value is not None for value in by.values())
+    ]
+    head = ["row", *(f"`{name}`" for name in names)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *body]) if body else ""
+
+
 def count(rows: Sequence[Row], results: Mapping[str, Result | None]) -> str:
     judged = [result for row in rows if (result := results[row.id]) and result["bounds"]]
     held = sum(1 for result in judged if result["holds"])
@@ -75,13 +98,15 @@ def document(rows: Sequence[Row], results: Mapping[str, Result | None], kernel: 
     parts = [
         "# What the lab measured",
         f"`make lab KERNEL={kernel} SET={set_}` and `make report` wrote this; the page beside it, report.html, has the plots, "
-        "every run, the peers and the distance to the ideal. In brackets the worst place, in bold what falls short.",
+        "every run, and the peers on each bound. In brackets the worst place, in bold what falls short.",
         count(rows, results),
     ]
     for title, members in groups.items():
         if not any(results[row.id] for row in members):
             continue
         parts += [f"## {title}", table(members, results), notes(members, results)]
+    if far := distances(rows, results):
+        parts += ["## Distance to the ideal, strict priority at the bottleneck", far]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -90,15 +90,6 @@ def verdict(result: Result | None, controller: str) -> str:
     return HOLDS if all(bound["holds"] for bound in own) else SHORT
 
 
-def distances(result: Result, controller: str) -> list[float]:
-    places = {**result["measured"], **result["peers"]}.get(controller, {})
-    return [figures["distance_to_ideal"] for figures in places.values() if "distance_to_ideal" in figures]
-
-
-def mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
 # --- the page --------------------------------------------------------------------------------------------------------
 
 
@@ -134,14 +125,14 @@ def overview(rows: Sequence[Row], results: Mapping[str, Result | None]) -> str:
 def verdict_cell(result: Result | None, controller: str) -> str:
     word = verdict(result, controller)
     kind = {HOLDS: "good", SHORT: "bad"}.get(word, "none")
-    far = distances(result, controller) if result and controller else []
-    words = f" {mean(far):.1%}" if far else ""
+    far = markdown.distance(result, controller) if result and controller else None
+    words = "" if far is None else f" {far:.1%}"
     return f'<td class="{kind}">{SIGNS[word]} {word}{words}</td>'
 
 
 def distance_cell(result: Result | None, controller: str) -> str:
-    far = distances(result, controller) if result else []
-    return f"<td>{mean(far):.1%}</td>" if far else '<td class="soft">–</td>'
+    far = markdown.distance(result, controller) if result else None
+    return '<td class="soft">–</td>' if far is None else f"<td>{far:.1%}</td>"
 
 
 def bounds_table(result: Result) -> str:

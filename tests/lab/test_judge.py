@@ -141,7 +141,10 @@ def test_the_same_as_a_text_has_each_bound_and_what_falls_short_in_bold(row: row
     assert "1 rows judged, 0 hold whole." in text
     first = next(line for line in text.splitlines() if line.startswith(f"| `{row.id}` |"))
     assert first.count("**") == 2 and "≥" in first
-    assert sum(line.startswith("| ") and "**" not in line for line in text.splitlines()) == 2 + 2  # head, rule, two hold
+    bounds, _, far = text.partition("## Distance to the ideal")
+    assert sum(line.startswith("| ") and "**" not in line for line in bounds.splitlines()) == 2 + 2  # head, rule, two hold
+    own, peer = (markdown.distance(made, name) for name in ("tcp_lp", "lp"))
+    assert own and peer and f"| `{row.id}` | {own:.1%} |" in far and f"{peer:.1%}" in far
     assert f"Not run: `{row.id}`" in markdown.document([row], {row.id: None}, "6.12", "full")
 
 
