@@ -142,8 +142,15 @@ def make(job: Job, watch: Callable[[str], None] | None = None) -> Note:
         "exit_code": result.outcome.exit_code,
         "mode": result.outcome.mode,
     }
-    (job.directory / MADE).write_text(json.dumps(note, indent=1) + "\n")
+    keep(job, note)
     return note
+
+
+def keep(job: Job, note: Note) -> None:
+    """The run is whole. Put in place at once: others look for it while it is written, and we may be killed."""
+    draft = job.directory / f"{MADE}.new"
+    draft.write_text(json.dumps(note, indent=1) + "\n")
+    draft.replace(job.directory / MADE)
 
 
 def note_of(job: Job) -> Note:

@@ -181,7 +181,7 @@ def lab(row: rows.Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             "mode": "fifo",
         }
         job.directory.mkdir(parents=True, exist_ok=True)
-        (job.directory / session.MADE).write_text(json.dumps(note))
+        session.keep(job, note)
         return note
 
     def load(job: session.Job) -> Result:
@@ -250,6 +250,24 @@ def test_goes_on_where_it_stopped(lab) -> None:
     assert not {e.name for e in before} & {e.name for e in made}
     made.clear()
     assert run() == 1 and made == []
+
+
+def test_a_run_whose_note_is_half_written_was_not_made(row: rows.Row, lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(self: Path, text: str) -> int:
+        with self.open("w") as file:
+            file.write(text[:5])
+        raise KeyboardInterrupt
+
+    (work,) = session.plan([row], "6.12", 1, "full")
+    job = next(iter(work.jobs.values()))
+    job.directory.mkdir(parents=True)
+    note: session.Note = {"name": "mine", "virtual_s": 20.0, "wall_s": 1.0, "exit_code": 0, "mode": "fifo"}
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Path, "write_text", killed)
+        session.keep(job, note)
+    assert not job.made
+    session.keep(job, note)
+    assert job.made and session.note_of(job) == note
 
 
 def test_digest_is_of_all_that_decides(row: rows.Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
