@@ -87,7 +87,7 @@ lab-guest: ## the virtual lab's guests: fetch and unpack kernels and tools; once
 	$(Q)packaging/deps.sh $(VENV) lab
 	$(Q)$(PYTHON) -m tests.lab.guest
 
-chroot: ## demo and test in a clean Debian made with debootstrap: SUITE=bookworm or trixie
+chroot: ## demo and test in a clean system made with debootstrap: SUITE=bookworm, trixie or noble
 	$(Q)packaging/chroot.sh $(or $(SUITE),trixie)
 
 install: all ## to $(PREFIX)

@@ -65,7 +65,7 @@ static void check_process(struct rows *rows)
 	    text("%s %s, %s", name.sysname, name.release, name.machine), "");
 	add(rows, "libbpf", kernel_has_libbpf(), MISSING,
 	    libbpf_version_string(),
-	    "install libbpf 1.4 or newer (Debian 12: bookworm-backports)");
+	    "install libbpf 1.4 or newer (`make deps` does)");
 	add(rows, "capabilities", !missing, MISSING,
 	    missing ? text("lacks %s", missing) : "all that are needed",
 	    "run as root")

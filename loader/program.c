@@ -17,7 +17,7 @@
 
 #if LIBBPF_MAJOR_VERSION < 1 || \
 	(LIBBPF_MAJOR_VERSION == 1 && LIBBPF_MINOR_VERSION < 4)
-#error "ccbpf needs libbpf 1.4 or newer (Debian 12: from bookworm-backports)"
+#error "ccbpf needs libbpf 1.4 or newer (`make deps` installs it)"
 #endif
 
 #define TAKEN_WAIT_NS \

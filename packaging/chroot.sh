@@ -1,18 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# Prove that a fresh Debian needs nothing but the README's two commands.
+# Prove that a fresh Debian or Ubuntu needs nothing but the README's two commands.
 #
-#   packaging/chroot.sh SUITE [COMMAND…]      SUITE: bookworm, trixie; COMMAND: default 'make demo' and 'make test'
+#   packaging/chroot.sh SUITE [COMMAND…]      SUITE: bookworm, trixie, noble; COMMAND: default 'make demo' and 'make test'
 #
 # Makes a minimal SUITE with debootstrap (kept in .cache/chroot/SUITE.tar), unpacks it, clones HEAD into it, and runs the
-# commands there, as root, on this kernel. Mounts live in a mount namespace of their own and go with it.
+# commands there, as root, on this kernel. Mounts live in a mount namespace of their own and go with it. The archive is
+# the one this machine's apt uses; of another distribution, CCBPF_CHROOT_ARCHIVE names one (its signatures are verified).
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
 die() { printf 'chroot: %s\n' "$*" >&2; exit 1; }
 say() { printf 'chroot: %s\n' "$*" >&2; }
 
-[ $# -ge 1 ] || die "which suite? packaging/chroot.sh bookworm|trixie [COMMAND…]"
+[ $# -ge 1 ] || die "which suite? packaging/chroot.sh bookworm|trixie|noble [COMMAND…]"
 [ "$(id -u)" = 0 ] || die "needs root: run it with sudo"
 command -v debootstrap >/dev/null || die "needs debootstrap: apt-get install debootstrap"
 suite=$1
@@ -21,14 +22,22 @@ tar=$top/.cache/chroot/$suite.tar
 root=$top/.cache/chroot/$suite
 
 make_tar() {
-    mirror=$(apt-get indextargets --format '$(ORIGIN)|$(CODENAME)|$(REPO_URI)' 'Created-By: Packages' |
-             awk -F '|' '$1 == "Debian" && $2 !~ /-/ { print $3; exit }')
-    [ -n "$mirror" ] || die "apt on this machine lists no Debian archive to take $suite from"
+    case $suite in
+    bookworm | trixie) origin=Debian components=main keyring=debian-archive-keyring script=sid ;;
+    noble) origin=Ubuntu components=main,universe keyring=ubuntu-archive-keyring script=gutsy ;;
+    *) die "$suite is none of bookworm, trixie, noble" ;;
+    esac
+    mirror=${CCBPF_CHROOT_ARCHIVE:-$(apt-get indextargets --format '$(ORIGIN)|$(CODENAME)|$(REPO_URI)' 'Created-By: Packages' |
+             awk -F '|' -v o=$origin '$1 == o && $2 !~ /-/ { print $3; exit }')}
+    [ -n "$mirror" ] || die "apt on this machine lists no $origin archive to take $suite from: name one in CCBPF_CHROOT_ARCHIVE"
+    keyring=/usr/share/keyrings/$keyring.gpg
+    [ -r "$keyring" ] || die "$keyring is not there to verify $suite with: apt-get install debian-archive-keyring ubuntu-keyring"
     say "debootstrap $suite"
     rm -rf "$root"
     mkdir -p "$root"
     # make: what every README takes for granted; ca-certificates and git: to have a clone at all
-    debootstrap --variant=minbase --include=make,git,ca-certificates "$suite" "$root" "$mirror" >"$tar.log" 2>&1 ||
+    debootstrap --variant=minbase --components=$components --keyring="$keyring" --include=make,git,ca-certificates \
+        "$suite" "$root" "$mirror" "/usr/share/debootstrap/scripts/$script" >"$tar.log" 2>&1 ||
         die "debootstrap failed; its words are in $tar.log"
     tar -C "$root" -cf "$tar" .
 }

@@ -6,8 +6,9 @@
 #                                         lab: also what the virtual-time lab needs (QEMU, about 200 MB)
 #                                         sweep: that, and the workflow engine of `make sweep` (90 MB in VENV)
 #
-# Debian 12's libbpf 1.1 knows no struct_ops links, so there bookworm-backports is enabled; the address of
-# the archive is the one this machine's apt already uses. Debian 13 and Ubuntu 24.04 have what is needed.
+# Debian 12's libbpf 1.1 knows no struct_ops links, so there bookworm-backports is enabled; Ubuntu 24.04's 1.3
+# refuses an ops table with a member that the kernel lacks, so libbpf (and bpftool) come from Ubuntu 26.04, and
+# nothing else does. The address of the archive is the one this machine's apt already uses.
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -32,10 +33,12 @@ trap 'rm -f "$log"' EXIT
 
 packages="make gcc libc6-dev pkg-config libbpf-dev libelf-dev libjson-c-dev libcap-dev libncurses-dev
           iproute2 iputils-ping procps kmod iperf3 tcpdump ethtool libcap2-bin util-linux python3 python3-venv ca-certificates git"
-case $ID in
-ubuntu) packages="$packages linux-tools-common linux-tools-generic" ;;
-*)      packages="$packages bpftool" ;;
-esac
+release="$ID ${VERSION_ID:-}"
+if [ "$release" = "ubuntu 24.04" ] && have linux-tools-common; then # it would have to go for the package bpftool
+    bpftool version >/dev/null 2>&1 || packages="$packages linux-tools-$(uname -r)"
+else
+    packages="$packages bpftool"
+fi
 
 again='make deps'
 case $with in
@@ -59,18 +62,33 @@ new_enough() { pkg-config --atleast-version=1.4 libbpf 2>/dev/null; }
 
 missing() { for p in $packages; do have "$p" || printf ' %s' "$p"; done; }
 
-enable_backports() {
-    suite=$VERSION_CODENAME-backports
-    apt-cache policy | grep -q "n=$suite" && return
-    uri=$(apt-get indextargets --format '$(ORIGIN)|$(CODENAME)|$(REPO_URI)' 'Created-By: Packages' |
-          awk -F '|' -v n="$VERSION_CODENAME" '$1 == "Debian" && $2 == n { print $3; exit }')
+# Adds SUITE of the archive that apt already uses for this release: add_suite SUITE ORIGIN FIELD KEYRING, where FIELD of
+# apt's indextargets names the release.
+add_suite() {
+    list=/etc/apt/sources.list.d/ccbpf-$1.list
+    [ ! -e "$list" ] || return 0
+    uri=$(apt-get indextargets --format "\$(ORIGIN)|\$($3)|\$(REPO_URI)" 'Created-By: Packages' |
+          awk -F '|' -v o="$2" -v n="$VERSION_CODENAME" '$1 == o && $2 == n { print $3; exit }')
     [ -n "$uri" ] || die "apt on this machine lists no archive of $VERSION_CODENAME main: add one to /etc/apt/sources.list.d"
-    key=/usr/share/keyrings/debian-archive-keyring.gpg
-    if [ -r $key ]; then signed="[signed-by=$key] "; else signed=; fi
-    printf '# made by ccbpf: packaging/deps.sh (libbpf >= 1.4)\ndeb %s%s %s main\n' "$signed" "$uri" "$suite" \
-        >/etc/apt/sources.list.d/ccbpf-backports.list
-    say "enabled $suite (libbpf >= 1.4)"
+    if [ -r "$4" ]; then signed="[signed-by=$4] "; else signed=; fi
+    printf '# made by ccbpf: packaging/deps.sh (libbpf >= 1.4)\ndeb %s%s %s main\n' "$signed" "$uri" "$1" >"$list"
+    say "enabled $1 (libbpf >= 1.4)"
     apt update
+}
+
+add_backports() {
+    suite=$VERSION_CODENAME-backports
+    apt-cache policy | grep -q "n=$suite" || add_suite "$suite" Debian CODENAME /usr/share/keyrings/debian-archive-keyring.gpg
+    say "installing libbpf-dev and bpftool from $suite"
+    apt install --no-install-recommends -t "$suite" libbpf-dev bpftool
+}
+
+# The next release has what backports would: these packages may come from it, all others never.
+add_next_release() {
+    printf '# made by ccbpf: packaging/deps.sh\n%s\n%s\n%s\n\n%s\n%s\n%s\n' \
+        'Package: *' 'Pin: release n=resolute' 'Pin-Priority: -1' \
+        'Package: libbpf1 libbpf-dev bpftool' 'Pin: release n=resolute' 'Pin-Priority: 500' >/etc/apt/preferences.d/ccbpf
+    add_suite resolute Ubuntu SUITE /usr/share/keyrings/ubuntu-archive-keyring.gpg
 }
 
 system_packages() {
@@ -85,16 +103,14 @@ system_packages() {
     clang=$(newest_clang)
     [ -n "$clang" ] || die "$PRETTY_NAME offers no clang >= 16; supported are Debian 12, Debian 13 and Ubuntu 24.04"
     packages="$packages $clang"
-    target=
-    if [ "$ID ${VERSION_ID:-}" = "debian 12" ]; then
-        enable_backports
-        say "installing libbpf-dev and bpftool from $VERSION_CODENAME-backports"
-        apt install --no-install-recommends -t "$VERSION_CODENAME-backports" libbpf-dev bpftool
-    fi
+    case $release in
+    "debian 12") add_backports ;;
+    "ubuntu 24.04") add_next_release ;;
+    esac
     say "installing:$(missing)"
     # shellcheck disable=SC2086 -- a list of words is meant
     apt install --no-install-recommends $packages
-    new_enough || die "libbpf $(pkg-config --modversion libbpf) is older than 1.4: struct_ops links need that; take Debian 12 with backports, Debian 13 or Ubuntu 24.04"
+    new_enough || die "libbpf $(pkg-config --modversion libbpf) is older than 1.4: take Debian 12 with backports, Debian 13 or Ubuntu 24.04"
 }
 
 # A copy of the requirements in the venv, made last, says that all of them is there.
