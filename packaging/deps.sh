@@ -45,6 +45,7 @@ case $with in
 lab | sweep)
     again="packaging/deps.sh ${venv#"$top"/} $with"
     packages="$packages qemu-system-x86 zstd lz4 xz-utils binutils debian-archive-keyring"
+    [ "$ID" = debian ] || packages="$packages python-apt-common" # knows where Debian's archive is
     ;;
 esac
 

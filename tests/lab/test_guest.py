@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from .guest import archive as debian
 from .guest import image, lock, proxy
 from .guest.archive import deb_name
 from .guest.cpio import Tree
@@ -55,6 +56,21 @@ def resolver(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> Resolver:
     made = Resolver()
     monkeypatch.setattr(made, "suite", lambda name: archive)
     return made
+
+
+def test_where_debian_is_said_by_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = b"Ubuntu|http://u.example/ubuntu/\nDebian-Security|http://s.example/\n"
+    monkeypatch.delenv("CCBPF_DEBIAN_ARCHIVE", raising=False)
+    monkeypatch.setattr(debian, "TEMPLATE", tmp_path / "Debian.info")
+    monkeypatch.setattr(debian, "command", lambda words: listed)
+    with pytest.raises(LabError, match="set CCBPF_DEBIAN_ARCHIVE"):
+        debian.address()
+    debian.TEMPLATE.write_text("Suite: {series}\nBaseURI: https://d.example/debian/\n\nBaseURI: https://s.example/\n")
+    assert debian.address() == "https://d.example/debian/"
+    monkeypatch.setattr(debian, "command", lambda words: listed + b"Debian|http://a.example/debian/\n")
+    assert debian.address() == "http://a.example/debian/"
+    monkeypatch.setenv("CCBPF_DEBIAN_ARCHIVE", "http://mine.example/")
+    assert debian.address() == "http://mine.example/"
 
 
 def test_pinned_version_is_taken_once(resolver: Resolver, archive: Archive) -> None:

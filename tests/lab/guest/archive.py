@@ -2,7 +2,7 @@
 """Packages of Debian suites that this machine does not run, fetched by apt and verified by its signatures.
 
 Each suite has an apt root of its own under the cache; nothing of the machine's apt is changed. The archive's address
-is the one that the machine's apt uses for Debian; elsewhere (Ubuntu) CCBPF_DEBIAN_ARCHIVE names one.
+is CCBPF_DEBIAN_ARCHIVE, or the one that the machine's apt uses for Debian, or (Ubuntu) what its python-apt knows of Debian.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from pathlib import Path
 from .errors import LabError, command
 
 KEYRINGS = [Path(f"/usr/share/keyrings/debian-archive-keyring.{ending}") for ending in ("gpg", "pgp")]
+TEMPLATE = Path("/usr/share/python-apt/templates/Debian.info")  # of python-apt-common
 ARCHITECTURE = "amd64"
 NETWORK = "is the archive reachable? It is needed the first time only"
 
 
 def address() -> str:
-    """Where Debian's archive is, by the machine's own configuration."""
+    """Where Debian's archive is, by what the machine itself knows."""
     if given := os.environ.get("CCBPF_DEBIAN_ARCHIVE"):
         return given
     targets = command(["apt-get", "indextargets", "--format", "$(LABEL)|$(REPO_URI)", "Created-By: Packages"])
@@ -26,6 +27,10 @@ def address() -> str:
         label, _, uri = line.partition("|")
         if label == "Debian":  # not Debian-Security, which lies elsewhere
             return uri
+    for line in TEMPLATE.read_text().splitlines() if TEMPLATE.exists() else ():
+        key, _, uri = line.partition(":")
+        if key == "BaseURI":  # the first is the newest suite's main archive
+            return uri.strip()
     raise LabError(
         "guest kernels: apt on this machine lists no archive of Debian; "
         "set CCBPF_DEBIAN_ARCHIVE to the address of one (its signatures are verified)"
