@@ -42,8 +42,9 @@
  *     a busy path is too high. With 1/8 a quarter of the averages is 30 % off at 70 %
  *     of bursty load, with 1/16 it is 20 %. A median of three inherits the skew of single
  *     estimates, and waits as long. What changes a lot is followed faster: a chirp
- *     without a trace of a queue lifts the average to its end, and an estimate far below
- *     nothing weighs what it says.
+ *     without a trace of a queue lifts the average to its end (or to C: a few packets
+ *     above it leave less of a queue than is seen), and an estimate far below nothing
+ *     weighs what it says.
  *  4. Eq. 6 with r_avg = alpha BW_est ends at 2.1 BW_est: marks begin only above 2.5, and
  *     the direct estimate needs gaps that are above A. So r_avg is twice that: the chirp
  *     spans 0.4 ... 4.2 BW_est, and leaves 4 packets in the queue at its end.
@@ -75,7 +76,7 @@
 #define PROECN_DELAY_MAX_US (1u << 21)
 #define PROECN_FAR 8 /* no estimate is further than this from max */
 #define PROECN_GAIN 16 /* estimates in the average */
-#define PROECN_MEMORY 2 /* ... that a mark or a loss leaves */
+#define PROECN_MEMORY 1 /* ... that a mark or a loss leaves */
 #define PROECN_LIFT 2 /* see 4. */
 #define PROECN_PAIR_GAIN 8 /* pairs in the average */
 #define PROECN_PAIR_RISE 8 /* a later one adds 1 / 8 at the most */
@@ -592,16 +593,22 @@ LAW void proecn_go_on(struct proecn *p, const struct proecn_params *par,
  * it ended, maybe far above A, from where direct multiplies the error of a C that is
  * young: the knees say where to look. */
 LAW void proecn_take(struct proecn *p, const struct proecn_params *par,
+		     const struct proecn_chirp *c,
 		     const struct proecn_estimate *e)
 {
+	bool traceless = e->verdict == PROECN_ABOVE && !e->signal;
+	s32 kbps = e->raw_kbps;
+
+	if (traceless && c->capacity_kbps && kbps > 0 &&
+	    (u32)kbps > c->capacity_kbps)
+		kbps = c->capacity_kbps;
 	if (p->searching && e->verdict == PROECN_BELOW) {
 		p->avg_kbps = law_min(e->knee_kbps, LAW_S32_MAX);
 		p->have = 1;
-	} else if (e->verdict == PROECN_ABOVE && !e->signal &&
-		   p->avg_kbps < e->raw_kbps) {
-		p->avg_kbps = e->raw_kbps;
+	} else if (traceless && p->avg_kbps < kbps) {
+		p->avg_kbps = kbps;
 	} else {
-		proecn_average(p, par, e->raw_kbps);
+		proecn_average(p, par, kbps);
 	}
 	p->searching = 0;
 }
@@ -627,7 +634,7 @@ LAW void proecn_result(struct proecn *p, const struct proecn_params *par,
 	if (proecn_goes_on(p, par, e, max_kbps)) {
 		proecn_go_on(p, par, c->steps, max_kbps);
 	} else {
-		proecn_take(p, par, e);
+		proecn_take(p, par, c, e);
 		proecn_follow(p, par);
 	}
 	p->bw_kbps = proecn_worth(p->avg_kbps, par->floor_kbps);

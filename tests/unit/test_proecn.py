@@ -232,9 +232,9 @@ def test_a_pair_without_a_queue_is_the_buckets(ffi, law):
 
 # The machine.
 
-def result(ffi, law, p, parameters, verdict, raw, signal=BY_DELAY, now=0):
+def result(ffi, law, p, parameters, verdict, raw, signal=BY_DELAY, now=0, capacity=0):
     n, low = law.proecn_next_steps(p), law.proecn_next_min_kbps(p)
-    c = chirp(ffi, low, [0] * n)
+    c = chirp(ffi, low, [0] * n, capacity_kbps=capacity)
     e = ffi.new("struct proecn_estimate *", dict(verdict=verdict, raw_kbps=raw, kbps=max(0, raw), signal=signal))
     law.proecn_result(p, parameters, c, e, now)
 
@@ -304,6 +304,16 @@ def test_a_chirp_without_a_queue_lifts_the_average(ffi, law):
     assert top < law.proecn_bw_kbps(p) < 1.2 * top
 
 
+def test_it_lifts_it_to_the_capacity_at_most(ffi, law):
+    for capacity, lifted in [(12_000, 12_000), (4000, 4500), (2**32 - 1, 20_000)]:
+        p, parameters = ffi.new("struct proecn *"), par(ffi)
+        law.proecn_init(p, parameters)
+        p.searching = 0
+        result(ffi, law, p, parameters, WITHIN, 5000)
+        result(ffi, law, p, parameters, ABOVE, 20_000, 0, capacity=capacity)
+        assert law.proecn_bw_kbps(p) == lifted
+
+
 def test_below_the_floor_it_is_0_and_the_chirp_stays_at_it(ffi, law):
     p, parameters = ffi.new("struct proecn *"), par(ffi)
     law.proecn_init(p, parameters)
@@ -326,7 +336,7 @@ def test_congestion_takes_the_estimate_until_the_next(ffi, law):
     result(ffi, law, p, parameters, NONE, 99_999, now=9)
     assert law.proecn_bw_kbps(p) == 0 and p.at_kius == 0  # a discarded chirp says nothing
     result(ffi, law, p, parameters, WITHIN, 10_000)
-    assert law.proecn_bw_kbps(p) == 36_667  # a third, not a sixteenth
+    assert law.proecn_bw_kbps(p) == 30_000  # a half, not a sixteenth
 
 
 def test_what_was_carried_refutes_an_average_below_it(ffi, law):
@@ -347,7 +357,7 @@ def test_what_was_carried_refutes_an_average_below_it(ffi, law):
     assert law.proecn_bw_kbps(p) == 8_000  # no estimate by itself
     assert abs(law.proecn_next_min_kbps(p) / low - 20 / 8) < 0.01
     result(ffi, law, p, parameters, WITHIN, 40_000)
-    assert law.proecn_bw_kbps(p) == 26_666  # as after a mark
+    assert law.proecn_bw_kbps(p) == 30_000  # as after a mark
 
 
 def test_carried_is_nothing_to_an_average_below_nothing(ffi, law):
