@@ -51,6 +51,9 @@
  * 10. The kernel paces the flow from a base RTT of 2 ms on, and from the first chirp on
  *     (kern/pace.bpf.h).
  * 11. An application that has set a DSCP of its own keeps it, on chirps as well.
+ * 12. The kernel takes a cut over a whole RTT (PRR). Ours is there at once, as eq. 2 says:
+ *     else half of that RTT's packets still meet the queue that was told of, are marked,
+ *     and the flow is cut twice for one queue.
  */
 #include "kern/chirp.bpf.h"
 #include "kern/flow.bpf.h"
@@ -679,6 +682,9 @@ __u32 BPF_PROG(nf_tcp_min_tso_segs, struct sock *sk)
 			tp->snd_cwnd = nf->chirp.window;
 		return NF_TSO_SEGS;
 	}
+	if (law_unlikely(sock_ca_state(sk) == TCP_CA_CWR &&
+			 tp->snd_cwnd > tp->snd_ssthresh)) /* 12. */
+		tp->snd_cwnd = tp->snd_ssthresh ?: 1;
 	if (law_likely(!nf->chirp.window &&
 		       (!nf->clean || tp->tcp_mstamp < nf->due_us)))
 		return NF_TSO_SEGS;
