@@ -12,6 +12,7 @@ from tests.functional.peer import CWR, Behaviour, Flow, Peer, Segment
 RTT_S = 0.02
 FIRST = 60  # this segment of slow start is marked, or lost
 INFINITE = 0x7FFFFFFF
+CWR_STATE = 2  # TCP_CA_CWR, include/uapi/linux/tcp.h
 
 
 class Router(Behaviour):
@@ -82,6 +83,18 @@ def test_once_in_a_round_trip(nf_tcp: Controller, peer: Peer) -> None:
         time.sleep(3 * RTT_S)
         record = nf_tcp.flow(flow.sock)
         assert record and record.marks == 1
+    flow.close()
+
+
+def test_a_cut_is_there_at_once(nf_tcp: Controller, peer: Peer) -> None:
+    """Nothing leaves until the flight is within the new window; PRR alone would let most of an RTT's packets go."""
+    with nf_tcp.set(probe=0, decrease=300):
+        flow = peer.connect(nf_tcp.name, Router(FIRST))
+        flow.pump()
+        reduced(flow)
+        answering = [info for info in infos(flow) if info.ca_state == CWR_STATE]
+        above = [info for info in answering if info.unacked > info.ssthresh + 2]
+        assert answering and len(above) <= len(answering) / 2, f"{len(above)} of {len(answering)} ACKs"
     flow.close()
 
 
