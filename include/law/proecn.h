@@ -76,7 +76,7 @@
 #define PROECN_DELAY_MAX_US (1u << 21)
 #define PROECN_FAR 8 /* no estimate is further than this from max */
 #define PROECN_GAIN 16 /* estimates in the average */
-#define PROECN_MEMORY 2 /* ... that a mark or a loss leaves */
+#define PROECN_MEMORY 1 /* ... that a mark or a loss leaves */
 #define PROECN_LIFT 2 /* see 4. */
 #define PROECN_PAIR_GAIN 8 /* pairs in the average */
 #define PROECN_PAIR_RISE 8 /* a later one adds 1 / 8 at the most */

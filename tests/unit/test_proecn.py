@@ -336,7 +336,7 @@ def test_congestion_takes_the_estimate_until_the_next(ffi, law):
     result(ffi, law, p, parameters, NONE, 99_999, now=9)
     assert law.proecn_bw_kbps(p) == 0 and p.at_kius == 0  # a discarded chirp says nothing
     result(ffi, law, p, parameters, WITHIN, 10_000)
-    assert law.proecn_bw_kbps(p) == 36_667  # a third, not a sixteenth
+    assert law.proecn_bw_kbps(p) == 30_000  # a half, not a sixteenth
 
 
 def test_what_was_carried_refutes_an_average_below_it(ffi, law):
@@ -357,7 +357,7 @@ def test_what_was_carried_refutes_an_average_below_it(ffi, law):
     assert law.proecn_bw_kbps(p) == 8_000  # no estimate by itself
     assert abs(law.proecn_next_min_kbps(p) / low - 20 / 8) < 0.01
     result(ffi, law, p, parameters, WITHIN, 40_000)
-    assert law.proecn_bw_kbps(p) == 26_666  # as after a mark
+    assert law.proecn_bw_kbps(p) == 30_000  # as after a mark
 
 
 def test_carried_is_nothing_to_an_average_below_nothing(ffi, law):
