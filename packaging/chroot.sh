@@ -5,7 +5,7 @@
 #   packaging/chroot.sh SUITE [COMMAND…]      SUITE: bookworm, trixie, noble; COMMAND: default 'make demo' and 'make test'
 #
 # Makes a minimal SUITE with debootstrap (kept in .cache/chroot/SUITE.tar), unpacks it, clones HEAD into it, and runs the
-# commands there, as root, on this kernel. Mounts live in a mount namespace of their own and go with it. The archive is
+# commands with that as their root directory, as root, on this kernel. Mounts live in a mount namespace of their own and go with it. The archive is
 # the one this machine's apt uses; of another distribution, CCBPF_CHROOT_ARCHIVE names one (its signatures are verified).
 set -eu
 
@@ -44,11 +44,16 @@ make_tar() {
 
 inside() {
     mount --make-rprivate /
-    mount --bind "$root" "$root"    # ip netns wants / to be a mount
+    mount --bind "$root" "$root"
     for d in proc sys dev; do mount --rbind /$d "$root/$d"; done
     mount -t tmpfs tmpfs "$root/run"
     mount -t tmpfs tmpfs "$root/tmp"
-    chroot "$root" /usr/bin/env -C /root/ccbpf "$@"
+    # not chroot: `ip netns` wants / to be a mount, and who enters a mount namespace of ours is to find this root
+    cd "$root"
+    pivot_root . .
+    umount -l .
+    cd /root/ccbpf
+    "$@"
 }
 
 if [ "${CCBPF_CHROOT_INSIDE:-}" ]; then
