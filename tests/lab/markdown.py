@@ -70,9 +70,9 @@ def distance(result: Result, controller: str) -> float | None:
 def distances(rows: Sequence[Row], results: Mapping[str, Result | None]) -> str:
     """Controller × row."""
     found = {row.id: result for row in rows if (result := results[row.id])}
-    names = dict.fromkeys([*(name for row in rows for name in row.judged), *(name for row in rows for name in row.peers)])
-    far = {id_: {name: distance(result, name) for name in names} for id_, result in found.items()}
-    names = [name for name in names if any(by[name] is not None for by in far.values())]
+    every = dict.fromkeys([*(name for row in rows for name in row.judged), *(name for row in rows for name in row.peers)])
+    far = {id_: {name: distance(result, name) for name in every} for id_, result in found.items()}
+    names = [name for name in every if any(by[name] is not None for by in far.values())]
     body = [
         [f"`{id_}`", *("" if by[name] is None else f"{by[name]:.1%}" for name in names)]
         for id_, by in far.items()
