@@ -5,8 +5,9 @@
 #   packaging/chroot.sh SUITE [COMMAND…]      SUITE: bookworm, trixie, noble; COMMAND: default 'make demo' and 'make test'
 #
 # Makes a minimal SUITE with debootstrap (kept in .cache/chroot/SUITE.tar), unpacks it, clones HEAD into it, and runs the
-# commands with that as their root directory, as root, on this kernel. Mounts live in a mount namespace of their own and go with it. The archive is
-# the one this machine's apt uses; of another distribution, CCBPF_CHROOT_ARCHIVE names one (its signatures are verified).
+# commands with that as their root directory, as root, on this kernel. Mounts live in a mount namespace of their own and
+# go with it. The archive is the one this machine's apt uses; of another distribution, CCBPF_CHROOT_ARCHIVE names one (its
+# signatures are verified).
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)

@@ -59,18 +59,18 @@ def resolver(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> Resolver:
 
 
 def test_where_debian_is_said_by_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    listed = b"Ubuntu|http://u.example/ubuntu/\nDebian-Security|http://s.example/\n"
+    listed = b"Ubuntu|of-ubuntu\nDebian-Security|of-security\n"
     monkeypatch.delenv("CCBPF_DEBIAN_ARCHIVE", raising=False)
     monkeypatch.setattr(debian, "TEMPLATE", tmp_path / "Debian.info")
     monkeypatch.setattr(debian, "command", lambda words: listed)
     with pytest.raises(LabError, match="set CCBPF_DEBIAN_ARCHIVE"):
         debian.address()
-    debian.TEMPLATE.write_text("Suite: {series}\nBaseURI: https://d.example/debian/\n\nBaseURI: https://s.example/\n")
-    assert debian.address() == "https://d.example/debian/"
-    monkeypatch.setattr(debian, "command", lambda words: listed + b"Debian|http://a.example/debian/\n")
-    assert debian.address() == "http://a.example/debian/"
-    monkeypatch.setenv("CCBPF_DEBIAN_ARCHIVE", "http://mine.example/")
-    assert debian.address() == "http://mine.example/"
+    debian.TEMPLATE.write_text("Suite: {series}\nBaseURI: by-template\n\nBaseURI: of-security\n")
+    assert debian.address() == "by-template"
+    monkeypatch.setattr(debian, "command", lambda words: listed + b"Debian|by-apt\n")
+    assert debian.address() == "by-apt"
+    monkeypatch.setenv("CCBPF_DEBIAN_ARCHIVE", "given")
+    assert debian.address() == "given"
 
 
 def test_pinned_version_is_taken_once(resolver: Resolver, archive: Archive) -> None:
