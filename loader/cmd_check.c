@@ -64,8 +64,7 @@ static void check_process(struct rows *rows)
 	add(rows, "kernel", true, OK,
 	    text("%s %s, %s", name.sysname, name.release, name.machine), "");
 	add(rows, "libbpf", kernel_has_libbpf(), MISSING,
-	    libbpf_version_string(),
-	    "install libbpf 1.4 or newer (`make deps` does)");
+	    libbpf_version_string(), KERNEL_LIBBPF_REMEDY);
 	add(rows, "capabilities", !missing, MISSING,
 	    missing ? text("lacks %s", missing) : "all that are needed",
 	    "run as root")

@@ -145,12 +145,10 @@ int kernel_require_bpf(const char *what)
 	if (err)
 		return err;
 	if (!kernel_has_libbpf())
-		return FAIL(
-			EXIT_KERNEL, .what = what,
-			.why = text("libbpf %s is too old",
-				    libbpf_version_string()),
-			.remedy =
-				"install libbpf 1.4 or newer (`make deps` does)");
+		return FAIL(EXIT_KERNEL, .what = what,
+			    .why = text("libbpf %s is too old",
+					libbpf_version_string()),
+			    .remedy = KERNEL_LIBBPF_REMEDY);
 	if (!kernel_btf())
 		return FAIL(
 			EXIT_KERNEL, .what = what,

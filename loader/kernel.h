@@ -39,6 +39,7 @@ bool kernel_has_tcx(void);
 
 /* Whether the libbpf that runs is new enough: struct_ops links need 1.4. */
 bool kernel_has_libbpf(void);
+#define KERNEL_LIBBPF_REMEDY "install libbpf 1.4 or newer (`make deps` does)"
 
 /* Whether the JIT compiler is on: struct_ops needs it. */
 bool kernel_has_jit(void);
