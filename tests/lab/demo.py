@@ -79,9 +79,8 @@ class Signals:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if not self.received:  # else this process is ending, and a second Ctrl-C must not disturb that
-            for number, handler in self._before.items():
-                signal.signal(number, handler)
+        for number, handler in self._before.items():  # a second Ctrl-C must not disturb the end of this process
+            signal.signal(number, signal.SIG_IGN if self.received else handler)
 
     def _note(self, number: int, _: FrameType | None) -> None:
         first = not self.received
