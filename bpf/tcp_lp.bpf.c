@@ -41,7 +41,8 @@
  *  5. The threshold has a floor (500 us, at most half q_max): on paths without a
  *     queue the noise of hosts is not congestion.
  *  6. A single packet in flight is not smoothed: its ACK may be a delayed one,
- *     40 ms late.
+ *     40 ms late. And of a pair whose other half a full queue dropped: a half tells
+ *     no more than the largest queue that whole ones have shown.
  *  7. Small windows. The paper sends 64-byte segments; a controller cannot, so
  *     it sends full ones as rarely (law/small_window.h).
  *  8. Every early cut lowers ssthresh as well, or the kernel would slow-start

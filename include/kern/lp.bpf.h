@@ -164,7 +164,8 @@ static __always_inline void lp_read_ack(struct tcp_sock *tp, u32 acked,
 	a->tsval = tp->rx_opt.rcv_tsval;
 	a->tsecr = tp->rx_opt.rcv_tsecr;
 	a->our_tick_ns = sock_stamped(tp) ? compat_our_tick_ns(tp) : 0;
-	a->lone = acked <= 1 && !tp->packets_out;
+	a->lone = law_forget(acked <= 1 && !tp->packets_out);
+	a->half = law_forget(acked <= 1 && tp->packets_out == 1);
 }
 
 /* The peer's clock was learned or lost. */

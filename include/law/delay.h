@@ -92,6 +92,7 @@ struct delay_ack {
 	u32 tsecr; /* our ticks */
 	u32 our_tick_ns; /* 0: no timestamps on this ACK */
 	bool lone; /* a single packet was in flight: its ACK may be a delayed one */
+	bool half; /* of one packet of the last two: it may have waited for the other */
 };
 
 struct delay_params {
@@ -404,15 +405,25 @@ LAW u32 delay_rebase(struct delay *d, u32 rtt_us)
 	return rise_us;
 }
 
+/* us: more than this is no queue. Of half of a pair: q_max, where there is one. */
+LAW u32 delay_most(const struct delay *d, const struct delay_ack *a)
+{
+	u32 most_us = a->half ? delay_queue_max(d) : 0;
+
+	return law_forget(most_us ? most_us : DELAY_MAX_US);
+}
+
 /*
  * One ACK that advanced snd_una in state Open or CWR (others carry the TSecr of
  * an older segment: never feed those). Returns the queueing delay in us, which
- * is not smoothed if the packet was alone. With rtt_us = 0 nothing happens.
+ * is not smoothed if the packet was alone. Half of a pair counts as q_max at the most,
+ * where there is one: the receiver waits for the other half, which a full queue may
+ * have dropped. With rtt_us = 0 nothing happens.
  */
 LAW u32 delay_sample(struct delay *d, const struct delay_ack *a,
 			       const struct delay_params *p)
 {
-	u32 queue_us, rtt_us = law_min(a->rtt_us, DELAY_MAX_US);
+	u32 queue_us, told_us, rtt_us = law_min(a->rtt_us, DELAY_MAX_US);
 
 	if (!rtt_us)
 		return 0;
@@ -423,8 +434,9 @@ LAW u32 delay_sample(struct delay *d, const struct delay_ack *a,
 	}
 	if (a->lone)
 		return queue_us;
-	aged_put_max(&d->queue, queue_us);
-	delay_smooth(d, queue_us * DELAY_SMOOTHED_UNIT, p->smoothing);
+	told_us = law_forget(law_min(queue_us, delay_most(d, a)));
+	aged_put_max(&d->queue, told_us);
+	delay_smooth(d, told_us * DELAY_SMOOTHED_UNIT, p->smoothing);
 	return queue_us;
 }
 

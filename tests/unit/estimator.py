@@ -21,9 +21,10 @@ class Estimator:
         self.input = ffi.new("struct delay_ack *")
         law.delay_init(self.state)
 
-    def ack(self, now_us, rtt_us, tsval=0, tsecr=0, our_tick_ns=0, lone=False):
+    def ack(self, now_us, rtt_us, tsval=0, tsecr=0, our_tick_ns=0, lone=False, half=False):
         a = self.input
-        a.now_us, a.rtt_us, a.tsval, a.tsecr, a.our_tick_ns, a.lone = now_us, rtt_us, tsval, tsecr, our_tick_ns, lone
+        a.now_us, a.rtt_us, a.tsval, a.tsecr, a.our_tick_ns = now_us, rtt_us, tsval, tsecr, our_tick_ns
+        a.lone, a.half = lone, half
         return self.law.delay_sample(self.state, a, self.params)
 
     def feed(self, ack):

@@ -162,6 +162,28 @@ def test_a_lone_packet_teaches_the_base_only(estimator, samples):
     assert law.base == min(min(rtt for rtt, _ in samples), DELAY_MAX)
 
 
+@given(st.lists(rtts, min_size=1, max_size=40), rtts)
+def test_half_of_a_pair_tells_of_no_longer_queue_than_was_seen(estimator, samples, late):
+    """A full queue dropped the other half, so the receiver has waited 40 ms: that is no queue."""
+    law = estimator(smoothing=1)
+    for i, rtt in enumerate(samples):
+        law.ack(10_000 * i, rtt)
+    base, largest = law.base, law.queue_max
+    queue = law.ack(10_000 * len(samples), late, half=True)
+    assert queue == min(late, DELAY_MAX) - law.base, "what is shown is what was measured"
+    fell = base - law.base
+    assert law.queue_max == (largest + fell if largest + fell else queue), "where there was none it is the first"
+    law.check(queue, late)
+
+
+def test_half_of_a_pair_is_a_queue_as_any_other_below_the_largest(estimator):
+    law = estimator(smoothing=1)
+    for i, rtt in enumerate([20_000, 60_000, 20_000, 20_000, 20_000]):
+        law.ack(10_000 * i, rtt)
+    law.ack(100_000, 50_000, half=True)
+    assert law.smoothed == 30_000 and law.indicates
+
+
 def test_without_an_rtt_nothing_happens(ffi, estimator):
     law = estimator()
     for i in range(50):
