@@ -12,7 +12,7 @@
  *	standard   all others		 RED, between 90.667 % and 100 %, or never
  *
  *	packet -> look (DSCP, ECN) -> measure (queue, average) -> decide -> act
- *		  ECT: CE. Not ECT: dropped. Neither: passed on, in order.
+ *		  ECT: CE. Not ECT: dropped (but 7). Neither: passed on, in order.
  *		  nf and probe where standard is due: dropped, ECT or not.
  *
  * RED is law/red.h. The queue is the one behind us: tc egress runs before the
@@ -38,6 +38,9 @@
  *  6. 1 % of the paper's queue is 75 packets, of a home's less than one. By default
  *     marks begin at three packets at the least: fewer are no queue but packets that
  *     came together, and a flow alone would leave a fifth of the link.
+ *  7. Of TCP that is early and not ECT half is dropped, at random. A retransmission never
+ *     says that it is ECT (RFC 3168, 6.1.5): a flow that loses them all waits, ever
+ *     longer, until the foreground has gone, and then for as long again.
  */
 #include "ccbpf/aqm.h"
 #include "kern/compat.bpf.h"
@@ -67,6 +70,9 @@ char _license[] SEC("license") = "GPL";
 #define LONGEST_CHAIN 256
 
 #define HEAD_LEN 12 /* of an IP header: DSCP, ECN, IPv4's checksum */
+#define PROTOCOL_AT 9 /* of IPv4 */
+#define NEXT_HEADER_AT 6 /* of IPv6 */
+#define TCP 6
 #define CE 3
 
 _Static_assert(CCBPF_AQM_BUCKETS == RED_BUCKETS &&
@@ -352,6 +358,15 @@ static __always_inline void count(const struct look *look, u32 bytes, u32 queue,
 	c->histogram[bucket] += look->packets;
 }
 
+/* 7. Behind extension headers (IPv6) it is not looked for. */
+static __always_inline bool is_spared(const struct look *look)
+{
+	u8 protocol = look->type == ETH_P_IPV6 ? look->head[NEXT_HEADER_AT]
+					       : look->head[PROTOCOL_AT];
+
+	return protocol == TCP && bpf_get_prandom_u32() & 1;
+}
+
 SEC("tc")
 int nf_red(struct __sk_buff *ctx)
 {
@@ -367,7 +382,7 @@ int nf_red(struct __sk_buff *ctx)
 	if (look.ecn && (!late || look.class == CCBPF_AQM_standard))
 		marked = due && set_ce(ctx, &look);
 	else
-		dropped = due;
+		dropped = due && (late || !is_spared(&look));
 	count(&look, bytes, queue, blind, marked, dropped);
 	return dropped ? TC_ACT_SHOT : TC_ACT_UNSPEC;
 }

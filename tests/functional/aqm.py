@@ -43,13 +43,15 @@ def checksum(data: bytes) -> int:
 
 @dataclass(frozen=True)
 class Frame:
-    """A UDP packet on Ethernet; `tags` are VLAN tags in the packet, outermost first. `ident` makes it unique."""
+    """A packet on Ethernet, UDP but for what its IP header says; `tags` are VLAN tags in the packet, outermost first.
+    `ident` makes it unique."""
 
     dscp: int = 0
     ecn: int = ECT0
     version: int = 4
     size: int = 1000  # of the frame, without tags
     ident: int = 0
+    protocol: int = socket.IPPROTO_UDP
     tags: tuple[int, ...] = ()
 
     def ip(self) -> bytes:
@@ -58,8 +60,8 @@ class Frame:
         udp = struct.pack(">HHHH", 1000, 2000, 8 + len(data), 0) + data
         if self.version == 6:
             addresses = socket.inet_pton(socket.AF_INET6, "fd00::1") + socket.inet_pton(socket.AF_INET6, "fd00::2")
-            return struct.pack(">IHBB", 6 << 28 | tos << 20 | 0xABCDE, len(udp), 17, 64) + addresses + udp
-        head = struct.pack(">BBHHHBBH", 0x45, tos, 20 + len(udp), self.ident & 0xFFFF, 0x4000, 64, 17, 0)
+            return struct.pack(">IHBB", 6 << 28 | tos << 20 | 0xABCDE, len(udp), self.protocol, 64) + addresses + udp
+        head = struct.pack(">BBHHHBBH", 0x45, tos, 20 + len(udp), self.ident & 0xFFFF, 0x4000, 64, self.protocol, 0)
         head += socket.inet_aton("10.0.0.1") + socket.inet_aton("10.0.0.2")
         return head[:10] + struct.pack(">H", checksum(head)) + head[12:] + udp
 

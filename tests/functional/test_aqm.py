@@ -119,6 +119,21 @@ def test_what_is_not_ecn_capable_is_dropped_instead(line: Line) -> None:
     assert line.statistics()["drops"] == 0, "not by the qdisc"
 
 
+@pytest.mark.parametrize("version", [4, 6])
+def test_of_tcp_half_is(version: int, line: Line) -> None:
+    """A retransmission never says that it is ECN-capable, and must get through some time."""
+    line.tbf()
+    line.attach(*STEP)
+    sent = frames(52, dscp=LE, ecn=NOT_ECT, protocol=socket.IPPROTO_TCP, version=version)
+    line.send(sent)
+    line.release()
+    counted = line.classes()["nf"]
+    assert (counted["packets"], counted["marked"]) == (52, 0)
+    assert 8 <= counted["dropped"] <= 32, "of 40"
+    received = [ident_of(ip) for ip in line.received(52 - counted["dropped"])]
+    assert received[:12] == list(range(12)) and received == sorted(received)
+
+
 def test_one_fifo(line: Line) -> None:
     """Classes mixed, in order."""
     line.tbf()
