@@ -20,6 +20,7 @@
  *	      |        all steps left; loss, mark, late, no data   their own schedule
  *	      |
  *	      +-- mark: eq. 2, the estimate is void, no chirp for an RTT
+ *	            at two packets: SMALL, a pair per 8 RTT, until one is unmarked
  *
  * Data packets carry LE (RFC 8622), chirp packets a DSCP of their own: the queue marks
  * these as soon as more than one packet waits.
@@ -37,7 +38,8 @@
  *     last estimate promises a quarter more than the flow has, or the search for the
  *     range goes on, the pause is the paper's (uniform, mean base RTT); else, and after
  *     a chirp that had to be discarded, they may take probe_cost (2 %) of the time. The
- *     first one after slow start's mark waits for no pause.
+ *     first one after slow start's mark waits for no pause, nor does the search where the
+ *     next mark discards that one.
  *  5. A chirp has no more packets than the window, and goes as fast as the timer
  *     reaches: beyond that steps are bursts (law/chirp.h).
  *  6. A mark on a chirp's packet is an answer, not congestion: the window stays. The
@@ -48,17 +50,21 @@
  *  8. Every cut lowers ssthresh. Undo returns what a loss took and never a mark's cut,
  *     and the first slow start once: the second needless loss ends it.
  *  9. The window only grows while it is what limits the flow (RFC 7661's case).
- * 10. The kernel paces the flow from a base RTT of 2 ms on, and from the first chirp on
- *     (kern/pace.bpf.h).
+ * 10. The kernel paces the flow from a base RTT of 2 ms on, from the first chirp on, and
+ *     pairs always (kern/pace.bpf.h); in avoidance by 105 % of a window per RTT.
  * 11. An application that has set a DSCP of its own keeps it, on chirps as well.
  * 12. The kernel takes a cut over a whole RTT (PRR). Ours is there at once, as eq. 2 says:
  *     else half of that RTT's packets still meet the queue that was told of, are marked,
  *     and the flow is cut twice for one queue.
+ * 13. Eq. 2 ends at two packets, in each RTT 1 to 3 % of a small link for each flow. A
+ *     mark there, and pairs of packets leave apart (law/small_window.h), until one comes
+ *     back without a mark.
  */
 #include "kern/chirp.bpf.h"
 #include "kern/flow.bpf.h"
 #include "kern/gentle.bpf.h"
 #include "kern/params.bpf.h"
+#include "kern/small.bpf.h"
 #include "law/aged.h"
 #include "law/nf.h"
 
@@ -73,6 +79,7 @@ NF_TCP_PARAMS(PARAM_GETTER)
 
 #define NF_TSO_SEGS \
 	2 /* what the kernel takes by itself: sysctl_tcp_min_tso_segs */
+#define NF_SMALL_SPREAD 4 /* RTT in which a window of one leaves: half a pair */
 #define NF_RESTART 10 /* packets: TCP_INIT_CWND, include/net/tcp.h */
 #define NF_HUNGRY_SHIFT 2 /* a target above the window by a quarter */
 #define NF_BYTE_KBPS 125 /* bytes/s in a kbit/s */
@@ -100,6 +107,7 @@ struct nf {
 	u32 loss_cwnd; /* packets: what a loss took and undo may give back */
 	u8 echo; /* enum nf_echo, of the ACK that is processed */
 	u8 dscp; /* of the data, DSCP_UNKNOWN: not known */
+	u8 small; /* packets: the window while pairs leave apart, else 0 */
 	u8 clean : 1; /* an RTT without mark and loss: a chirp may begin */
 	u8 ours : 1; /* the kernel's CWR is for a mark on a chirp's packet */
 	u8 stored : 1; /* there is a struct nf_probe */
@@ -125,7 +133,7 @@ struct nf_probe {
 	u32 discarded;
 	u32 bytes;
 	u32 cost_us; /* of the last chirp: what it kept from the flow */
-	u32 reserved;
+	u32 missed; /* chirps that were discarded since the last complete one */
 };
 
 struct {
@@ -145,10 +153,10 @@ static __always_inline struct nf_probe *nf_probe_of(struct sock *sk)
 	return bpf_sk_storage_get(&nf_probes, sk, 0, 0);
 }
 
-/* packets: the flow's window, also while a chirp uses the kernel's */
+/* packets: the flow's window, also while a chirp or pairs use the kernel's */
 static __always_inline u32 nf_window(struct tcp_sock *tp, struct nf *nf)
 {
-	return nf->chirp.window ?: tp->snd_cwnd;
+	return nf->chirp.window ?: nf->small ?: tp->snd_cwnd;
 }
 
 static __always_inline u32 nf_base_us(struct nf *nf)
@@ -215,6 +223,15 @@ static __always_inline void nf_soiled(struct tcp_sock *tp, struct nf *nf)
 	nf->clean_until = tp->snd_nxt;
 }
 
+/* kbit/s that this flow has; in slow start the window is twice what was acknowledged. */
+static __always_inline u32 nf_has_kbps(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+
+	return nf_kbps(tp->snd_cwnd >> sock_in_slow_start(tp), sock_srtt_us(tp),
+		       chirp_packet_bytes(sk));
+}
+
 /* A mark or a loss: what was estimated is void. That of the first slow start, which knows
  * only that it went too far, waits for no pause. */
 static __always_inline void nf_congested(struct sock *sk, struct nf *nf)
@@ -228,8 +245,10 @@ static __always_inline void nf_congested(struct sock *sk, struct nf *nf)
 	if (!nf->avoiding)
 		nf->due_us = 0;
 	nf->avoiding = 1;
-	if (p)
-		proecn_congested(&p->proecn);
+	if (p) /* slow start comes in bursts: they were too much, and not what it had */
+		proecn_congested(&p->proecn, sock_in_slow_start(tcp_of(sk))
+						     ? ~0u
+						     : nf_has_kbps(sk));
 }
 
 /* --- chirps ------------------------------------------------------------ */
@@ -271,14 +290,14 @@ static __always_inline bool nf_hungry(struct nf *nf, struct nf_probe *p,
 /* The next chirp: after the paper's pause; and where the last one was of little use, not
  * before its cost is small beside the time. */
 static __always_inline void nf_pause(struct sock *sk, struct nf *nf,
-				     struct nf_probe *p, bool complete)
+				     struct nf_probe *p, bool useful)
 {
 	struct tcp_sock *tp = tcp_of(sk);
 	u32 cost = param_probe_cost();
 	u32 base_us = nf_base_us(nf) ?: sock_srtt_us(tp);
 	u64 pause_us = proecn_pause_us(base_us, bpf_get_prandom_u32());
 
-	if (!complete || !nf_hungry(nf, p, nf_window(tp, nf)))
+	if (!useful || !nf_hungry(nf, p, nf_window(tp, nf)))
 		pause_us += (u64)p->cost_us * (1000 - cost) / cost;
 	nf->due_us = tp->tcp_mstamp + pause_us;
 }
@@ -297,7 +316,9 @@ static __noinline int nf_chirp_discard(struct sock *sk, u32 why)
 	p->discarded++;
 	p->cost_us = tcp_of(sk)->tcp_mstamp - p->flight.begun_us;
 	chirp_end(sk, &nf->chirp, &p->flight);
-	nf_pause(sk, nf, p, false);
+	nf_pause(sk, nf, p,
+		 why == CCBPF_CHIRP_MARK && p->proecn.searching && !p->missed);
+	p->missed++;
 	nf_event(sk, nf, CCBPF_EVENT_CHIRP_DISCARDED, why, p->flight.c.steps);
 	return 0;
 }
@@ -339,6 +360,7 @@ static __always_inline int nf_chirp_returned(struct sock *sk)
 		return 0;
 	nf->chirp.phase = CHIRP_NONE;
 	p->complete++;
+	p->missed = 0;
 	nf_proecn_params(sk, &par);
 	chirp_estimate(&p->proecn, &p->flight.c, &p->estimate, &par,
 		       tcp_of(sk)->tcp_mstamp >> KIUS_SHIFT);
@@ -375,20 +397,16 @@ __noinline int nf_take_carried(struct proecn *p, struct proecn_params *par,
 	return 0;
 }
 
-/* What this flow had in its last round trip was free; in slow start the window is twice
- * what was acknowledged. */
+/* What it had in its last round trip was free. */
 static __always_inline void nf_carried(struct sock *sk, struct nf *nf)
 {
 	struct nf_probe *p = nf->stored ? nf_probe_of(sk) : NULL;
-	struct tcp_sock *tp = tcp_of(sk);
 	struct proecn_params par;
 
-	if (!p || !sock_cwnd_limited(tp))
+	if (!p || !sock_cwnd_limited(tcp_of(sk)))
 		return;
 	nf_proecn_params(sk, &par);
-	nf_take_carried(&p->proecn, &par,
-			nf_kbps(tp->snd_cwnd >> sock_in_slow_start(tp),
-				sock_srtt_us(tp), chirp_packet_bytes(sk)));
+	nf_take_carried(&p->proecn, &par, nf_has_kbps(sk));
 }
 
 /* Is the next chirp possible? Then it begins. */
@@ -484,6 +502,47 @@ static __always_inline int nf_chirp_ack(struct sock *sk, bool ece)
 	return 0;
 }
 
+/* --- small windows ----------------------------------------------------- */
+
+static __always_inline u32 nf_gap_us(struct sock *sk, struct nf *nf)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+
+	return small_gap(tp, nf->small, NF_SMALL_SPREAD,
+			 nf_base_us(nf) ?: sock_srtt_us(tp));
+}
+
+/* A mark, and eq. 2 takes no more: pairs of packets leave apart. */
+static __noinline int nf_small_enter(struct sock *sk)
+{
+	struct nf *nf = nf_of(sk);
+	bool was_small = nf->small;
+
+	nf->small = 1;
+	nf->paced |= pace_on(sk);
+	if (!was_small)
+		nf_event(sk, nf, CCBPF_EVENT_SMALL_ENTER, nf_gap_us(sk, nf), 0);
+	return 0;
+}
+
+/* An ACK without a mark: of a pair, or of its half, or of a packet that was sent before
+ * the last mark or again, which says nothing. */
+static __noinline int nf_small_act(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+	struct nf *nf = nf_of(sk);
+
+	if (sock_ca_state(sk) != TCP_CA_Open)
+		return 0;
+	small_keep(tp);
+	if (tp->packets_out || !nf->clean)
+		return 0;
+	nf->small = 0;
+	tp->snd_cwnd = NF_LEAST;
+	nf_event(sk, nf, CCBPF_EVENT_SMALL_LEAVE, NF_LEAST, 0);
+	return 0;
+}
+
 /* --- act --------------------------------------------------------------- */
 
 static __noinline int nf_gentle_left(struct sock *sk)
@@ -505,6 +564,10 @@ static __always_inline void nf_act(struct sock *sk, struct nf *nf, u32 acked)
 	if (law_unlikely(nf->undone)) { /* see undo_cwnd() */
 		nf->undone = 0;
 		sock_cut_cwnd(tp, tp->snd_cwnd);
+	}
+	if (law_unlikely(nf->small)) {
+		nf_small_act(sk);
+		return;
 	}
 	if (law_unlikely(nf->chirp.window) || !sock_cwnd_limited(tp))
 		return;
@@ -551,9 +614,11 @@ static __noinline u32 nf_reduce(struct sock *sk, bool loss)
 				 loss ? CCBPF_CHIRP_LOSS : CCBPF_CHIRP_MARK);
 	chirp_give_back(sk, &nf->chirp);
 	nf->ours = 0;
-	window = tp->snd_cwnd;
+	window = nf->small ? NF_LEAST : tp->snd_cwnd;
 	if (!loss && nf->echo == NF_ECHO_DATA) {
 		to = nf_cut(window, param_decrease());
+		if (window <= NF_LEAST)
+			nf_small_enter(sk);
 		flow_count(indications);
 		if (f)
 			f->indications++;
@@ -571,6 +636,8 @@ static __noinline u32 nf_reduce(struct sock *sk, bool loss)
 
 static __always_inline enum ccbpf_phase nf_phase(struct sock *sk, struct nf *nf)
 {
+	if (nf->small && sock_ca_state(sk) <= TCP_CA_CWR)
+		return CCBPF_PHASE_SMALL;
 	if (sock_ca_state(sk) >= TCP_CA_CWR && !nf->ours)
 		return CCBPF_PHASE_RECOVERY;
 	return flow_phase(tcp_of(sk));
@@ -630,7 +697,8 @@ static __always_inline void nf_publish(struct sock *sk, struct nf *nf)
 		return;
 	nf_fill(sk);
 	nf->paced = pace_keep(sk, nf->paced,
-			      nf->stored || nf_base_us(nf) >= param_pace_rtt());
+			      nf->stored || nf->small ||
+				      nf_base_us(nf) >= param_pace_rtt());
 }
 
 /* --- the ops ------------------------------------------------------------ */
@@ -682,9 +750,16 @@ __u32 BPF_PROG(nf_tcp_min_tso_segs, struct sock *sk)
 			tp->snd_cwnd = nf->chirp.window;
 		return NF_TSO_SEGS;
 	}
+	if (law_unlikely(nf->small)) {
+		if (sock_ca_state(sk) <= TCP_CA_CWR)
+			small_keep(tp);
+		return NF_TSO_SEGS;
+	}
 	if (law_unlikely(sock_ca_state(sk) == TCP_CA_CWR &&
 			 tp->snd_cwnd > tp->snd_ssthresh)) /* 12. */
 		tp->snd_cwnd = tp->snd_ssthresh ?: 1;
+	if (law_likely(!nf->chirp.window))
+		pace_even(sk);
 	if (law_likely(!nf->chirp.window &&
 		       (!nf->clean || tp->tcp_mstamp < nf->due_us)))
 		return NF_TSO_SEGS;
@@ -714,7 +789,7 @@ __u32 BPF_PROG(nf_tcp_ssthresh, struct sock *sk)
 	if (!nf->open)
 		return sock_reno_ssthresh(tp);
 	nf->delivered = tp->delivered;
-	if (!loss && nf->echo == NF_ECHO_CHIRP) {
+	if (!loss && nf->echo == NF_ECHO_CHIRP && !nf->small) {
 		if (nf->chirp.window) /* the next one has begun */
 			nf_chirp_discard(sk, CCBPF_CHIRP_MARK);
 		nf->ours = 1;
@@ -724,7 +799,8 @@ __u32 BPF_PROG(nf_tcp_ssthresh, struct sock *sk)
 	}
 	to = nf_reduce(sk, loss);
 	nf_fill(sk);
-	flow_repairs(sk, to);
+	if (loss || !nf->small)
+		flow_repairs(sk, to);
 	return to;
 }
 
@@ -747,12 +823,28 @@ void BPF_PROG(nf_tcp_set_state, struct sock *sk, __u8 state)
 	flow_repairs(sk, to);
 }
 
+/* Nothing was in flight and the first packets leave. */
+static __always_inline void nf_transmit_start(struct sock *sk, struct nf *nf)
+{
+	if (law_unlikely(nf->small))
+		small_depart(sk, nf_gap_us(sk, nf));
+}
+
+/* In place of cwnd_event()'s, where that does not tell (kern/compat.bpf.h, 3.) */
+SEC("?struct_ops")
+void BPF_PROG(nf_tcp_tx_start, struct sock *sk)
+{
+	nf_transmit_start(sk, nf_of(sk));
+}
+
 SEC("struct_ops")
 void BPF_PROG(nf_tcp_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
 	struct nf *nf = nf_of(sk);
 	u32 ssthresh = nf->chirp.ssthresh;
 
+	if (event == CA_EVENT_TX_START)
+		nf_transmit_start(sk, nf);
 	if (event == CA_EVENT_CWND_RESTART) /* nor after an idle time */
 		nf->chirp.window = law_min(nf->chirp.window, NF_RESTART);
 	if (event != CA_EVENT_COMPLETE_CWR || !nf->ours)
@@ -805,6 +897,7 @@ void BPF_PROG(nf_tcp_init, struct sock *sk)
 	nf->delivered = tp->delivered;
 	nf->loss_cwnd = 0;
 	nf->echo = NF_ECHO_NONE;
+	nf->small = 0;
 	nf->clean = 0;
 	nf->ours = 0;
 	nf->stored = 0;
@@ -831,6 +924,8 @@ void BPF_PROG(nf_tcp_release, struct sock *sk)
 	struct nf *nf = nf_of(sk);
 
 	chirp_give_back(sk, &nf->chirp);
+	if (nf->small)
+		tcp_of(sk)->snd_cwnd = NF_LEAST;
 	nf_event(sk, nf, CCBPF_EVENT_CLOSED, f ? f->indications : 0,
 		 f ? f->losses : 0);
 	if (nf->paced)

@@ -15,6 +15,11 @@
 #include "kern/socket.bpf.h"
 #include "law/fixed.h"
 
+#define PACE_EVEN_NUM 21 /* 105 % of a window per RTT */
+#define PACE_EVEN_DEN 20
+#define PACE_WINDOW_MAX (1u << 23) /* packets */
+#define PACE_SRTT_S 8000000ull /* a second in srtt_us's unit */
+
 /* Pacing, where nobody does it yet; true: it is ours. */
 static __always_inline bool pace_on(struct sock *sk)
 {
@@ -45,6 +50,27 @@ static __always_inline bool pace_keep(struct sock *sk, bool ours, bool wanted)
 	if (law_likely(ours == wanted))
 		return ours;
 	return wanted ? pace_on(sk) : !pace_off(sk);
+}
+
+/* Evenly, in avoidance: at 120 % a window leaves in five sixths of the RTT, and nothing
+ * does in the last one, which the ACKs repeat for ever. Beside others who leave less than
+ * that free it is a queue in every RTT, of a flow that has less than its share. Where
+ * min_tso_segs() is called: the kernel sets its own rate at each ACK. Below 2^16 bytes,
+ * 2^23 packets and 2^23 / 20 * 21. */
+static __always_inline void pace_even(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+	u32 window = law_min(law_max(tp->snd_cwnd, tp->packets_out),
+			     PACE_WINDOW_MAX);
+	u64 rate;
+
+	if (sk->sk_pacing_status == SK_PACING_NONE || sock_in_slow_start(tp) ||
+	    !tp->srtt_us)
+		return;
+	rate = (u64)law_min(tp->mss_cache, 0xffff) * window * PACE_SRTT_S /
+	       PACE_EVEN_DEN * PACE_EVEN_NUM / tp->srtt_us;
+	if (rate < sk->sk_pacing_rate)
+		sk->sk_pacing_rate = rate ?: 1;
 }
 
 #endif

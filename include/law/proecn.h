@@ -44,7 +44,11 @@
  *     estimates, and waits as long. What changes a lot is followed faster: a chirp
  *     without a trace of a queue lifts the average to its end (or to C: a few packets
  *     above it leave less of a queue than is seen), and an estimate far below nothing
- *     weighs what it says.
+ *     weighs what it says. Where that chirp ends below the average (a small window has
+ *     few steps) its end is all that is known, and the next estimate replaces it: in an
+ *     average it would be no estimate but a bound, and too low. And no chirp that met a
+ *     queue lifts a young average by more than a half: fifteen packets of a bursty load
+ *     say anything, and where others have stopped for chirps of their own, all of C.
  *  4. Eq. 6 with r_avg = alpha BW_est ends at 2.1 BW_est: marks begin only above 2.5, and
  *     the direct estimate needs gaps that are above A. So r_avg is twice that: the chirp
  *     spans 0.4 ... 4.2 BW_est, and leaves 4 packets in the queue at its end.
@@ -53,7 +57,7 @@
  *     as often a little under it as above.
  *  6. What the flow carries without a mark is the best chirp of all. An average below that
  *     (of a busy time, or biased by bursts) would keep the range, and so what can be
- *     read, far below what is free.
+ *     read, far below what is free. What meets a mark is the other end: no more was.
  *  7. On a path that is all free 4.2 BW_est is 4.2 C, and the gaps that direct looks at
  *     last 1.4 packets: a load of 50 % is no packet in most of them. Up to 5/2 C they
  *     last 2.1, and the queue at the end is 1.4 packets and not 4.
@@ -562,11 +566,15 @@ LAW void proecn_average(struct proecn *p, const struct proecn_params *par,
 {
 	s32 least = -(s32)law_min(2 * law_min(par->floor_kbps, 1u << 30),
 				  LAW_S32_MAX);
+	u32 base_kbps = law_max(p->avg_kbps > 0 ? p->avg_kbps : 0, p->min_kbps);
+	s64 step;
 
 	if (p->have < PROECN_GAIN)
 		p->have++;
-	p->avg_kbps =
-		p->avg_kbps + proecn_part((s64)raw_kbps - p->avg_kbps, p->have);
+	step = proecn_part((s64)raw_kbps - p->avg_kbps, p->have);
+	if (p->have > 1 && step > base_kbps / 2)
+		step = base_kbps / 2;
+	p->avg_kbps = p->avg_kbps + step;
 	if (p->avg_kbps < least)
 		p->avg_kbps = least;
 }
@@ -605,7 +613,9 @@ LAW void proecn_take(struct proecn *p, const struct proecn_params *par,
 	if (p->searching && e->verdict == PROECN_BELOW) {
 		p->avg_kbps = law_min(e->knee_kbps, LAW_S32_MAX);
 		p->have = 1;
-	} else if (traceless && p->avg_kbps < kbps) {
+	} else if (traceless) {
+		if (p->avg_kbps > e->raw_kbps)
+			p->have = 0;
 		p->avg_kbps = kbps;
 	} else {
 		proecn_average(p, par, kbps);
@@ -674,12 +684,14 @@ LAW u32 proecn_age_kius(const struct proecn *p, u32 now_kius)
 	return now_kius - p->at_kius;
 }
 
-/* A mark on data, a loss: no estimate until a new chirp, which then weighs more. No
- * chirp while marks arrive. */
-LAW void proecn_congested(struct proecn *p)
+/* A mark on data, a loss, when the flow had so much: that is the most there is (6.). No
+ * estimate until a new chirp, which then weighs more. No chirp while marks arrive. */
+LAW void proecn_congested(struct proecn *p, u32 kbps)
 {
 	p->bw_kbps = 0;
 	p->have = law_min(p->have, PROECN_MEMORY);
+	if (!p->searching && p->avg_kbps > 0 && (u32)p->avg_kbps > kbps)
+		p->avg_kbps = kbps;
 }
 
 #endif

@@ -504,3 +504,13 @@ class Peer:
                 total = struct.unpack_from(">H", packet, 2)[0]
                 options, data = packet[40:data_at], packet[data_at:total]
                 end.on_packet(time.monotonic(), flags, seq, source, options, data, packet[1])
+
+
+def bursts(flow: Flow, since: int, apart_s: float) -> list[list[Segment]]:
+    """The data segments from a number on, a burst each time that the sender was silent for so long."""
+    found: list[list[Segment]] = []
+    for segment in flow.end.segments[since:]:
+        if not found or segment.at_s - found[-1][-1].at_s > apart_s:
+            found.append([])
+        found[-1].append(segment)
+    return found

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.functional.kernel import PHASE, SIGNAL, Controller, TcpInfo, eventually
-from tests.functional.peer import CWR, Behaviour, Flow, Peer, Segment
+from tests.functional.peer import CWR, Behaviour, Flow, Peer, Segment, bursts
 
 RTT_S = 0.02
 FIRST = 60  # this segment of slow start is marked, or lost
@@ -98,23 +98,62 @@ def test_a_cut_is_there_at_once(nf_tcp: Controller, peer: Peer) -> None:
     flow.close()
 
 
+def test_in_avoidance_a_window_leaves_evenly(nf_tcp: Controller, peer: Peer) -> None:
+    """105 % of it per RTT; at the kernel's 120 % a sixth of each RTT would be silent, for ever."""
+    with nf_tcp.set(probe=0):
+        flow = peer.connect(nf_tcp.name, Router(FIRST))
+        flow.pump()
+        reduced(flow)
+        time.sleep(5 * RTT_S)
+        at = len(infos(flow))
+        eventually(lambda: len(infos(flow)) >= at + 50, 5, "fifty ACKs")
+        shares = sorted(info.pacing_rate * info.rtt_us / 1e6 / (1448 * info.cwnd) for info in infos(flow)[at:])
+        assert 1.0 <= shares[len(shares) // 2] <= 1.1, shares
+    flow.close()
+
+
 @pytest.mark.parametrize("probe", [0, 1])
 @pytest.mark.parametrize("lie", ["everything", "forged"])
 def test_ece_on_every_ack(lie: str, probe: int, nf_tcp: Controller, peer: Peer) -> None:
-    """Down to two packets, an eighth at a time; never a stall, never a chirp; and back when it ends."""
+    """An eighth at a time, and then pairs of packets, eight round trips apart; never a chirp; and back when it ends."""
     behaviour = Router(**{lie: True})
+    before = nf_tcp.stats()
     with nf_tcp.set(probe=probe):
         flow = peer.connect(nf_tcp.name, behaviour)
         flow.pump()
-        eventually(lambda: (f := nf_tcp.flow(flow.sock)) and f.cwnd == 2 and f, 5, "two packets")
-        at = flow.received
-        time.sleep(20 * RTT_S)
+        eventually(lambda: (f := nf_tcp.flow(flow.sock)) and f.phase == PHASE.SMALL and f, 5, "a small window")
+        at = len(flow.end.segments)
+        eventually(lambda: len(bursts(flow, at, 3 * RTT_S)) >= 7, 10, "and it goes on")
         record = nf_tcp.flow(flow.sock)
-        assert record and record.cwnd == 2 and record.nf.chirps_sent == 0
-        assert flow.received - at >= 10 * 1448, "and it goes on"
+        assert record and (record.phase, record.cwnd, record.nf.chirps_sent) == (PHASE.SMALL, 1, 0)
+        assert nf_tcp.stats().indications - before.indications == record.indications >= 12, "each of them is counted"
+        pairs = bursts(flow, at, 3 * RTT_S)[1:-1]
+        assert [len(pair) for pair in pairs] == [2] * len(pairs)
+        gaps = [b[0].at_s - a[0].at_s for a, b in zip(pairs, pairs[1:])]
+        assert sum(gaps) / len(gaps) >= 7.8 * RTT_S, "the lateness of a pair is taken off the next gap"
+        assert min(gaps) <= 10 * RTT_S
         assert max(info.cwnd for info in infos(flow)) <= 11
         behaviour.everything = behaviour.forged = False
         eventually(lambda: (f := nf_tcp.flow(flow.sock)) and f.cwnd >= 6, 5, "growth")
+        record = nf_tcp.flow(flow.sock)
+        assert record and record.phase != PHASE.SMALL
+    flow.stop()
+    flow.deliver(5)
+
+
+def test_a_loss_between_pairs(nf_tcp: Controller, peer: Peer) -> None:
+    """Half of a pair is lost, and what is sent again is never marked: that is no reason to leave."""
+    behaviour = Router(everything=True)
+    with nf_tcp.set(probe=0):
+        flow = peer.connect(nf_tcp.name, behaviour)
+        flow.pump()
+        eventually(lambda: (f := nf_tcp.flow(flow.sock)) and f.phase == PHASE.SMALL, 5, "a small window")
+        behaviour.numbers, behaviour.loses = {flow.end.segments[-1].number + 2}, True
+        eventually(lambda: any(segment.again for segment in flow.end.segments), 5, "sent again")
+        at = flow.received
+        eventually(lambda: flow.received - at >= 8 * 1448, 10, "and it goes on")
+        record = nf_tcp.flow(flow.sock)
+        assert record and record.phase == PHASE.SMALL and min(info.cwnd for info in infos(flow)) >= 1
     flow.stop()
     flow.deliver(5)
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.functional.kernel import LP_FAMILY, PHASE, Controller, eventually, tcp_info
-from tests.functional.peer import Behaviour, Flow, Peer, Segment
+from tests.functional.peer import Behaviour, Peer, Segment, bursts
 
 RTT_S = 0.01
 EXTRA_S = 0.03
@@ -27,16 +27,6 @@ class Queue(Behaviour):
 
     def ack_held_s(self, number: int) -> float:
         return self.extra_s
-
-
-def bursts(flow: Flow, since: int, apart_s: float) -> list[list[Segment]]:
-    """The data segments from a number on, a burst each time that the sender was silent for so long."""
-    found: list[list[Segment]] = []
-    for segment in flow.end.segments[since:]:
-        if not found or segment.at_s - found[-1][-1].at_s > apart_s:
-            found.append([])
-        found[-1].append(segment)
-    return found
 
 
 @pytest.mark.parametrize("name", LP_FAMILY)

@@ -234,8 +234,11 @@ static void nf_life(void)
 		HOLDS(proecn_next_steps(&p) >= CHIRP_LEAST && proecn_next_steps(&p) <= CHIRP_MOST);
 		HOLDS(proecn_bw_kbps(&p) <= LAW_S32_MAX);
 		if (below(8) == 0) {
-			proecn_congested(&p);
+			u32 has_kbps = any_u32();
+
+			proecn_congested(&p, has_kbps);
 			HOLDS(!proecn_bw_kbps(&p) && p.have <= PROECN_MEMORY);
+			HOLDS(p.searching || p.avg_kbps < 0 || (u32)p.avg_kbps <= has_kbps);
 		}
 		if (below(8) == 0) {
 			proecn_carried(&p, &par, any_u32());

@@ -282,7 +282,7 @@ def test_a_search_that_went_far_too_high_looks_at_the_knees(ffi, law):
 
 
 def test_the_average(ffi, law):
-    p, parameters, raws = ffi.new("struct proecn *"), par(ffi), [40_000, 90_000, -30_000] + [20_000, 60_000] * 20
+    p, parameters, raws = ffi.new("struct proecn *"), par(ffi), [40_000, 70_000, -30_000] + [20_000, 60_000] * 20
     law.proecn_init(p, parameters)
     p.searching, model = 0, 0.0
     for i, raw in enumerate(raws):
@@ -291,12 +291,18 @@ def test_the_average(ffi, law):
         assert abs(p.avg_kbps - model) <= 16
 
 
-def test_a_chirp_without_a_queue_lifts_the_average(ffi, law):
+def settled(ffi, law, count, kbps):
+    """The search is over, and so many estimates said the same."""
     p, parameters = ffi.new("struct proecn *"), par(ffi)
     law.proecn_init(p, parameters)
     p.searching = 0
-    for _ in range(30):
-        result(ffi, law, p, parameters, WITHIN, 5000)
+    for _ in range(count):
+        result(ffi, law, p, parameters, WITHIN, kbps)
+    return p, parameters
+
+
+def test_a_chirp_without_a_queue_lifts_the_average(ffi, law):
+    p, parameters = settled(ffi, law, 30, 5000)
     top = law.chirp_max_kbps(law.proecn_next_min_kbps(p), 1200, 15)
     result(ffi, law, p, parameters, ABOVE, top, 0)
     assert law.proecn_bw_kbps(p) == top > 4 * 5000
@@ -305,13 +311,24 @@ def test_a_chirp_without_a_queue_lifts_the_average(ffi, law):
 
 
 def test_it_lifts_it_to_the_capacity_at_most(ffi, law):
-    for capacity, lifted in [(12_000, 12_000), (4000, 4500), (2**32 - 1, 20_000)]:
+    for capacity, lifted in [(12_000, 12_000), (4000, 4000), (2**32 - 1, 20_000)]:
         p, parameters = ffi.new("struct proecn *"), par(ffi)
         law.proecn_init(p, parameters)
         p.searching = 0
         result(ffi, law, p, parameters, WITHIN, 5000)
         result(ffi, law, p, parameters, ABOVE, 20_000, 0, capacity=capacity)
         assert law.proecn_bw_kbps(p) == lifted
+
+
+def test_one_that_ends_below_the_average_is_a_bound_until_the_next(ffi, law):
+    """Its end is all that a short chirp knows: taken at once, and out of the average of what follows."""
+    p, parameters = settled(ffi, law, 5, 19_000)
+    result(ffi, law, p, parameters, ABOVE, 4000, 0)
+    assert law.proecn_bw_kbps(p) == 4000
+    result(ffi, law, p, parameters, WITHIN, 18_000)
+    assert law.proecn_bw_kbps(p) == 18_000
+    result(ffi, law, p, parameters, WITHIN, 20_000)
+    assert law.proecn_bw_kbps(p) == 19_000
 
 
 def test_below_the_floor_it_is_0_and_the_chirp_stays_at_it(ffi, law):
@@ -331,12 +348,38 @@ def test_congestion_takes_the_estimate_until_the_next(ffi, law):
     law.proecn_init(p, parameters)
     for _ in range(20):
         result(ffi, law, p, parameters, WITHIN, 50_000)
-    law.proecn_congested(p)
+    law.proecn_congested(p, 60_000)
     assert law.proecn_bw_kbps(p) == 0
     result(ffi, law, p, parameters, NONE, 99_999, now=9)
     assert law.proecn_bw_kbps(p) == 0 and p.at_kius == 0  # a discarded chirp says nothing
     result(ffi, law, p, parameters, WITHIN, 10_000)
     assert law.proecn_bw_kbps(p) == 30_000  # a half, not a sixteenth
+
+
+def test_congestion_refutes_what_is_above_what_the_flow_had(ffi, law):
+    p, _ = settled(ffi, law, 20, 50_000)
+    law.proecn_congested(p, 60_000)
+    assert p.avg_kbps == 50_000
+    law.proecn_congested(p, 20_000)
+    assert p.avg_kbps == 20_000
+    p.searching = 1  # nothing is known yet, and its range is not of this time
+    law.proecn_congested(p, 5_000)
+    assert p.avg_kbps == 20_000
+
+
+def test_no_single_estimate_lifts_a_young_average_by_more_than_a_half(ffi, law):
+    p, parameters = settled(ffi, law, 1, 10_000)
+    result(ffi, law, p, parameters, WITHIN, 60_000)
+    assert law.proecn_bw_kbps(p) == 15_000
+    p, parameters = settled(ffi, law, 16, 10_000)
+    result(ffi, law, p, parameters, WITHIN, 60_000)
+    assert p.avg_kbps == 10_000 + 50_000 // 16  # an old one is held by its weight
+    p, parameters = settled(ffi, law, 1, -2_000)
+    result(ffi, law, p, parameters, WITHIN, 60_000)
+    assert p.avg_kbps == -2_000 + 500  # by half of what the range begins with
+    p, parameters = settled(ffi, law, 0, 0)
+    result(ffi, law, p, parameters, WITHIN, 60_000)
+    assert p.avg_kbps == 60_000  # the first is all that is known
 
 
 def test_what_was_carried_refutes_an_average_below_it(ffi, law):
