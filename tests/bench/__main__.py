@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`make bench`: what a controller costs, as ratios measured in one run.
+"""python -m tests.bench [PART ...], `make bench`: what a controller costs, as ratios measured in one run.
 
-    per ACK   nanoseconds of each controller's programs per ACK, over an empty program in each of its hooks on the same
+    ack       nanoseconds of each controller's programs per ACK, over an empty program in each of its hooks on the same
               path (bpf_stats is part of both): a busy veth pair, and the native lab's bottleneck
-    per skb   nanoseconds of nf_red per packet, over an empty tc program that sees the same packets
+    skb       nanoseconds of nf_red per packet, over an empty tc program that sees the same packets
     goodput   bulk transfer over a veth pair, limited by the CPU, beside the kernel's reno, in turns
     command   `ccbpf enable`, and `ccbpf flows` with 10 000 flows
 
@@ -13,6 +13,7 @@ asserted; build/bench/bench.json has every round.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -22,7 +23,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tests import registry
@@ -328,44 +329,82 @@ def report_per_ack(path: str, acks: dict) -> None:
         row(f"{path}: {name} over them, ns per ACK", spread(above), f"<= {WANTED_NS.get(name, 60)}")
 
 
-def report(result: dict) -> None:
-    print()
-    row("median (range) of " + str(ROUNDS) + " rounds", "measured", "wanted")
+def report_ack(result: dict) -> None:
     for path in (busy, bottleneck):
         report_per_ack(path.__name__, result[f"per_ack_{path.__name__}"])
+
+
+def report_skb(result: dict) -> None:
     for traffic in TRAFFIC:
         rounds = result[f"per_skb_{traffic}"]
         row(f"{traffic}: empty tc program, ns per skb", spread([r["empty_tc"] for r in rounds]))
         row(f"{traffic}: nf_red over it, ns per skb", spread([r["nf_red"] - r["empty_tc"] for r in rounds]), "<= 150")
+
+
+def report_goodput(result: dict) -> None:
     reno = statistics.median(result["goodput"]["reno"])
     row("reno over veth, Gbit/s", spread(result["goodput"]["reno"]))
     for name in CONTROLLERS:
         share = [100 * g / reno for g in result["goodput"][name]]
         row(f"{name} over veth, % of reno", spread(share), ">= 97")
+
+
+def report_command(result: dict) -> None:
     row("ccbpf enable tcp_lp, ms", spread(result["enable_ms"]), "<= 300")
     row(f"ccbpf flows with {FLOWS} flows, ms", spread(result["flows_ms"]), "<= 200")
 
 
+REPORTS = {"ack": report_ack, "skb": report_skb, "goodput": report_goodput, "command": report_command}
+
+
+def measure(parts: Sequence[str]) -> dict:
+    """Every round of these parts of it."""
+    result: dict = {}
+    with registry.held(), pair():
+        with enabled():
+            if "ack" in parts:
+                with single_segments():
+                    result["per_ack_busy"] = per_ack(busy)
+                result["per_ack_bottleneck"] = per_ack(bottleneck)
+            if "skb" in parts:
+                for traffic in TRAFFIC:
+                    result[f"per_skb_{traffic}"] = per_skb(traffic)
+            if "goodput" in parts:
+                result["goodput"] = goodput()
+            if "command" in parts:
+                result["flows_ms"] = flows_ms()
+        if "command" in parts:
+            result["enable_ms"] = enable_ms()
+    return result
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(REPORTS)} (all: about eight minutes)")
+    options = parser.parse_args()
+    for part in options.parts:
+        if part not in REPORTS:
+            parser.error(f"{part}: there are {', '.join(REPORTS)}")
+    options.parts = options.parts or list(REPORTS)
+    return options
+
+
 def main() -> int:
+    options = arguments()
     if os.geteuid():
         print("bench: loading programs needs root: run 'sudo make bench'", file=sys.stderr)
         return 4
-    result: dict = {}
     os.environ.setdefault("CCBPF_PIN_ROOT", str(registry.session_pins("bench")))
-    with registry.held(), pair():
-        with enabled():
-            with single_segments():
-                result["per_ack_busy"] = per_ack(busy)
-            for traffic in TRAFFIC:
-                result[f"per_skb_{traffic}"] = per_skb(traffic)
-            result["per_ack_bottleneck"] = per_ack(bottleneck)
-            result["goodput"] = goodput()
-            result["flows_ms"] = flows_ms()
-        result["enable_ms"] = enable_ms()
+    result = measure(options.parts)
     out = BUILD / "bench/bench.json"
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(result, indent=1) + "\n")
-    report(result)
+    print()
+    row(f"median (range) of {ROUNDS} rounds", "measured", "wanted")
+    for part in options.parts:
+        REPORTS[part](result)
     print(f"\nevery round: {out.relative_to(REPOSITORY)}")
     return 0
 
