@@ -65,6 +65,34 @@ def test_many_flows_have_their_ports_and_their_memory() -> None:
     assert prepared(100) == {True} and prepared(20) == {False}
 
 
+@pytest.mark.parametrize("again", ["well", "taken"])
+def test_a_port_that_is_taken_is_reserved_and_the_run_made_again(
+    again: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of a flow that may starve, which else would only seem to."""
+    taken = {"error": "unable to connect stream: Address already in use", "end": {}}
+    experiment = lab.VirtualExperiment("row", lab.VirtualLink(rate_mbit=10, rtt_ms=50), (lab.VirtualFlow("a", "reno", 9.0),))
+    scripts: list[str] = []
+
+    def run(kernel: str, script: str, *_: object, **__: object) -> str:
+        scripts.append(script)
+        return "taken" if len(scripts) == 1 else again
+
+    def parse(_: object, outcome: str) -> lab.FlowResult:
+        well = {"end": {"sum_sent": {"retransmits": 0}}}
+        code, report = (1, taken) if outcome == "taken" else (0, well)
+        return flow_of(left_by(tmp_path, code=code, report=report, server=INTERVAL), starves=True)
+
+    monkeypatch.setattr(lab.virtual, "run", run)
+    monkeypatch.setattr(lab, "parse", parse)
+    if again == "taken":
+        with pytest.raises(LabError, match="flow background .reno.: its port 40001 is taken"):
+            lab.run(experiment, tmp_path)
+    else:
+        assert lab.run(experiment, tmp_path).samples
+    assert ["ip_local_reserved_ports=40001-40001" in script for script in scripts] == [False, True]
+
+
 def test_what_a_guest_short_of_memory_measures_is_no_result() -> None:
     experiment = lab.VirtualExperiment("row", lab.VirtualLink(rate_mbit=10, rtt_ms=50), ())
     counters = "#kernel\nTcpExtTCPMemoryPressures        {}                  0.0\nTcpExtTCPMemoryPressuresChrono  7    0.0\n"

@@ -30,6 +30,7 @@ FIRST_PORT = 5201  # the server of flow 0
 FIRST_TRAFFIC_PORT = 7001  # the server of traffic 0
 FIRST_CLIENT_PORT = 40001  # fixed: a port chosen by the kernel would be another one in each run
 MANY_FLOWS = 32  # more need these ports kept from iperf3's control connections, and memory for their buffers
+TAKEN = "Address already in use"  # iperf3's words: a control connection has such a port
 SAMPLE_S = 0.1
 SETTLE_S = 1.0  # between the topology's making and time 0
 BLOCK, FAST_BLOCK = 8192, 131072  # bytes; iperf3 counts whole blocks: 0.1 s of 10 Mbit/s is less than one of the latter
@@ -472,9 +473,9 @@ def controllers_of(experiment: Experiment) -> set[str]:
     return {flow.controller for flow in experiment.flows} | ({relay} if relay else set())
 
 
-def sysctl_commands(experiment: Experiment) -> list[str]:
+def sysctl_commands(experiment: Experiment, reserve: bool) -> list[str]:
     settings = experiment.sysctls if isinstance(experiment, VirtualExperiment) else ()
-    if len(experiment.flows) > MANY_FLOWS:
+    if reserve or len(experiment.flows) > MANY_FLOWS:
         last = FIRST_CLIENT_PORT + len(experiment.flows) - 1
         settings = (*settings, ("net.ipv4.ip_local_reserved_ports", f"{FIRST_CLIENT_PORT}-{last}"))
     words = " ".join(shlex.quote(f"{key}={value}") for key, value in settings)
@@ -482,8 +483,9 @@ def sysctl_commands(experiment: Experiment) -> list[str]:
     return [f"ip netns exec {name} sysctl -qw {words}" for name in names] if words else []
 
 
-def script(experiment: Experiment) -> str:
-    """What the guest runs. It leaves one file per thing measured in its working directory."""
+def script(experiment: Experiment, reserve: bool = False) -> str:
+    """What the guest runs. It leaves one file per thing measured in its working directory. With reserve, the flows' own
+    ports are kept from all others even where they are few."""
     flows = [flow_commands(experiment, number) for number in range(len(experiment.flows))]
     ours = controllers_to_enable(experiment)
     theirs = sorted(controllers_of(experiment) - set(ours))
@@ -492,7 +494,7 @@ def script(experiment: Experiment) -> str:
     settings = experiment.parameters if isinstance(experiment, VirtualExperiment) else ()
     parameters = "".join(f" --set {key}={value}" for key, value in settings)
     sockets_s = experiment.sockets_every_s if isinstance(experiment, VirtualExperiment) else 1.0
-    lines = [topology_commands(experiment), *sysctl_commands(experiment), *queue_commands(experiment)]
+    lines = [topology_commands(experiment), *sysctl_commands(experiment, reserve), *queue_commands(experiment)]
     idle = ["echo $idle >>idle"] if gso_of(experiment) else []
     lines += [TCP_MEMORY] if gso_of(experiment) or len(experiment.flows) > MANY_FLOWS else []
     lines += ["stamped() { while read -r line; do read -r now idle </proc/uptime; echo \"$now $line\"; done; }"]
@@ -610,6 +612,10 @@ def may_starve(experiment: Experiment, flow: Flow) -> bool:
     return queue == "priority" and isinstance(flow, VirtualFlow) and flow.background
 
 
+class PortTaken(LabError):
+    """A connection of iperf3's own has chosen the port of a flow's: once in some ten thousand."""
+
+
 def parse_flow(directory: Path, number: int, flow: Flow, start_s: float, starves: bool = False) -> FlowResult:
     """Intervals as the receiver saw them, on the guest's clock; the rest as the sender reports it."""
     result = FlowResult(flow)
@@ -618,6 +624,8 @@ def parse_flow(directory: Path, number: int, flow: Flow, start_s: float, starves
         report = json.loads((directory / f"client-{number}.json").read_text())
     except ValueError:
         report = {"error": (directory / f"client-{number}.err").read_text().strip() or "no report"}
+    if TAKEN in str(report.get("error", "")):
+        raise PortTaken(f"flow {flow.name} ({flow.controller}): its port {FIRST_CLIENT_PORT + number} is taken")
     if (code != "0" or "error" in report) and not starves:
         raise LabError(f"flow {flow.name} ({flow.controller}): iperf3 ended with {code}: {report.get('error', '')}")
     end = report.get("end", {})
@@ -742,18 +750,27 @@ def run(
     timeout_s: float = 0.0,
     watch: Callable[[str], None] | None = None,
 ) -> VirtualResult:
-    """Runs it in a guest. timeout_s of wall time, by default ten times the virtual time and a minute."""
+    """Runs it in a guest. timeout_s of wall time, by default ten times the virtual time and a minute. Where a flow's port
+    was taken it runs again with all of them reserved, for the same seed on every machine: reserved always, each run of
+    before would have another draw."""
     limit_s = experiment.end_s + GRACE_S + SETTLE_S + 30
-    outcome = virtual.run(
-        kernel,
-        script(experiment),
-        directory,
-        files_of(experiment),
-        seed=seed,
-        memory_mb=memory_mb,
-        timeout_s=timeout_s or 60 + 10 * limit_s,
-        limit_s=limit_s,
-        product=bool(objects_of(experiment)),
-        watch=watch,
-    )
-    return parse(experiment, outcome)
+
+    def once(reserve: bool) -> VirtualResult:
+        outcome = virtual.run(
+            kernel,
+            script(experiment, reserve),
+            directory,
+            files_of(experiment),
+            seed=seed,
+            memory_mb=memory_mb,
+            timeout_s=timeout_s or 60 + 10 * limit_s,
+            limit_s=limit_s,
+            product=bool(objects_of(experiment)),
+            watch=watch,
+        )
+        return parse(experiment, outcome)
+
+    try:
+        return once(reserve=False)
+    except PortTaken:
+        return once(reserve=True)
