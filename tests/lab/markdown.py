@@ -17,10 +17,8 @@ Result = Mapping[str, Any]
 OPERATORS = {"<=": "≤", ">=": "≥", "<": "<", ">": ">"}
 
 
-def number(value: float | None) -> str:
+def number(value: float) -> str:
     """Three decimals are more than the bounds need, and none of them is noise: a run gives the same bytes again."""
-    if value is None:
-        return "?"
     if value == 0 or abs(value) >= 100:
         return f"{value:.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.3f}" if abs(value) >= 0.01 else f"{value:.2g}"
@@ -29,7 +27,8 @@ def number(value: float | None) -> str:
 def cell(bound: Result | None, where: bool) -> str:
     if bound is None:
         return ""
-    figure = number(bound["measured"]) + (f" ({bound['at']})" if where else "")
+    figure = bound["why"] if bound["measured"] is None else number(bound["measured"])
+    figure += f" ({bound['at']})" if where else ""
     return figure if bound["holds"] else f"**{figure}**"
 
 

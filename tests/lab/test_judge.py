@@ -146,6 +146,8 @@ def test_the_same_as_a_text_has_each_bound_and_what_falls_short_in_bold(row: row
     own, peer = (markdown.distance(made, name) for name in ("tcp_lp", "lp"))
     assert own and peer and f"| `{row.id}` | {own:.1%} |" in far and f"{peer:.1%}" in far
     assert f"Not run: `{row.id}`" in markdown.document([row], {row.id: None}, "6.12", "full")
+    never = {**made, "bounds": [{**made["bounds"][0], "measured": None, "why": "never", "holds": False}]}
+    assert "| **never" in markdown.document([row], {row.id: never}, "6.12", "full")
 
 
 def test_a_result_of_another_version_is_not_run(row: rows.Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
