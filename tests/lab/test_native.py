@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from . import native
-from .experiment import Experiment, Flow, FlowResult, Link, Result, Sample, quantile
+from .experiment import Experiment, Flow, FlowResult, Link, Sample, quantile
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
+DISTURBED = 0.005  # part of late packets: p99 of a round trip, two ways, cannot be within 1 ms
 HEADERS_BYTES = {4: 52, 6: 72}  # IP, TCP, timestamps: what goodput does not count of 1500
 HOLD_A_PATH = """
 import signal, time
@@ -39,56 +40,73 @@ def best_mbit(link: Link, family: int = 4) -> float:
 
 @pytest.mark.parametrize("rtt_ms", [10, 40, 80])  # from 100 ms on ping prints whole milliseconds
 def test_idle_round_trip_is_what_was_asked(rtt_ms: int, measured: list[str]) -> None:
-    """The median each time, p99 in one of three: what else runs on this machine can delay single packets."""
-    for _ in range(3):
+    """Never shorter, for most packets no longer; and for nearly all in one of eight attempts, but on a machine that made
+    the wire itself late for more than that in each of them."""
+    quiet = 0
+    for _ in range(8):
         result = native.run(Experiment("idle", Link(20, rtt_ms), seconds=4, ping_every_s=0.02))
         rtts = result.rtts_ms(from_s=0.5)
-        p50, p99 = quantile(rtts, 0.5), quantile(rtts, 0.99)
-        measured.append(f"idle, RTT {rtt_ms} ms asked: ping p50 {p50:.2f}, p99 {p99:.2f} ms")
+        low, p25, p50, p99 = (quantile(rtts, part) for part in (0, 0.25, 0.5, 0.99))
+        measured.append(
+            f"idle, RTT {rtt_ms} ms asked: ping p25 {p25:.2f}, p50 {p50:.2f}, p99 {p99:.2f} ms, "
+            f"{result.late_part:.1%} of the packets later than 1 ms"
+        )
         assert len(rtts) > 100 and result.pings_lost <= 1  # one may be under way at the end
-        assert rtt_ms <= p50 <= rtt_ms + 1
-        if p99 <= rtt_ms + 1:
+        assert rtt_ms <= low and p25 <= rtt_ms + 1
+        if p50 <= rtt_ms + 1 and p99 <= rtt_ms + 1:
             return
-    pytest.fail(f"p99 of the idle round trip: {p99:.2f} ms, {rtt_ms} asked")
+        quiet += result.late_part < DISTURBED
+    assert not quiet, f"idle round trip: {p50:.2f} ms (p99: {p99:.2f}), {rtt_ms} asked"
 
 
 @pytest.mark.parametrize(("rate_mbit", "family"), [(5, 4), (20, 4), (20, 6), (100, 4)])
 def test_goodput_is_the_rate(rate_mbit: float, family: int, measured: list[str]) -> None:
+    """In one of three attempts: a machine that stands still takes from it, and nothing adds to it."""
     link = Link(rate_mbit, 40)
-    result = native.run(Experiment("rate", link, (Flow("one", "cubic", 10, family=family),)))
-    goodput = result.flows["one"].goodput_mbit(3, 10)
-    late, packets = (result.wire["from_left"][key] for key in ("late", "packets"))  # type: ignore[index]
     best = best_mbit(link, family)
-    measured.append(
-        f"cubic alone, {rate_mbit:g} Mbit/s, IPv{family}: {goodput:.2f} Mbit/s of {best:.2f} possible, "
-        f"{late} of {packets} packets later than 1 ms"
-    )
-    assert goodput == pytest.approx(best, rel=0.05)
+    for _ in range(3):
+        result = native.run(Experiment("rate", link, (Flow("one", "cubic", 10, family=family),)))
+        goodput = result.flows["one"].goodput_mbit(3, 10)
+        measured.append(
+            f"cubic alone, {rate_mbit:g} Mbit/s, IPv{family}: {goodput:.2f} Mbit/s of {best:.2f} possible, "
+            f"{result.late_part:.1%} of the packets later than 1 ms"
+        )
+        assert goodput <= 1.05 * best
+        if goodput >= 0.95 * best:
+            return
+    pytest.fail(f"goodput {goodput:.2f} Mbit/s of {best:.2f}")
 
 
-def largest_queue(link: Link) -> tuple[Result, float]:
-    """One cubic flow, and the queueing delay above which only this machine's standing still is, ms."""
-    result = native.run(Experiment("buffer", link, (Flow("one", "cubic", 12),), ping_every_s=0.02))
-    return result, quantile(result.rtts_ms(), 0.99) - min(result.rtts_ms())
+def flooded(path: native.Path, mbit: float) -> tuple[list[float], list[int]]:
+    """Round trips of a few seconds in which the queue is always full, ms; and the backlogs then, bytes."""
+    server = path.start(path.receiver, *"iperf3 -s -1 --forceflush".split())
+    server.drain(5, until=lambda: any("listening" in line for line in server.lines))
+    flood = path.start(path.sender, *f"iperf3 -u -c {native.RECEIVER[4]} -b {mbit}M -l 1472 -t 8".split())
+    ping = path.start(path.sender, *f"ping -n -i 0.02 -c 200 -w 10 {native.RECEIVER[4]}".split())
+    ping.drain(1)  # the queue fills
+    first, backlogs = len(ping.lines), [path.queue()[0] for _ in range(50)]
+    ping.drain(10)
+    assert flood.process.poll() is None, "the flood ended before the pings"
+    echoes = filter(None, map(native.ECHO.search, ping.lines[first:]))
+    return [float(echo[2]) for echo in echoes], backlogs
 
 
 @pytest.mark.parametrize("buffer_bdp", [0.5, 1, 3])
 def test_buffer_is_what_was_asked(buffer_bdp: float, measured: list[str]) -> None:
-    """In one of three attempts: a machine that is busy for a while only makes the delay longer."""
+    """A queue that is kept full delays by the buffer, in the median: a machine that stands still makes single packets
+    late."""
     link = Link(20, 40, buffer_bdp)
-    for _ in range(3):
-        result, queue_ms = largest_queue(link)
-        backlog = max(size for _, size in result.backlog)
-        measured.append(
-            f"cubic alone, buffer {link.buffer_bytes} bytes = {link.buffer_ms:g} ms: "
-            f"largest queueing delay {queue_ms:.1f} ms, largest backlog seen {backlog} bytes"
-        )
-        assert backlog <= link.buffer_bytes
-        if queue_ms == pytest.approx(link.buffer_ms, rel=0.15):
-            break
+    with native.Path(link) as path:
+        rtts, backlogs = flooded(path, 1.3 * link.rate_mbit)
+        drops = path.queue()[1]
+    queue_ms = quantile(rtts, 0.5) - link.rtt_ms
+    measured.append(
+        f"flooded, buffer {link.buffer_bytes} bytes = {link.buffer_ms:g} ms: queueing delay {queue_ms:.1f} ms, "
+        f"largest backlog seen {max(backlogs)} bytes"
+    )
     assert queue_ms == pytest.approx(link.buffer_ms, rel=0.15)
-    assert 0.85 * link.buffer_bytes <= backlog
-    assert result.queue_drops > 0
+    assert 0.85 * link.buffer_bytes <= max(backlogs) <= link.buffer_bytes
+    assert drops > 0
 
 
 def test_two_equal_flows_are_heard_apart() -> None:

@@ -3,8 +3,8 @@
 
 10 Mbit/s, 50 ms, a drop-tail buffer of 2.5 bandwidth-delay products: the TCP-LP paper's (IV-B). The background runs
 first, the foreground joins it for TOGETHER_S and leaves; cubic and the foreground start together, for twice that. Each
-setting three times: a claim holds in each of the three, not in their mean. All runs are made once, two at a time (about
-five minutes), and every test reads them.
+setting three times: a claim holds in each of the three, not in their mean. All runs are made first, six at a time (two
+minutes and a quarter of two CPUs), and every test reads them; those that the machine disturbed are made again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from .experiment import Experiment, Flow, Link, Result
 
 LINK = Link(rate_mbit=10, rtt_ms=50, buffer_bdp=2.5)
 FOREGROUNDS = ("cubic", "reno")
+BUSY = 0.02  # part of late packets: more, and it is the machine that was measured
 RUNS = 3
+AT_ONCE = 6
+AGAIN = 2  # times, at the most
 
 BEFORE_S = 5.0  # the background alone
 TOGETHER_S = 20.0
@@ -73,8 +76,14 @@ def later_mbit(result: Result) -> float:
 @pytest.fixture(scope="module")
 def runs(tcp_lp: str, measured: list[str]) -> dict[Key, Result]:
     keys = [(fg, bg, run) for run in range(RUNS) for fg in FOREGROUNDS for bg in (tcp_lp, "cubic", "")]
-    results = native.run_all([experiment(*key) for key in keys], at_once=2)
-    made = dict(zip(keys, results, strict=True))
+    made: dict[Key, Result] = {}
+    for attempt in range(1 + AGAIN):
+        busy = [key for key in keys if key not in made or made[key].late_part > BUSY]
+        for key, result in zip(busy, native.run_all([experiment(*key) for key in busy], AT_ONCE), strict=True):
+            if key not in made or result.late_part < made[key].late_part:
+                made[key] = result
+        if attempt and busy:
+            measured.append(f"{len(busy)} runs made again: over {BUSY:.0%} of their packets came more than 1 ms late")
     measured += table(made)
     return made
 
