@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The laws for the tests: build/tests/liblaws.so, declared to cffi by its own headers (headers.py)."""
 import os
-import subprocess
 from types import SimpleNamespace
 
-import cffi
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.unit import headers
 from tests.unit.estimator import Estimator
-
-LIBRARY = "build/tests/liblaws.so"
 
 # Derandomized: a red run is red for everybody. HYPOTHESIS_PROFILE=explore looks for what nobody has seen yet.
 settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=200, database=None,
@@ -21,17 +17,19 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 @pytest.fixture(scope="session")
-def ffi():
-    ffi = cffi.FFI()
-    ffi.cdef(headers.declarations())
-    return ffi
+def laws():
+    return headers.laws()
 
 
 @pytest.fixture(scope="session")
-def law(ffi):
+def ffi(laws):
+    return laws[0]
+
+
+@pytest.fixture(scope="session")
+def law(laws):
     """Every function of include/law by its C name."""
-    subprocess.run(["make", "-s", LIBRARY], cwd=headers.ROOT, check=True)
-    return ffi.dlopen(str(headers.ROOT / LIBRARY))
+    return laws[1]
 
 
 @pytest.fixture(scope="session")

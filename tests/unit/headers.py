@@ -5,6 +5,8 @@ constant or a table in these tests.
     declarations()   what cffi can parse of laws.c and the shared headers
     constants()      every numeric macro of ours, by name
     table(...)       the rows of an X-macro table, as tuples
+    laws()           the library of all laws, and cffi's view of it
+    macro(...)       a number of a kernel-side header, which no compiler here can read
 """
 import ast
 import os
@@ -13,7 +15,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import cffi
+
 ROOT = Path(__file__).resolve().parents[2]
+LIBRARY = "build/tests/liblaws.so"
 CC = os.environ.get("CC", "gcc")
 
 SHARED = ["ccbpf/aqm.h", "ccbpf/controllers.h", "ccbpf/event.h", "ccbpf/flow.h", "ccbpf/identity.h", "ccbpf/params.h", "ccbpf/stats.h"]
@@ -74,3 +79,17 @@ def table(header, macro, columns):
     shown = ", ".join("#" + a if kind == "w" else a for a, kind in zip(arguments, columns))
     source = f'#include "{header}"\n#define X({", ".join(arguments)}) ({shown},),\nTABLE_BEGIN {macro}(X)\n'
     return list(ast.literal_eval("[" + preprocessed(source).split("TABLE_BEGIN", 1)[1].strip() + "]"))
+
+
+def laws():
+    """(ffi, every function of include/law by its C name)"""
+    subprocess.run(["make", "-s", LIBRARY], cwd=ROOT, check=True)
+    ffi = cffi.FFI()
+    ffi.cdef(declarations())
+    return ffi, ffi.dlopen(str(ROOT / LIBRARY))
+
+
+def macro(header, name):
+    found = re.search(rf"^#define {name} (\d+)\b", (ROOT / "include" / header).read_text(), re.M)
+    assert found, f"{header}: no number {name}"
+    return int(found[1])

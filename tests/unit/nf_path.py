@@ -3,7 +3,7 @@
 packet, all times in ms; everything random comes from one seed. What the kernel adds (delayed ACKs, timers, PRR) is not
 in it; what bpf/nf_tcp.bpf.c decides between the laws (when a chirp begins, what a mark voids) is.
 
-    run(...)                    -> Outcome: the flows, and the queueing delay every 20 ms
+    run(...)                    -> Outcome: the flows, and the queueing delay every SAMPLE_MS
     Flow: send(), acked()       a packet leaves, comes back; Flow.chirp is there while one is under way
 """
 import math
@@ -12,8 +12,6 @@ import sys
 from collections import deque
 from dataclasses import dataclass, field
 
-import cffi
-
 from tests.unit import headers
 
 PACKET = 1000  # bytes
@@ -21,10 +19,14 @@ NEVER = math.inf
 PARAMETERS = {row[0]: row[4] for row in headers.table("ccbpf/params.h", "NF_TCP_PARAMS", "wvvvvvv")}
 DECREASE, ALPHA, SPREAD = PARAMETERS["decrease"], PARAMETERS["alpha"], PARAMETERS["spread"]
 CHIRP_PART = PARAMETERS["probe_cost"] / 1000  # of the time
+PACE = headers.macro("kern/pace.bpf.h", "PACE_EVEN_NUM") / headers.macro("kern/pace.bpf.h", "PACE_EVEN_DEN")
+SLOW_START_PACE = 2.0  # net.ipv4.tcp_pacing_ss_ratio
+SAMPLE_MS = 20
 
 
 class Router:
-    """A FIFO of one BDP, NF-TCP's RED before it (1 % and 50 %, three packets at the least)."""
+    """A FIFO of one BDP, NF-TCP's RED before it as `ccbpf aqm attach` sets it (loader/aqmconf.c): 1 % and 50 %, three
+    packets at the least, an average over a sixteenth of the limit."""
 
     def __init__(self, ffi, law, rate_mbit, rtt, rng):
         self.law, self.rng = law, rng
@@ -58,7 +60,7 @@ class Router:
 
 @dataclass
 class Chirp:
-    """DRAINING while left is empty, SENDING while next is below its length, then RETURNING."""
+    """One that is under way: it drains, sends, and then returns."""
 
     begun: float
     back: object  # struct proecn_chirp: what comes back of it
@@ -108,7 +110,7 @@ class Flow:
         if step is not None:
             self.chirp.next += 1
         else:
-            self.next_at = now + self.srtt / self.window / (2.0 if self.slow_start else self.pace)
+            self.next_at = now + self.srtt / self.window / (SLOW_START_PACE if self.slow_start else self.pace)
 
     def has_kbps(self):
         return int((self.window / 2 if self.slow_start else self.window) * PACKET * 8 / self.srtt)
@@ -209,7 +211,7 @@ class Outcome:
         return waits[int(part * len(waits))]
 
 
-def run(ffi, law, *, rate_mbit, seconds, flows=1, udp=lambda s: 0.0, rtt=100.0, pace=1.05, seed=1):
+def run(ffi, law, *, rate_mbit, seconds, flows=1, udp=lambda s: 0.0, rtt=100.0, pace=PACE, seed=1):
     """`flows` of them, 0.1 s apart, beside UDP of this part of the link (of the time in s)."""
     rng = random.Random(seed)
     router = Router(ffi, law, rate_mbit, rtt, rng)
@@ -224,7 +226,7 @@ def run(ffi, law, *, rate_mbit, seconds, flows=1, udp=lambda s: 0.0, rtt=100.0, 
                 at, what = leaves, flow.send
         while sample_at < at:
             queue.append((sample_at / 1000, max(0.0, router.free_at - sample_at)))
-            sample_at += 20
+            sample_at += SAMPLE_MS
         now = at
         if what:
             what(now)
@@ -239,9 +241,7 @@ def run(ffi, law, *, rate_mbit, seconds, flows=1, udp=lambda s: 0.0, rtt=100.0, 
 def main():
     """python -m tests.unit.nf_path RATE_MBIT ...: what one flow takes of what Poisson UDP of a half leaves, in 22 s;
     medians of three. nf-fig7-udp at other scales than the lab's."""
-    ffi = cffi.FFI()
-    ffi.cdef(headers.declarations())
-    law = ffi.dlopen(str(headers.ROOT / "build/tests/liblaws.so"))
+    ffi, law = headers.laws()
     for rate in map(float, sys.argv[1:]):
         runs = [run(ffi, law, rate_mbit=rate, seconds=32, udp=lambda s: 0.5, seed=seed) for seed in (1, 2, 3)]
         taken = sorted(found.share(10, 32) / 0.5 for found in runs)
