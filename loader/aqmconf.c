@@ -432,7 +432,8 @@ static int set_limit(const char *what, const char *string,
 			EXIT_USAGE, .what = what, .on = "no --limit",
 			.why = text("the limit of its queue (%s) cannot be read",
 				    queue->kind),
-			.remedy = "give it: `--limit SIZE`");
+			.remedy =
+				"say how much may wait: `--limit SIZE`, for example what the link sends in 100 ms");
 	config->limit_bytes = in_32_bits(queue->limit_bytes);
 	return EXIT_OK;
 }

@@ -18,12 +18,14 @@
 	  "100 % of the queue: bytes, or with K, M (thousands, millions) or p (packets of "     \
 	  "the device's MTU and link header); read from the qdisc by default")                  \
 	X(NF_MIN, "nf-min", "PCT",                                                              \
-	  "class nf: the average queue where marks begin, % of the limit, up to 3 decimals "    \
+	  "the average queue where marks of class nf begin, % of the limit, up to 3 decimals "  \
 	  "(1, or what three packets are)")                                                     \
 	X(NF_MAX, "nf-max", "PCT",                                                              \
-	  "... and above which every packet is marked; nf-min itself: a step there (50)")       \
+	  "the average queue above which every packet of class nf is marked, % of the limit; "  \
+	  "as nf-min: a step there (50)")                                                       \
 	X(STD, "std", "MIN,MAX|off",                                                            \
-	  "the same two for standard traffic, or leave it alone (90.667,100)")                  \
+	  "where marks of class standard begin, and above which each is marked, % of the "      \
+	  "limit; off: never (90.667,100)")                                                     \
 	X(NF_DSCP, "nf-dscp", "LIST",                                                           \
 	  "DSCPs of class nf, 0 to 63, with commas between; LE, 1, is always one (1)")          \
 	X(PROBE_DSCP, "probe-dscp", "N", "DSCP of class probe (3)")                             \

@@ -80,7 +80,7 @@ static void check_features(struct rows *rows)
 	    "boot a kernel with CONFIG_DEBUG_INFO_BTF=y, as distributions' are");
 	add(rows, "struct_ops", struct_ops, MISSING,
 	    struct_ops ? "tcp_congestion_ops" : "no tcp_congestion_ops",
-	    "boot Linux 6.6 or newer with CONFIG_BPF_JIT=y");
+	    "boot Linux " KERNEL_LEAST " or newer with CONFIG_BPF_JIT=y");
 	add(rows, "struct_ops links", links, NOTE, links ? "yes" : "no",
 	    "`reload` needs Linux 6.4; enable and disable work without");
 	add(rows, "JIT", kernel_has_jit(), MISSING,
@@ -101,10 +101,10 @@ static void check_needs(struct rows *rows)
 		return; /* no BTF: that row says it */
 	add(rows, "kernel members", !*members, MISSING,
 	    *members ? members : "all that the programs read",
-	    "boot Linux 6.6 or newer");
+	    "boot Linux " KERNEL_LEAST " or newer");
 	add(rows, "kernel functions", !*functions, MISSING,
 	    *functions ? functions : "all that the programs call",
-	    "boot Linux 6.6 or newer");
+	    "boot Linux " KERNEL_LEAST " or newer");
 }
 
 /* What `ccbpf aqm` finds here. */

@@ -2,7 +2,8 @@
 /*
  * ccbpf enable NAME… [--set KEY=VALUE…] [--default] [--ecn]: load, register, pin. All
  * of them or none: what this call did is undone when one fails. Everything is
- * validated before the kernel is touched.
+ * validated before the kernel is touched. Where all are enabled already, --default and
+ * --ecn are what is left to do.
  *
  * Order, so that a kill at any instruction leaves something that the next ccbpf
  * understands: shared maps; register (the process holds the link); params,
@@ -109,6 +110,34 @@ static void undo(struct enabling *enabling, unsigned int n)
 	sweep(WHAT, SWEEP_UNUSED, NULL);
 }
 
+/* --default, --ecn: both or none */
+static int set_options(const struct controller *make_default, bool ecn)
+{
+	int err = make_default ? sysdefault_set(WHAT, make_default) : EXIT_OK;
+
+	if (err || !ecn)
+		return err;
+	err = sysecn_set(WHAT);
+	if (err && make_default)
+		sysdefault_release(make_default);
+	return err;
+}
+
+static bool all_enabled(const struct enabling *enabling, unsigned int n)
+{
+	bool all = true;
+
+	for (unsigned int i = 0; all && i < n; i++) {
+		struct running running;
+
+		if (running_open(WHAT, enabling[i].controller, &running))
+			return false;
+		all = running.state == RUN_ENABLED;
+		running_close(&running);
+	}
+	return all;
+}
+
 static int enable_all(struct enabling *enabling, unsigned int n,
 		      const struct controller *make_default, bool ecn)
 {
@@ -122,13 +151,8 @@ static int enable_all(struct enabling *enabling, unsigned int n,
 		err = load(&enabling[i]);
 	for (unsigned int i = 0; !err && i < n; i++)
 		err = pin(&enabling[i]);
-	if (!err && make_default)
-		err = sysdefault_set(WHAT, make_default);
-	if (!err && ecn) {
-		err = sysecn_set(WHAT);
-		if (err && make_default)
-			sysdefault_release(make_default);
-	}
+	if (!err)
+		err = set_options(make_default, ecn);
 	if (err)
 		undo(enabling, n);
 	return err;
@@ -212,7 +236,11 @@ static int enable(const struct request *request)
 	if (err)
 		return err;
 	make_default = request->make_default ? named[0] : NULL;
-	err = enable_all(enabling, n, make_default, request->ecn);
+	if ((make_default || request->ecn) && !request->n_sets &&
+	    all_enabled(enabling, n))
+		err = set_options(make_default, request->ecn);
+	else
+		err = enable_all(enabling, n, make_default, request->ecn);
 	if (!err) {
 		sweep_note_foreign();
 		note_ecn(enabling, n);
@@ -233,7 +261,8 @@ const struct command cmd_enable = {
 	.args = "NAME... [--set KEY=VALUE] [--default] [--ecn]",
 	.text = "Load controllers, make them selectable",
 	.more = "All of the named controllers are enabled, or none. A program selects one by setsockopt(TCP_CONGESTION); "
-		"--default writes net.ipv4.tcp_congestion_control, --ecn net.ipv4.tcp_ecn, for those whose signal is a mark; `ccbpf disable` restores what was there.",
+		"--default writes net.ipv4.tcp_congestion_control, --ecn net.ipv4.tcp_ecn, for those whose signal is a mark, also "
+		"where they are enabled already; `ccbpf disable` restores what was there. Nothing of it survives a reboot.",
 	.options = options,
 	.shows_params = true,
 	.run = enable,

@@ -120,7 +120,7 @@ static int listen_until(const struct trace *trace, uint64_t until_ns)
 static int lock(struct trace *trace)
 {
 	const char *path = pin_path(PINS_TRACE, NULL);
-	int fd, err = pin_make_dir(WHAT, path);
+	int fd, holder, err = pin_make_dir(WHAT, path);
 
 	if (err)
 		return err;
@@ -130,10 +130,13 @@ static int lock(struct trace *trace)
 	if (trace->lock_fd != -EWOULDBLOCK)
 		return fail_errno(WHAT, path, trace->lock_fd);
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	holder = pin_lock_holder(fd);
 	err = FAIL(EXIT_FAILED, .what = WHAT, .on = "events",
-		   .why = text("another `ccbpf trace`, process %d, reads them",
-			       pin_lock_holder(fd)),
-		   .remedy = "let it end: a ring buffer has one reader");
+		   .why = text("another `ccbpf trace`%s reads them, and a ring buffer has one reader",
+			       holder ? text(", process %d,", holder) : ""),
+		   .remedy = holder ? text("let it end, or `kill -INT %d`",
+					   holder)
+				    : "let it end");
 	close(fd);
 	return err;
 }

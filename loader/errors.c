@@ -93,7 +93,7 @@ static int fail_permission(const char *what, const char *on, int err)
 		return FAIL(EXIT_PERMISSION, .what = what, .on = on,
 			    .why = text("%s: this process lacks %s",
 					strerror(err), missing),
-			    .remedy = "run it as root");
+			    .remedy = kernel_caps_remedy());
 	return FAIL(
 		EXIT_PERMISSION, .what = what, .on = on,
 		.why = text("%s, though no capability is missing",

@@ -15,7 +15,7 @@ enum exit_code {
 	EXIT_USAGE = 2,
 	EXIT_KERNEL = 3, /* the kernel lacks something */
 	EXIT_PERMISSION = 4, /* missing, or the kernel refuses */
-	EXIT_NOTHING = 5, /* nothing to do: already so */
+	EXIT_NOTHING = 5, /* nothing was done: already so, or not enabled */
 };
 
 struct fault {

@@ -116,6 +116,12 @@ bool kernel_has_jit(void)
 	       strcmp(line, "0") != 0;
 }
 
+const char *kernel_caps_remedy(void)
+{
+	return geteuid() ? "run it as root, for example with sudo"
+			 : "root lacks it here, as in a container: run it on the host, or let the container have it";
+}
+
 static int require_caps(const char *what, unsigned int n)
 {
 	char missing[128] = "";
@@ -125,7 +131,7 @@ static int require_caps(const char *what, unsigned int n)
 		return EXIT_OK;
 	return FAIL(EXIT_PERMISSION, .what = what,
 		    .why = text("this process lacks %s", missing),
-		    .remedy = "run it as root, for example with sudo");
+		    .remedy = kernel_caps_remedy());
 }
 
 int kernel_require_reading(const char *what)
@@ -169,7 +175,7 @@ int kernel_require(const char *what)
 			EXIT_KERNEL, .what = what,
 			.why = "this kernel has no struct_ops for TCP congestion control",
 			.remedy =
-				"boot Linux 6.6 or newer with CONFIG_BPF_JIT=y and CONFIG_BPF_SYSCALL=y");
+				"boot Linux " KERNEL_LEAST " or newer with CONFIG_BPF_JIT=y and CONFIG_BPF_SYSCALL=y");
 	if (!kernel_has_jit())
 		return FAIL(EXIT_KERNEL, .what = what,
 			    .why = "the BPF JIT compiler is off",

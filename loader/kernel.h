@@ -17,6 +17,11 @@
  */
 const char *kernel_missing_caps(bool files);
 
+/* What to do about that. */
+const char *kernel_caps_remedy(void);
+
+#define KERNEL_LEAST "6.1" /* the oldest one that `make kernels` loads them on */
+
 /* The kernel's BTF, loaded once, or NULL where there is none. Not to be freed.
  */
 const struct btf *kernel_btf(void);

@@ -190,7 +190,7 @@ static void print_commands(FILE *to)
 			commands[i]->args, commands[i]->text);
 	fprintf(to,
 		"\nExit codes: 0 done, 1 failed, 2 usage, 3 the kernel lacks something, 4 permission,\n"
-		"5 nothing to do (it is so already).\n"
+		"5 nothing was done: it is so already, or what is named is not enabled.\n"
 		"Environment: CCBPF_PIN_ROOT, where the pins lie (" PINS_DEFAULT_ROOT
 		"); NO_COLOR.\n");
 }
@@ -251,13 +251,17 @@ static int unknown_command(const char *name)
 				   : "see `ccbpf --help`");
 }
 
-/* Errors speak JSON wherever -j stands, also behind what is wrong. */
+/* Errors speak JSON wherever -j stands, also among others (-vj) and behind what is
+ * wrong. No short option takes an argument. */
 static void find_json(int argc, char **argv)
 {
-	for (int i = 1; i < argc; i++)
-		if (!strcmp(argv[i], "-j") || !strcmp(argv[i], "--json") ||
-		    !strcmp(argv[i], "--pretty"))
+	for (int i = 1; i < argc; i++) {
+		const char *word = argv[i];
+
+		if (!strcmp(word, "--json") || !strcmp(word, "--pretty") ||
+		    (word[0] == '-' && word[1] != '-' && strchr(word, 'j')))
 			output.json = true;
+	}
 }
 
 static int run(int argc, char **argv, struct parse *parse)

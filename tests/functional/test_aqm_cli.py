@@ -124,7 +124,7 @@ def test_another_class_has_a_limit_and_a_rate_of_its_own(line: Line) -> None:
     assert have("set", "--class", "1:10", "--limit", 7000, "--rate", "10M") == ("1:10", 7000, 1_211_200)
     line.tc("qdisc", "replace", "dev", DEV, "parent", "1:20", "htb")
     refused = line.aqm("set", DEV, "--class", "1:20", code=2).err
-    assert "the limit of its queue (htb) cannot be read; give it: `--limit SIZE`" in refused
+    assert "the limit of its queue (htb) cannot be read; say how much may wait: `--limit SIZE`" in refused
     assert have("set", "--nf-min", 2) == ("1:10", 7000, 1_211_200), "all of it or nothing"
     assert have("set", "--class", "1:20", "--limit", 9000) == ("1:20", 9000, 151_400_000)
 

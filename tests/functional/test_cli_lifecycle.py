@@ -236,6 +236,15 @@ def test_default_is_set_and_restored(ccbpf: Cli, sysctl: Path) -> None:
     assert not ccbpf.root.exists()
 
 
+def test_what_is_enabled_already_becomes_the_default(ccbpf: Cli, sysctl: Path) -> None:
+    sysctl.write_text("reno")
+    link = ccbpf("-j", "enable", "tcp_lp").json["enabled"][0]["link_id"]
+    document = ccbpf("-j", "enable", "tcp_lp", "--default").json
+    assert (document["default"], document["enabled"][0]["link_id"]) == ("tcp_lp", link)
+    assert "`ccbpf set tcp_lp`" in ccbpf("enable", "tcp_lp", "--default", "--set", "delta=100", code=5).err
+    assert ccbpf("-j", "disable", "tcp_lp").json["disabled"][0]["restored_default"] == "reno"
+
+
 def test_a_default_that_somebody_changed_since_is_left_alone(ccbpf: Cli, sysctl: Path) -> None:
     sysctl.write_text("reno")
     ccbpf("enable", "tcp_lp", "--default")

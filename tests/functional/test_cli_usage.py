@@ -110,6 +110,7 @@ def test_usage_errors(ccbpf: Cli, arguments: list[str], says: str) -> None:
     assert error.keys() == {"what", "on", "why", "remedy", "exit"}
     assert error["exit"] == 2
     assert says in f"{error['why']} {error['remedy']}"
+    assert ccbpf("-vj", *arguments, code=2).error == error
     assert not ccbpf.root.exists()
 
 

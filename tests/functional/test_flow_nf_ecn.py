@@ -47,6 +47,14 @@ def test_arranged_and_put_back(names: list[str], ccbpf: Cli) -> None:
     assert now() == PASSIVE and ccbpf.names() == set()
 
 
+def test_the_remedy_that_is_told_arranges_it(ccbpf: Cli) -> None:
+    assert "`ccbpf enable --ecn NAME`" in ccbpf("enable", "nf_tcp").err
+    assert WORDS not in ccbpf("enable", "--ecn", "nf_tcp").err
+    assert now() == ASK
+    ccbpf("disable", "nf_tcp")
+    assert now() == PASSIVE
+
+
 def test_put_back_with_the_last_one(ccbpf: Cli) -> None:
     ccbpf("enable", "nf_tcp", "--ecn")
     ccbpf("enable", "tcp_lp_ecn", "--ecn")

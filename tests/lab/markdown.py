@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The same results as report.html, as tables for a text: report.md, whose copy in the repository is RESULTS.md.
+"""The same results as report.html, as tables for a text: report.md, whose tables RESULTS.md has.
 
 Each line is a bound of EXPERIMENTS; in bold what falls short of it. At the end controller × row, the distance to the
 ideal (`measures.distance`), the peers beside ours. What is not judged, and the peers' values of each bound, are in the page.

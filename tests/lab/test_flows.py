@@ -30,6 +30,12 @@ INTERRUPTED = {"error": "interrupt - the client has terminated", "end": {"sum_se
 INTERVAL = "3.10 [  5]   0.00-0.10   sec  12.5 KBytes  1000 Kbits/sec\n"
 
 
+@pytest.mark.parametrize(("said", "size"), [("33308b 22p", 33308), ("34Kb 23p", 34816), ("2Mb 1386p", 2 << 20)])
+def test_a_backlog_as_tc_says_it(said: str, size: int) -> None:
+    text = f"qdisc bfifo 10: root\n Sent 5 bytes 1 pkt (dropped 7, overlimits 0 requeues 0)\n backlog {said} requeues 0\n"
+    assert lab.queue_counts(text) == (size, int(said.split()[1][:-1]), 7)
+
+
 def test_an_interrupted_flow_is_no_result(tmp_path: Path) -> None:
     with pytest.raises(LabError, match="iperf3 ended with 1: interrupt"):
         flow_of(left_by(tmp_path, code=1, report=INTERRUPTED, server=INTERVAL), starves=False)

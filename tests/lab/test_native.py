@@ -18,6 +18,7 @@ from .experiment import Experiment, Flow, FlowResult, Link, Sample, quantile
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
 DISTURBED = 0.005  # part of late packets: p99 of a round trip, two ways, cannot be within 1 ms
+STOPPED = 0.2  # no machine was seen to be late as often: it would be the delay line
 HEADERS_BYTES = {4: 52, 6: 72}  # IP, TCP, timestamps: what goodput does not count of 1500
 HOLD_A_PATH = """
 import signal, time
@@ -51,8 +52,8 @@ def test_idle_round_trip_is_what_was_asked(rtt_ms: int, measured: list[str]) -> 
             f"idle, RTT {rtt_ms} ms asked: ping p25 {p25:.2f}, p50 {p50:.2f}, p99 {p99:.2f} ms, "
             f"{result.late_part:.1%} of the packets later than 1 ms"
         )
-        assert len(rtts) > 100 and result.pings_lost <= 1  # one may be under way at the end
-        assert rtt_ms <= low and p25 <= rtt_ms + 1
+        assert len(rtts) > 100 and not result.pings_lost
+        assert rtt_ms <= low and p25 <= rtt_ms + 1 and result.late_part <= STOPPED
         if p50 <= rtt_ms + 1 and p99 <= rtt_ms + 1:
             return
         quiet += result.late_part < DISTURBED
@@ -110,20 +111,29 @@ def test_buffer_is_what_was_asked(buffer_bdp: float, measured: list[str]) -> Non
 
 
 def test_two_equal_flows_are_heard_apart() -> None:
+    """What they have together in one of three attempts."""
     flows = (Flow("early", "cubic", 6), Flow("late", "reno", 4, start_s=3, family=6))
-    result = native.run(Experiment("two", Link(20, 20), flows))
-    assert [flow.controller for flow in result.flows.values()] == ["cubic", "reno"]
-    assert 0 < result.flows["early"].first_s < 0.5
-    assert 3 < result.flows["late"].first_s < 3.5
-    assert result.flows["late"].goodput_mbit(0, 3) == 0
-    assert sum(flow.goodput_mbit(4, 6) for flow in result.flows.values()) == pytest.approx(19.2, rel=0.05)
+    for _ in range(3):
+        result = native.run(Experiment("two", Link(20, 20), flows))
+        assert [flow.controller for flow in result.flows.values()] == ["cubic", "reno"]
+        assert 0 < result.flows["early"].first_s < 1
+        assert 3 < result.flows["late"].first_s < 4
+        assert result.flows["late"].goodput_mbit(0, 3) == 0
+        both = sum(flow.goodput_mbit(4, 6) for flow in result.flows.values())
+        if both == pytest.approx(19.2, rel=0.05):
+            return
+    pytest.fail(f"both together: {both:.2f} Mbit/s of 19.2")
 
 
 def test_paths_do_not_disturb_each_other() -> None:
+    """In one of three attempts."""
     experiments = [Experiment(f"rate {rate}", Link(rate, 20), (Flow("one", "cubic", 5),)) for rate in (10, 20)]
-    for result in native.run_all(experiments, at_once=2):
-        link = result.experiment.link
-        assert result.flows["one"].goodput_mbit(2, 5) == pytest.approx(best_mbit(link), rel=0.05)
+    for _ in range(3):
+        results = native.run_all(experiments, at_once=2)
+        shares = [result.flows["one"].goodput_mbit(2, 5) / best_mbit(result.experiment.link) for result in results]
+        if shares == pytest.approx([1, 1], rel=0.05):
+            return
+    pytest.fail(f"of what each has alone: {shares}")
 
 
 # --- what fails, and says so -----------------------------------------------------------------------------------------
@@ -163,7 +173,9 @@ def held_path() -> tuple[subprocess.Popen[str], list[str]]:
         [sys.executable, "-c", HOLD_A_PATH], stdout=subprocess.PIPE, text=True, cwd=native.REPOSITORY
     )
     assert holder.stdout
-    return holder, holder.stdout.readline().split()
+    names = holder.stdout.readline().split()
+    assert len(names) == len(native.ROLES), "the path was not made"
+    return holder, names
 
 
 def end(holder: subprocess.Popen[str], number: int) -> None:

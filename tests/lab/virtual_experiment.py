@@ -715,7 +715,7 @@ def queue_counts(text: str) -> tuple[int, int, int]:
     match = COUNTS.search(text, begin.end()) if begin else None
     if not match:
         raise LabError(f"tc -s showed no queue 10: at the bottleneck: {text[:120]!r}")
-    scale = {None: 1, "K": 1000, "M": 1000_000}[match[3]]
+    scale = {None: 1, "K": 1 << 10, "M": 1 << 20}[match[3]]  # where tc can say it so within a few bytes
     return int(match[2]) * scale, int(match[4]), int(match[1])
 
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """NF-TCP's laws together: flows of nf.h and proecn.h through one FIFO behind red.h, beside Poisson UDP. Packet by
 packet, all times in ms; everything random comes from one seed. What the kernel adds (delayed ACKs, timers, PRR) is not
-in it; what bpf/nf_tcp.bpf.c decides between the laws (when a chirp begins, what a mark voids) is.
+in it, nor a full queue's drops: what is early must not get there. What bpf/nf_tcp.bpf.c decides between the laws (when a
+chirp begins, what a mark voids) is; but a step is one packet at any rate, where the kernel's timer needs bursts from
+286 Mbit/s on.
 
     run(...)                    -> Outcome: the flows, and the queueing delay every SAMPLE_MS
     Flow: send(), acked()       a packet leaves, comes back; Flow.chirp is there while one is under way
@@ -25,7 +27,7 @@ SAMPLE_MS = 20
 
 
 class Router:
-    """A FIFO of one BDP, NF-TCP's RED before it as `ccbpf aqm attach` sets it (loader/aqmconf.c): 1 % and 50 %, three
+    """A FIFO without an end, one BDP as its limit, NF-TCP's RED before it as `ccbpf aqm attach` sets it (loader/aqmconf.c): 1 % and 50 %, three
     packets at the least, an average over a sixteenth of the limit."""
 
     def __init__(self, ffi, law, rate_mbit, rtt, rng):
@@ -35,7 +37,7 @@ class Router:
         least = max(1000, math.ceil(3 * 100_000 / limit))
         self.curve = ffi.new("struct red_curve *", dict(limit_bytes=limit * PACKET, min=least, max=50_000))
         self.spacing = ffi.new("struct red_spacing *")
-        self.shift = round(math.log2(min(512, max(2, limit / 16))))
+        self.shift = next(n for n in range(10) if n == 9 or 3 * limit <= 64 << n)  # as default_shift()
         self.average, self.free_at, self.last, self.waiting = 0, 0.0, 0.0, 0
 
     def put(self, now, probe=False, low=True):
@@ -239,7 +241,7 @@ def run(ffi, law, *, rate_mbit, seconds, flows=1, udp=lambda s: 0.0, rtt=100.0, 
 
 
 def main():
-    """python -m tests.unit.nf_path RATE_MBIT ...: what one flow takes of what Poisson UDP of a half leaves, in 22 s;
+    """.cache/venv/bin/python -m tests.unit.nf_path RATE_MBIT ...: what one flow takes of what Poisson UDP of a half leaves, in 22 s;
     medians of three. nf-fig7-udp at other scales than the lab's."""
     ffi, law = headers.laws()
     for rate in map(float, sys.argv[1:]):
