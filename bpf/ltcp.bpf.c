@@ -256,7 +256,7 @@ __u32 BPF_PROG(ltcp_ssthresh, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_of(sk);
 	struct ltcp *l = ltcp_of(sk);
-	bool loss = tp->lost_out;
+	bool loss = sock_lost(tp);
 	struct flow_event e;
 	u32 to;
 

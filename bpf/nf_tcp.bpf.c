@@ -49,7 +49,8 @@
  *     make the queue longer.
  *  8. Every cut lowers ssthresh. Undo returns what a loss took and never a mark's cut,
  *     and the first slow start once: the second needless loss ends it.
- *  9. The window only grows while it is what limits the flow (RFC 7661's case).
+ *  9. The window only grows while it is what limits the flow (RFC 7661's case). After an
+ *     idle time the estimate is void.
  * 10. The kernel paces the flow from a base RTT of 2 ms on, from the first chirp on, and
  *     pairs always (kern/pace.bpf.h); in avoidance by 105 % of a window per RTT.
  * 11. An application that has set a DSCP of its own keeps it, on chirps as well.
@@ -232,23 +233,30 @@ static __always_inline u32 nf_has_kbps(struct sock *sk)
 		       chirp_packet_bytes(sk));
 }
 
-/* A mark or a loss: what was estimated is void. That of the first slow start, which knows
- * only that it went too far, waits for no pause. */
-static __always_inline void nf_congested(struct sock *sk, struct nf *nf)
+/* What was estimated is void; there was this much at the most. */
+static __noinline int nf_void(struct sock *sk, u32 most_kbps)
 {
+	struct nf *nf = nf_of(sk);
 	struct nf_probe *p = nf->stored ? nf_probe_of(sk) : NULL;
 
-	nf_soiled(tcp_of(sk), nf);
 	nf->credit = 0;
 	nf->share_q8 = NF_SHARE_ONE;
 	nf->target = 0;
+	if (p)
+		proecn_congested(&p->proecn, most_kbps);
+	return 0;
+}
+
+/* A mark or a loss. That of the first slow start, which knows only that it went too far,
+ * waits for no pause; and any slow start comes in bursts, which were too much, and not
+ * what the flow had. */
+static __always_inline void nf_congested(struct sock *sk, struct nf *nf)
+{
+	nf_soiled(tcp_of(sk), nf);
 	if (!nf->avoiding)
 		nf->due_us = 0;
 	nf->avoiding = 1;
-	if (p) /* slow start comes in bursts: they were too much, and not what it had */
-		proecn_congested(&p->proecn, sock_in_slow_start(tcp_of(sk))
-						     ? ~0u
-						     : nf_has_kbps(sk));
+	nf_void(sk, sock_in_slow_start(tcp_of(sk)) ? ~0u : nf_has_kbps(sk));
 }
 
 /* --- chirps ------------------------------------------------------------ */
@@ -365,7 +373,7 @@ static __always_inline int nf_chirp_returned(struct sock *sk)
 	chirp_estimate(&p->proecn, &p->flight.c, &p->estimate, &par,
 		       tcp_of(sk)->tcp_mstamp >> KIUS_SHIFT);
 	nf_refresh(sk, nf, p);
-	nf_pause(sk, nf, p, true);
+	nf_pause(sk, nf, p, p->estimate.verdict != PROECN_NONE);
 	nf_event(sk, nf, CCBPF_EVENT_ESTIMATE, p->estimate.kbps,
 		 proecn_bw_kbps(&p->proecn));
 	return 0;
@@ -650,7 +658,7 @@ static __always_inline void nf_fill_probe(struct nf_probe *p, u32 now_kius,
 
 	own->probe_bytes = p->bytes;
 	own->estimate_kbps = proecn_bw_kbps(&p->proecn);
-	if (p->complete)
+	if (p->proecn.at_kius)
 		own->estimate_age_ms =
 			((u64)proecn_age_kius(&p->proecn, now_kius)
 			 << KIUS_SHIFT) /
@@ -783,7 +791,7 @@ __u32 BPF_PROG(nf_tcp_ssthresh, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_of(sk);
 	struct nf *nf = nf_of(sk);
-	bool loss = tp->lost_out;
+	bool loss = tp->lost_out || nf->echo == NF_ECHO_NONE;
 	u32 to;
 
 	if (!nf->open)
@@ -826,6 +834,8 @@ void BPF_PROG(nf_tcp_set_state, struct sock *sk, __u8 state)
 /* Nothing was in flight and the first packets leave. */
 static __always_inline void nf_transmit_start(struct sock *sk, struct nf *nf)
 {
+	if (flow_idle(tcp_of(sk), nf->published_kius))
+		nf_void(sk, ~0u);
 	if (law_unlikely(nf->small))
 		small_depart(sk, nf_gap_us(sk, nf));
 }

@@ -78,7 +78,7 @@ void BPF_PROG(tcp_lp_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 SEC("struct_ops")
 __u32 BPF_PROG(tcp_lp_ssthresh, struct sock *sk)
 {
-	return lp_loss(sk, lp_of(sk), tcp_of(sk)->lost_out);
+	return lp_loss(sk, lp_of(sk), sock_lost(tcp_of(sk)));
 }
 
 SEC("struct_ops")

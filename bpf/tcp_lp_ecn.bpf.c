@@ -26,6 +26,8 @@
  *  3. The router knows the class by its DSCP, LE (RFC 8622); the paper does not say
  *     how. An application that has set one of its own keeps it.
  *  4. An ACK that reports a loss and a mark is answered as a loss.
+ *  5. The first echo after a cut, while the inference phase lasts, is answered to the
+ *     kernel and not counted: it may be of a packet that the cut had not yet reached.
  */
 #define LP_PARAMS TCP_LP_ECN_PARAMS
 #define LP_PARAMS_STRUCT struct tcp_lp_ecn_params
@@ -38,7 +40,19 @@ char _license[] SEC("license") = "GPL";
 CCBPF_IDENTITY(tcp_lp_ecn);
 LP_PARAMS_DEFINE();
 
-/* 4. above: the RTT after a reaction is over with this very echo? Then the kernel's CWR
+/* 1. Told in init(); or, where that came while the connection was made, and the kernel
+ * had asked for ECN, at the first ACK. */
+static __noinline int lp_ecn_refused(struct sock *sk)
+{
+	struct lp *lp = lp_of(sk);
+
+	lp->signal = lp->delay.tick_ns ? CCBPF_SIGNAL_OWD : CCBPF_SIGNAL_RTT;
+	flow_count(fallbacks);
+	lp_event(sk, lp, CCBPF_EVENT_FALLBACK, CCBPF_SIGNAL_ECN, lp->signal);
+	return 0;
+}
+
+/* 5. The RTT after a reaction is over with this very echo? Then the kernel's CWR
  * clears it, and what counts is an echo after that. */
 static __always_inline bool lp_ecn_of_the_cut(struct tcp_sock *tp,
 					      struct lp *lp)
@@ -90,10 +104,14 @@ SEC("struct_ops")
 void BPF_PROG(tcp_lp_ecn_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 {
 	struct lp *lp = lp_of(sk);
-	bool delayed = lp_measure(sk, lp, acked);
-	bool indicated = delayed && lp->signal != CCBPF_SIGNAL_ECN;
-	enum inference_verdict verdict = lp_decide(sk, lp, indicated);
+	bool delayed = lp_measure(sk, lp, acked), indicated;
+	enum inference_verdict verdict;
 
+	if (law_unlikely(lp->signal == CCBPF_SIGNAL_ECN &&
+			 !sock_ecn(tcp_of(sk))))
+		lp_ecn_refused(sk);
+	indicated = delayed && lp->signal != CCBPF_SIGNAL_ECN;
+	verdict = lp_decide(sk, lp, indicated);
 	lp_act(sk, lp, verdict, acked);
 	lp_publish(sk, lp);
 }
@@ -106,7 +124,7 @@ __u32 BPF_PROG(tcp_lp_ecn_ssthresh, struct sock *sk)
 
 	if (lp->signal == CCBPF_SIGNAL_ECN && lp->echoed && !tp->lost_out)
 		return lp_ecn_mark(sk, lp);
-	return lp_loss(sk, lp, tp->lost_out);
+	return lp_loss(sk, lp, true);
 }
 
 SEC("struct_ops")
@@ -121,9 +139,7 @@ void BPF_PROG(tcp_lp_ecn_init, struct sock *sk)
 		lp->signal = CCBPF_SIGNAL_ECN;
 		return;
 	}
-	flow_count(fallbacks);
-	lp_event(sk, lp, CCBPF_EVENT_FALLBACK, CCBPF_SIGNAL_ECN,
-		 CCBPF_SIGNAL_RTT);
+	lp_ecn_refused(sk);
 }
 
 LP_PROGRAMS(tcp_lp_ecn)

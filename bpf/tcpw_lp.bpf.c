@@ -275,6 +275,7 @@ static __always_inline void tcpw_set_window(struct sock *sk, struct tcpw *t,
 		sock_cut_cwnd(tp, SMALL_PAIR);
 		return;
 	}
+	t->window = 0; /* small_window may have been lowered meanwhile */
 	sock_cut_cwnd(tp, window);
 	tp->snd_cwnd_cnt = (u64)window * part >> BACKLOG_Q8_SHIFT;
 }
@@ -463,7 +464,7 @@ __u32 BPF_PROG(tcpw_lp_ssthresh, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_of(sk);
 	struct tcpw *t = tcpw_of(sk);
-	bool loss = tp->lost_out;
+	bool loss = sock_lost(tp);
 	struct backlog_params p;
 	struct flow_event e;
 	u32 to;

@@ -11,7 +11,7 @@
 #include "errors.h"
 
 #define LE 1 /* DSCP of RFC 8622 */
-#define PROBE 3 /* ours */
+#define PROBE 7 /* ours: 000111 */
 #define NF_MIN 1000 /* 1 %, table 1 of the paper: 75 of 7500 packets */
 #define NF_MIN_PACKETS 3 /* less is no queue, only who came together */
 #define NF_MAX 50000 /* 50 %: 3750 */

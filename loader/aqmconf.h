@@ -28,7 +28,7 @@
 	  "limit; off: never (90.667,100)")                                                     \
 	X(NF_DSCP, "nf-dscp", "LIST",                                                           \
 	  "DSCPs of class nf, 0 to 63, with commas between; LE, 1, is always one (1)")          \
-	X(PROBE_DSCP, "probe-dscp", "N", "DSCP of class probe (3)")                             \
+	X(PROBE_DSCP, "probe-dscp", "N", "DSCP of class probe (7)")                             \
 	X(AVERAGE, "average", "PACKETS",                                                        \
 	  "weight of the average: 1/PACKETS, a power of 2 up to 32768; 1: the queue as it is "  \
 	  "(by default 1/16 of the limit, at most 512)")                                        \

@@ -66,7 +66,7 @@ struct ccbpf_aqm_state {
 struct ccbpf_aqm_count {
 	__u64 packets; /* segments of a GSO skb one by one */
 	__u64 bytes; /* with link headers, as tc counts them */
-	__u64 marked; /* packets that left with CE by our word */
+	__u64 marked; /* packets that we would have marked, and that left with CE */
 	__u64 dropped; /* packets, early: not ECN-capable */
 };
 

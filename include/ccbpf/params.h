@@ -89,8 +89,8 @@
 	X(packets, "packets", 2, 15, 15, "3.2", "N: steps of a chirp")                                                \
 	X(spread, "permille", 1010, 2000, 1200, "3.2, eq. 3", "SF: from one gap of a chirp to the next")              \
 	X(min_rate, "kbit/s", 100, 10000000, 1000, "3.2", "no chirp begins slower")                                   \
-	X(probe_dscp, "DSCP", 0, 63, 3, "3.2; ours",                                                                  \
-	  "of the packets of a chirp (000011 is for local use, RFC 2474); 0: as the data's")                          \
+	X(probe_dscp, "DSCP", 0, 63, 7, "3.2; ours",                                                                  \
+	  "of a chirp's packets (000111: for local use, RFC 2474; to Linux no lower than LE); 0: as the data's")      \
 	X(probe_cost, "permille", 1, 1000, 20, "ours",                                                                \
 	  "of a flow's time go into chirps while they find nothing that it lacks")                                    \
 	X(noise_floor, "us", 0, 100000, 100, "ours", "a rise of a chirp's delay up to this is noise")                 \

@@ -5,7 +5,8 @@
  * set stays with a socket that goes over to another controller. For IPv4 on a socket of
  * IPv6 (::ffff:a.b.c.d) IP_TOS counts, which kernels refuse there that look at the
  * socket's family only: then its packets stay as they are, and dscp_of() says
- * DSCP_UNKNOWN.
+ * DSCP_UNKNOWN. IP_TOS sets the socket's priority as well (net/ipv4/ip_sockglue.c), by
+ * which qdiscs choose a band or a class: that is the application's, and stays.
  */
 #ifndef CCBPF_KERN_DSCP_BPF_H
 #define CCBPF_KERN_DSCP_BPF_H
@@ -13,6 +14,8 @@
 #include "kern/socket.bpf.h"
 
 #define SOL_IP 0 /* include/linux/socket.h */
+#define SOL_SOCKET 1
+#define SO_PRIORITY 12 /* include/uapi/asm-generic/socket.h */
 #define SOL_IPV6 41
 #define IP_TOS 1 /* include/uapi/linux/in.h */
 #define IPV6_TCLASS 67 /* include/uapi/linux/in6.h */
@@ -50,10 +53,15 @@ static __noinline u32 dscp_of(struct sock *sk)
 static __noinline int dscp_set(struct sock *sk, u32 dscp)
 {
 	int tos = dscp << DSCP_SHIFT & 0xff;
+	u32 priority = sk->sk_priority;
 	bool v6 = dscp_v6(sk);
+	int err = bpf_setsockopt(sk, v6 ? SOL_IPV6 : SOL_IP,
+				 v6 ? IPV6_TCLASS : IP_TOS, &tos, sizeof(tos));
 
-	return bpf_setsockopt(sk, v6 ? SOL_IPV6 : SOL_IP,
-			      v6 ? IPV6_TCLASS : IP_TOS, &tos, sizeof(tos));
+	if (!err && sk->sk_priority != priority)
+		bpf_setsockopt(sk, SOL_SOCKET, SO_PRIORITY, &priority,
+			       sizeof(priority));
+	return err;
 }
 
 /* A new connection's, where its application has chosen none. Returns what it has. */

@@ -389,7 +389,7 @@ static __always_inline void lp_small_grow(struct sock *sk, struct lp *lp)
 	if (lp->signal != CCBPF_SIGNAL_ECN &&
 	    lp->queue_us > delay_threshold(&lp->delay, &p))
 		return;
-	lp->window = law_min(lp->window + rtts, law_max(limit, 1));
+	lp->window = law_min(lp->window + rtts, law_max(limit, lp->window));
 	if (lp->window >= limit)
 		lp_small_leave(sk, lp->window);
 }

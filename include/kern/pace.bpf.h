@@ -18,6 +18,7 @@
 #define PACE_EVEN_NUM 21 /* 105 % of a window per RTT */
 #define PACE_EVEN_DEN 20
 #define PACE_WINDOW_MAX (1u << 23) /* packets */
+#define PACE_UNBOUNDED (~0ul) /* sk_max_pacing_rate that nobody has set */
 #define PACE_SRTT_S 8000000ull /* a second in srtt_us's unit */
 
 /* Pacing, where nobody does it yet; true: it is ours. */
@@ -29,17 +30,18 @@ static __always_inline bool pace_on(struct sock *sk)
 	return true;
 }
 
-/* Pacing as it was; but where fq took it over meanwhile, it is fq's. Not before
- * the next departure that a gap has set: without pacing the kernel would send at
- * once and stamp the packets with that time, which is still to come, and every
- * round trip until then would read too short. True: done. */
+/* Pacing as it was; but where fq took it over meanwhile, it is fq's, and where the
+ * application has set SO_MAX_PACING_RATE since, that needs it. Not before the next
+ * departure that a gap has set: without pacing the kernel would send at once and stamp
+ * the packets with that time, which is still to come, and every round trip until then
+ * would read too short. So a flow that goes over to another controller between two
+ * packets stays paced. True: done. */
 static __always_inline bool pace_off(struct sock *sk)
 {
-	struct tcp_sock *tp = tcp_of(sk);
-
-	if (tp->tcp_wstamp_ns > tp->tcp_clock_cache)
+	if (tcp_of(sk)->tcp_wstamp_ns > bpf_ktime_get_ns())
 		return false;
-	if (sk->sk_pacing_status == SK_PACING_NEEDED)
+	if (sk->sk_pacing_status == SK_PACING_NEEDED &&
+	    sk->sk_max_pacing_rate == PACE_UNBOUNDED)
 		sk->sk_pacing_status = SK_PACING_NONE;
 	return true;
 }

@@ -101,6 +101,14 @@ static __always_inline bool sock_cwnd_limited(struct tcp_sock *tp)
 	return sock_in_slow_start(tp) && tp->snd_cwnd < 2 * tp->max_packets_out;
 }
 
+/* In ssthresh(): is it for a loss, and not for a mark? A tail loss that a probe has
+ * repaired and a drop at our own device leave no packet lost (tcp_process_tlp_ack(),
+ * tcp_enter_cwr()); with ECN they cannot be told from a mark. */
+static __always_inline bool sock_lost(struct tcp_sock *tp)
+{
+	return tp->lost_out || !sock_ecn(tp);
+}
+
 /* In undo_cwnd(): does the kernel bring back the first slow start, the one without a
  * bound? */
 static __always_inline bool sock_undo_unbounds(struct tcp_sock *tp)

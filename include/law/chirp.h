@@ -36,7 +36,6 @@
 #define CHIRP_SPREAD_MIN 1010 /* permille */
 #define CHIRP_SPREAD_MAX 2000
 #define CHIRP_BURST_MOST 8 /* packets */
-#define CHIRP_FLOOR_KBPS 1000 /* 3.2: never probe slower */
 
 #define CHIRP_RATE_SHIFT 8 /* rates are computed in 1/256 kbit/s */
 #define CHIRP_RATE_MAX ((u64)~0u << CHIRP_RATE_SHIFT)

@@ -129,11 +129,6 @@ LAW void delay_restart(struct delay *d)
 	d->samples = 0;
 }
 
-LAW bool delay_has_owd(const struct delay *d)
-{
-	return d->tick_ns != 0;
-}
-
 /* us: q_max */
 LAW u32 delay_queue_max(const struct delay *d)
 {
@@ -414,8 +409,8 @@ LAW u32 delay_most(const struct delay *d, const struct delay_ack *a)
 }
 
 /*
- * One ACK that advanced snd_una in state Open or CWR (others carry the TSecr of
- * an older segment: never feed those). Returns the queueing delay in us, which
+ * One ACK that advanced snd_una in state Open (others may carry the TSecr of an
+ * older segment: never feed those). Returns the queueing delay in us, which
  * is not smoothed if the packet was alone. Half of a pair counts as q_max at the most,
  * where there is one: the receiver waits for the other half, which a full queue may
  * have dropped. With rtt_us = 0 nothing happens.

@@ -74,8 +74,6 @@
 #define PROECN_FALL_NUM 3 /* pathChirp's F = 3 / 2 */
 #define PROECN_FALL_DEN 2
 #define PROECN_PILE 1 /* packets, see 1. */
-#define PROECN_MARK_PACKETS \
-	2 /* "more than one": what an arrival with ECE met */
 #define PROECN_UPPER 3 /* direct: 1 / 3 of the gaps */
 #define PROECN_DELAY_MAX_US (1u << 21)
 #define PROECN_FAR 8 /* no estimate is further than this from max */
@@ -517,7 +515,7 @@ LAW void proecn_pair(struct proecn *p, struct proecn_chirp *c)
 	c->capacity_kbps = proecn_capacity_kbps(p);
 }
 
-/* kbit/s: nothing faster is probed; nor than 5/2 of C, where it is known (7.) */
+/* kbit/s: nothing faster is probed, but for what the floor needs; nor than 5/2 of C, where it is known (7.) */
 LAW u32 proecn_ceiling_kbps(const struct proecn *p,
 			    const struct proecn_params *par)
 {
@@ -526,7 +524,8 @@ LAW u32 proecn_ceiling_kbps(const struct proecn *p,
 	return most && most < par->ceiling_kbps ? most : par->ceiling_kbps;
 }
 
-/* kbit/s: the first gap's, for an average rate; within floor and ceiling */
+/* kbit/s: the first gap's, for an average rate; not below the floor, and within the ceiling where
+ * that allows it */
 LAW u32 proecn_range(const struct proecn_params *par, u32 ceiling_kbps,
 		     u32 min_kbps, u32 steps)
 {

@@ -55,7 +55,7 @@ LAW void westwood_restart(struct westwood *w, u32 snd_nxt, u32 delivered,
 	w->elapsed_us = 0;
 }
 
-/* On every ACK: the comparison never spans half the sequence space. */
+/* On every ACK that may be measured: the comparison never spans half the sequence space. */
 LAW void westwood_ack(struct westwood *w, u32 snd_una, u32 snd_nxt,
 		      u32 delivered, u32 now_us)
 {

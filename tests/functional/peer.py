@@ -20,6 +20,7 @@ thread does it all, for any number of connections, at about 10 000 packets/s.
 """
 from __future__ import annotations
 
+import errno
 import fcntl
 import heapq
 import itertools
@@ -40,6 +41,7 @@ MTU = 1500
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 1, 0x1000
 FIN, SYN, RST, PSH, ACK, ECE, CWR = 1, 2, 4, 8, 16, 64, 128
 DELAYED_ACK_S = 0.04
+SYN_SENT = 2  # include/net/tcp_states.h
 PATTERN_BYTES = 65521  # a prime: data that lands elsewhere is never the same
 WINDOW_SHIFT = 7
 TCP_NOTSENT_LOWAT = 25  # include/uapi/linux/tcp.h
@@ -452,12 +454,21 @@ class Peer:
         self._ends[port] = end
         return port, end
 
-    def connect(self, controller: str, behaviour: Behaviour | None = None) -> Flow:
+    def connect(self, controller: str, behaviour: Behaviour | None = None, early: bool = True) -> Flow:
+        """The controller is chosen before the connection is begun, or (not early) before it is there."""
         port, end = self.listen(behaviour or Behaviour())
         sock = self.namespace.socket()
-        choose(sock, controller)
-        sock.settimeout(5)
-        sock.connect((RECEIVER, port))
+        if early:
+            choose(sock, controller)
+            sock.settimeout(5)
+            sock.connect((RECEIVER, port))
+        else:
+            sock.setblocking(False)
+            assert sock.connect_ex((RECEIVER, port)) == errno.EINPROGRESS
+            choose(sock, controller)
+            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) == bytes([SYN_SENT]), "chosen too late"
+            assert select.select([], [sock], [], 5)[1], "no connection within 5 s"
+            sock.settimeout(5)
         end.sock = sock
         flow = Flow(sock, end)
         self._flows.append(flow)

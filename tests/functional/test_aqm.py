@@ -14,7 +14,7 @@ from tests.functional import kernel
 from tests.functional.aqm import CE, DEV, ECT0, ECT1, NEIGHBOUR, NOT_ECT, OPEN, SO_SNDBUFFORCE, Frame, Line, ident_of
 from tests.functional.conftest import Cli
 
-LE, PROBE, STANDARD = 1, 3, 0
+LE, PROBE, STANDARD = 1, 7, 0
 NOW = ("--average", 1)  # the queue as it is
 STEP = (*NOW, "--nf-min", 10, "--nf-max", 10)  # marks above 10 000 of 100 000 bytes: above ten packets
 

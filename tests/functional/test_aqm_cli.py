@@ -68,7 +68,7 @@ def test_attach_show_detach(either: Line) -> None:
     queue = either.shown()
     assert (queue["device"], queue["qdisc"], queue["netns"]) == (DEV, "tbf", either.near.inode)
     assert {n: (c["dscp"], c["min_percent"], c["max_percent"]) for n, c in queue["classes"].items()} == {
-        "standard": (None, 90.667, 100), "nf": ([1], 4.542, 50), "probe": ([3], None, None)
+        "standard": (None, 90.667, 100), "nf": ([1], 4.542, 50), "probe": ([7], None, None)
     }  # fmt: skip
     assert queue["average_packets"] == 4, "1/16 of 66 packets"
     assert either.ccbpf("-j", "aqm", "show").json["queues"][0]["device"] == DEV, "also from outside"
@@ -208,7 +208,7 @@ USAGE = {
     "dscp 64": (["attach", DEV, "--nf-dscp", "8,64"], "a DSCP from 0 to 63"),
     "dscp list with a hole": (["attach", DEV, "--nf-dscp", "8,,9"], "a DSCP from 0 to 63"),
     "two probes": (["attach", DEV, "--probe-dscp", "3,4"], "one DSCP"),
-    "probe is nf": (["attach", DEV, "--nf-dscp", "3"], "3 is the DSCP of probes"),
+    "probe is nf": (["attach", DEV, "--nf-dscp", "7"], "7 is the DSCP of probes"),
     "probe is LE": (["attach", DEV, "--probe-dscp", "1"], "1 is LE"),
     "average 3": (["attach", DEV, "--average", "3"], "a power of 2"),
     "average 65536": (["attach", DEV, "--average", "65536"], "a power of 2"),

@@ -193,3 +193,19 @@ def test_without_ecn_it_is_tcp_lp(controllers: dict[str, Controller], peer: Peer
         record = controller.flow(flow.sock)
         assert record and record.losses <= 2 and record.marks == 0  # slow start's
         flow.close()
+
+
+@pytest.mark.parametrize("agrees", [True, False])
+def test_chosen_while_the_connection_is_made(agrees: bool, tcp_lp_ecn: Controller, peer: Peer) -> None:
+    """Before the peer has said whether it agrees to ECN, which the kernel takes for granted until then."""
+    before = tcp_lp_ecn.stats()
+    behaviour = Router(FIRST)
+    behaviour.ecn = agrees
+    flow = peer.connect(tcp_lp_ecn.name, behaviour, early=False)
+    assert flow.end.ecn == agrees
+    flow.pump()
+    eventually(lambda: flow.received > 2 * FIRST * 1448, 5, "data arrives")
+    record = eventually(lambda: (f := tcp_lp_ecn.flow(flow.sock)) and f.marks == agrees and f, 5, "the mark is seen")
+    assert (record.delay_source == SIGNAL.ECN, record.indications, record.losses) == (agrees, agrees, 0)
+    assert tcp_lp_ecn.stats().fallbacks - before.fallbacks == 1 - agrees
+    flow.close()

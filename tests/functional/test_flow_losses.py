@@ -9,7 +9,7 @@ from itertools import dropwhile
 
 import pytest
 
-from tests.functional.kernel import LP_FAMILY, PHASE, Controller, TcpInfo, eventually
+from tests.functional.kernel import LP_FAMILY, OPEN as OPEN_TO_ALL, PHASE, Controller, TcpInfo, eventually
 from tests.functional.peer import Behaviour, Flow, Peer, Segment
 
 OPEN, DISORDER, CWR, RECOVERY, LOSS = range(5)
@@ -267,3 +267,27 @@ def test_one_reaction_in_a_round_trip(tcp_lp: Controller, peer: Peer) -> None:
     assert [e.word for e in reactions[:2]] == ["indication", "cut-to-one"]
     times = [e.time_ns / 1e9 for e in reactions]
     assert min(b - a for a, b in zip(times, times[1:])) > RTT_S
+
+
+class Tail(Known):
+    """The last segment of a burst is lost, once."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+    def lost(self, segment: Segment) -> bool:
+        return segment.number == self.number and not segment.again
+
+
+@pytest.mark.parametrize("name", OPEN_TO_ALL)
+def test_a_tail_that_a_probe_repairs_is_a_loss(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
+    """Without ECN there are no marks (RFC 8985, 7: the kernel tells of it with nothing lost)."""
+    controller = controllers[name]
+    flow = peer.connect(controller.name, Tail(19))
+    for packets in (20, 2):  # the second ones' ACK says that the probe's was no duplicate
+        flow.pump(packets * 1448)
+        flow.deliver(5)
+    record = eventually(lambda: (f := controller.flow(flow.sock)) and f.losses + f.marks and f, 5, "it was told")
+    assert (record.losses, record.marks) == (1, 0)
+    flow.close()

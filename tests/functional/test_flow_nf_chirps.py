@@ -14,12 +14,13 @@ from tests.functional.wire import LE, Packet, Wire
 
 RTT_S = 0.02
 FIRST_LOSS = 60
-PROBE = 3
+PROBE = 7
 ECT_0 = 2
 SILENCE_NS = 8_000_000  # more than a gap of these chirps, less than the silence before them
 PACKET_BITS = 1500 * 8
 SPREAD = 1.2
 SO_MAX_PACING_RATE = 47
+NEVER_MS = 0xFFFFFFFF
 LOSS, MARK, LATE, DATA, STALE, OFF, SHORT = range(1, 8)
 
 
@@ -415,3 +416,35 @@ def test_off_in_mid_flow(nf_tcp: Controller, peer: Peer) -> None:
     assert tcp_info(flow.sock).cwnd >= 2
     flow.stop()
     flow.deliver(5)
+
+
+def test_chirps_that_say_nothing_cost_as_little(nf_tcp: Controller, peer: Peer) -> None:
+    """A path that thins ACKs out: of two steps one is heard of. They take 2 % of the time, as those that find nothing."""
+    behaviour = Path()
+    behaviour.ack_every = 2
+    flow = start(nf_tcp, peer, behaviour)
+    eventually(lambda: nf(nf_tcp, flow).chirps_sent >= 1, 5, "a chirp")
+    before = nf(nf_tcp, flow)
+    time.sleep(3)
+    after = nf(nf_tcp, flow)
+    assert after.chirps_sent - before.chirps_sent <= 8
+    assert after.estimate_age_ms == NEVER_MS
+    flow.close()
+
+
+def test_after_an_idle_time_no_estimate_is_left(nf_tcp: Controller, peer: Peer) -> None:
+    with nf_tcp.set(probe_cost=1000):
+        flow = start(nf_tcp, peer, Path())
+        eventually(lambda: (f := nf_tcp.flow(flow.sock)) and f.losses and f.nf.estimate_kbps, 10, "an estimate")
+        flow.stop()
+        flow.deliver(5)
+    with nf_tcp.set(probe=0):
+        for idle_s, kept in ((0.1, True), (1, False)):
+            time.sleep(idle_s)
+            flow.pump(4 * 1448)
+            flow.deliver(5)
+            time.sleep(0.15)
+            flow.pump(4 * 1448)  # a record is written every 100 ms
+            flow.deliver(5)
+            assert bool(nf(nf_tcp, flow).estimate_kbps) == kept, idle_s
+    flow.close()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+import time
 
 import pytest
 
 from tests.functional.kernel import Controller, Namespace, Sink, abort, choose, eventually
+from tests.functional.peer import Behaviour, Peer
 from tests.functional.wire import LE, Wire
 
 ADDRESSES = {4: "10.77.0.2", 6: "fd77::2"}
@@ -50,3 +52,21 @@ def test_ipv4_on_a_socket_of_ipv6(controllers: dict[str, Controller], netns_pair
         assert record and record.nf.dscp in (0, LE)
         assert data and {(packet.dscp, packet.ecn) for packet in data} == {(record.nf.dscp, ECT_0)}
         abort(sock)
+
+
+def test_the_applications_priority_stays(controllers: dict[str, Controller], peer: Peer) -> None:
+    """IP_TOS sets it as well; band and class of the flow's packets go by it."""
+    nf_tcp = controllers["nf_tcp"]
+    behaviour = Behaviour(rtt_s=0.02)
+    behaviour.ecn, behaviour.ack_every = True, 1
+    with nf_tcp.set(probe_cost=1000):
+        flow = peer.connect(nf_tcp.name, behaviour)
+        flow.sock.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, 5)
+        flow.pump()
+        seen = set()
+        end = time.monotonic() + 5
+        while time.monotonic() < end and not ((f := nf_tcp.flow(flow.sock)) and f.nf.chirps_sent >= 3):
+            seen |= {flow.sock.getsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY) for _ in range(50)}
+        assert f and f.nf.chirps_sent >= 3 and seen == {5}
+        assert len({segment.tos >> 2 for segment in flow.end.segments}) == 2, "data and chirps"
+    flow.close()

@@ -2,6 +2,7 @@
 """ACKs that come in clumps do not make bursts of a paced flow."""
 from __future__ import annotations
 
+import socket
 import statistics
 import time
 
@@ -13,6 +14,8 @@ from tests.functional.peer import Behaviour, Flow, Peer
 RTT_S = 0.03
 WINDOW = 20  # packets, the receiver's
 NEVER_US = 10_000_000
+SO_MAX_PACING_RATE = 47
+ALLOWED = 200_000  # bytes/s, of the application; the window alone is five times that
 PACED = 0.25  # of a round trip; in slow start, where this flow stays, the kernel paces at 200 %
 
 
@@ -53,4 +56,20 @@ def test_clumps_of_acks_make_no_burst(name: str, controllers: dict[str, Controll
         assert spread(flow, 1) < PACED / 2
     time.sleep(5 * RTT_S)
     assert spread(flow, 1) > PACED, "the parameter is live"
+    flow.close()
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_what_the_application_allows_stays(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
+    """Its rate needs the pacing that was ours."""
+    controller = controllers[name]
+    flow = peer.connect(controller.name, Clumps())
+    flow.pump()
+    eventually(lambda: flow.received > 8 * WINDOW * 1448, 10, "the window is open")
+    flow.sock.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, ALLOWED)
+    with controller.set(pace_rtt=NEVER_US):
+        time.sleep(15 * RTT_S)
+        at = flow.received
+        time.sleep(1)
+        assert flow.received - at <= 1.5 * ALLOWED
     flow.close()
