@@ -26,14 +26,17 @@
  *  3. The router knows the class by its DSCP, LE (RFC 8622); the paper does not say
  *     how. An application that has set one of its own keeps it.
  *  4. An ACK that reports a loss and a mark is answered as a loss.
- *  5. The first echo after a cut, while the inference phase lasts, is answered to the
- *     kernel and not counted: it may be of a packet that the cut had not yet reached.
+ *  5. The first echo in the RTT after that of a cut is answered to the kernel, and not
+ *     counted. The kernel takes its cut over an RTT (PRR), and what leaves at its
+ *     beginning still meets the queue that was told of.
  */
 #define LP_PARAMS TCP_LP_ECN_PARAMS
 #define LP_PARAMS_STRUCT struct tcp_lp_ecn_params
 #include "kern/lp.bpf.h"
 
 #include "kern/dscp.bpf.h"
+
+#define LP_ECN_LATE 2 /* RTT from a cut, until which an echo may be of its queue */
 
 char _license[] SEC("license") = "GPL";
 
@@ -52,15 +55,17 @@ static __noinline int lp_ecn_refused(struct sock *sk)
 	return 0;
 }
 
-/* 5. The RTT after a reaction is over with this very echo? Then the kernel's CWR
- * clears it, and what counts is an echo after that. */
+/* 5. The kernel's CWR clears that echo, and what counts is one after that. */
 static __always_inline bool lp_ecn_of_the_cut(struct tcp_sock *tp,
 					      struct lp *lp)
 {
-	bool over = inference_unmute(&lp->inference, tp->snd_una);
+	u32 rtts = param_inference_rtts();
+	u64 left_us = (u64)lp->rtt_us * (rtts > LP_ECN_LATE ? rtts - LP_ECN_LATE
+							    : 0);
 
-	if (!over || lp->answered || !lp->inference.active ||
-	    tp->tcp_mstamp >= lp->inference.until_us)
+	inference_unmute(&lp->inference, tp->snd_una);
+	if (lp->answered || !lp->inference.active ||
+	    tp->tcp_mstamp + left_us >= lp->inference.until_us)
 		return false;
 	lp->answered = 1;
 	inference_mute(&lp->inference, tp->snd_nxt);
