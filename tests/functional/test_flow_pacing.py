@@ -44,12 +44,18 @@ def spread(flow: Flow, seconds: float) -> float:
     return statistics.median((burst[-1] - burst[0]) / RTT_S for burst in whole)
 
 
-@pytest.mark.parametrize("name", OPEN)
-def test_clumps_of_acks_make_no_burst(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
-    controller = controllers[name]
+def opened(controller: Controller, peer: Peer) -> Flow:
+    """A flow whose window is the receiver's."""
     flow = peer.connect(controller.name, Clumps())
     flow.pump()
     eventually(lambda: flow.received > 8 * WINDOW * 1448, 10, "the window is open")
+    return flow
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_clumps_of_acks_make_no_burst(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
+    controller = controllers[name]
+    flow = opened(controller, peer)
     assert spread(flow, 1) > PACED
     with controller.set(pace_rtt=NEVER_US):
         time.sleep(5 * RTT_S)
@@ -63,9 +69,7 @@ def test_clumps_of_acks_make_no_burst(name: str, controllers: dict[str, Controll
 def test_what_the_application_allows_stays(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
     """Its rate needs the pacing that was ours."""
     controller = controllers[name]
-    flow = peer.connect(controller.name, Clumps())
-    flow.pump()
-    eventually(lambda: flow.received > 8 * WINDOW * 1448, 10, "the window is open")
+    flow = opened(controller, peer)
     flow.sock.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, ALLOWED)
     with controller.set(pace_rtt=NEVER_US):
         time.sleep(15 * RTT_S)
