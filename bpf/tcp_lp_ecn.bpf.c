@@ -28,7 +28,8 @@
  *  4. An ACK that reports a loss and a mark is answered as a loss.
  *  5. The first echo in the RTT after that of a cut is answered to the kernel, and not
  *     counted. The kernel takes its cut over an RTT (PRR), and what leaves at its
- *     beginning still meets the queue that was told of.
+ *     beginning still meets the queue that was told of. The inference phase is longer by
+ *     the RTT that this takes: the next echo counts, also where the queue has grown.
  */
 #define LP_PARAMS TCP_LP_ECN_PARAMS
 #define LP_PARAMS_STRUCT struct tcp_lp_ecn_params
@@ -68,6 +69,7 @@ static __always_inline bool lp_ecn_of_the_cut(struct tcp_sock *tp,
 	    tp->tcp_mstamp + left_us >= lp->inference.until_us)
 		return false;
 	lp->answered = 1;
+	lp->inference.until_us += lp->rtt_us;
 	inference_mute(&lp->inference, tp->snd_nxt);
 	return true;
 }

@@ -166,6 +166,25 @@ def test_the_queue_that_is_on_its_way_out_is_no_second_indication(
     flow.deliver(5)
 
 
+class Rising(Router):
+    """From one packet on all are marked, and wait for a queue that others fill."""
+
+    def marked(self, segment: Segment) -> bool:
+        return segment.number >= FIRST
+
+    def held_s(self, segment: Segment) -> float:
+        return min(max(segment.number - FIRST, 0) * 0.001, 0.6 * RTT_S)
+
+
+def test_marks_that_go_on_are_the_second_indication(tcp_lp_ecn: Controller, peer: Peer) -> None:
+    """One of them is forgiven, and then it is one packet, though the round trips are longer than the first."""
+    flow = peer.connect(tcp_lp_ecn.name, Rising())
+    flow.pump()
+    record = eventually(lambda: (f := tcp_lp_ecn.flow(flow.sock)) and f.cuts_to_one and f, 5, "one packet", 0.002)
+    assert (record.indications, record.cuts_to_one) == (2, 1)
+    flow.close()
+
+
 def test_everything_marked(tcp_lp_ecn: Controller, peer: Peer) -> None:
     """The queue never falls below the mark: the smallest rate there is, and never a stall; then back."""
     behaviour = Router(everything=True)
