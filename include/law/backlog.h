@@ -307,7 +307,8 @@ LAW void backlog_mute(struct backlog *b, u32 snd_nxt)
 }
 
 /* Ends the reaction's RTT when this ACK covers a packet sent after the reaction. To
- * be called on every ACK that may be measured: the comparison never spans half the sequence space. */
+ * be called on every ACK that may be measured: the comparison never spans half the
+ * sequence space. */
 LAW void backlog_unmute(struct backlog *b, u32 snd_una)
 {
 	if (b->muted && law_after(snd_una, b->muted_until))

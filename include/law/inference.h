@@ -58,8 +58,8 @@ LAW void inference_mute(struct inference *m, u32 snd_nxt)
 }
 
 /* Ends the reaction's RTT when this ACK covers a packet sent after the reaction;
- * true if it just did. To be called on every ACK that may be measured, so the comparison never spans
- * half the sequence space. */
+ * true if it just did. To be called on every ACK that may be measured, so that the
+ * comparison never spans half the sequence space. */
 LAW bool inference_unmute(struct inference *m, u32 snd_una)
 {
 	if (!m->muted || !law_after(snd_una, m->muted_until))

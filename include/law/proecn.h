@@ -515,7 +515,8 @@ LAW void proecn_pair(struct proecn *p, struct proecn_chirp *c)
 	c->capacity_kbps = proecn_capacity_kbps(p);
 }
 
-/* kbit/s: nothing faster is probed, but for what the floor needs; nor than 5/2 of C, where it is known (7.) */
+/* kbit/s: nothing faster is probed, but for what the floor needs; nor than 5/2 of C,
+ * where it is known (7.) */
 LAW u32 proecn_ceiling_kbps(const struct proecn *p,
 			    const struct proecn_params *par)
 {
@@ -524,8 +525,8 @@ LAW u32 proecn_ceiling_kbps(const struct proecn *p,
 	return most && most < par->ceiling_kbps ? most : par->ceiling_kbps;
 }
 
-/* kbit/s: the first gap's, for an average rate; not below the floor, and within the ceiling where
- * that allows it */
+/* kbit/s: the first gap's, for an average rate; not below the floor, and within the
+ * ceiling where that allows it */
 LAW u32 proecn_range(const struct proecn_params *par, u32 ceiling_kbps,
 		     u32 min_kbps, u32 steps)
 {
