@@ -41,9 +41,9 @@ def best_mbit(link: Link, family: int = 4) -> float:
 
 @pytest.mark.parametrize("rtt_ms", [10, 40, 80])  # from 100 ms on ping prints whole milliseconds
 def test_idle_round_trip_is_what_was_asked(rtt_ms: int, measured: list[str]) -> None:
-    """Never shorter, for most packets no longer; and for nearly all in one of five attempts, but on a machine that made
-    the wire itself late for more than that in each of them."""
-    quiet = 0
+    """Never shorter, the median no longer; and for nearly all packets in one of five attempts. What a machine that makes
+    the wire itself late for more than that may lengthen is the longer half."""
+    quiet = False
     for _ in range(5):
         result = native.run(Experiment("idle", Link(20, rtt_ms), seconds=4, ping_every_s=0.02))
         rtts = result.rtts_ms(from_s=0.5)
@@ -54,10 +54,11 @@ def test_idle_round_trip_is_what_was_asked(rtt_ms: int, measured: list[str]) -> 
         )
         assert len(rtts) > 100 and not result.pings_lost
         assert rtt_ms <= low and p25 <= rtt_ms + 1 and result.late_part <= STOPPED
-        if p50 <= rtt_ms + 1 and p99 <= rtt_ms + 1:
+        assert p50 <= rtt_ms + 1 or result.late_part >= DISTURBED
+        if p99 <= rtt_ms + 1:
             return
-        quiet += result.late_part < DISTURBED
-    assert not quiet, f"idle round trip: {p50:.2f} ms (p99: {p99:.2f}), {rtt_ms} asked"
+        quiet |= result.late_part < DISTURBED
+    assert not quiet, f"p99 of the idle round trip: {p99:.2f} ms, {rtt_ms} asked"
 
 
 @pytest.mark.parametrize(("rate_mbit", "family"), [(5, 4), (20, 4), (20, 6), (100, 4)])
@@ -72,10 +73,9 @@ def test_goodput_is_the_rate(rate_mbit: float, family: int, measured: list[str])
             f"cubic alone, {rate_mbit:g} Mbit/s, IPv{family}: {goodput:.2f} Mbit/s of {best:.2f} possible, "
             f"{result.late_part:.1%} of the packets later than 1 ms"
         )
-        assert goodput <= 1.05 * best
         if goodput >= 0.95 * best:
-            return
-    pytest.fail(f"goodput {goodput:.2f} Mbit/s of {best:.2f}")
+            break
+    assert goodput == pytest.approx(best, rel=0.05)
 
 
 def flooded(path: native.Path, mbit: float) -> tuple[list[float], list[int]]:
@@ -111,18 +111,19 @@ def test_buffer_is_what_was_asked(buffer_bdp: float, measured: list[str]) -> Non
 
 
 def test_two_equal_flows_are_heard_apart() -> None:
-    """What they have together in one of three attempts."""
+    """When each begins, and what they have together, in one of three attempts."""
     flows = (Flow("early", "cubic", 6), Flow("late", "reno", 4, start_s=3, family=6))
     for _ in range(3):
         result = native.run(Experiment("two", Link(20, 20), flows))
         assert [flow.controller for flow in result.flows.values()] == ["cubic", "reno"]
-        assert 0 < result.flows["early"].first_s < 1
-        assert 3 < result.flows["late"].first_s < 4
-        assert result.flows["late"].goodput_mbit(0, 3) == 0
-        both = sum(flow.goodput_mbit(4, 6) for flow in result.flows.values())
-        if both == pytest.approx(19.2, rel=0.05):
-            return
-    pytest.fail(f"both together: {both:.2f} Mbit/s of 19.2")
+        early, late = result.flows["early"], result.flows["late"]
+        assert late.goodput_mbit(0, 3) == 0
+        both = early.goodput_mbit(4, 6) + late.goodput_mbit(4, 6)
+        if early.first_s < 0.5 and late.first_s < 3.5 and both == pytest.approx(19.2, rel=0.05):
+            break
+    assert 0 < early.first_s < 0.5
+    assert 3 < late.first_s < 3.5
+    assert both == pytest.approx(19.2, rel=0.05)
 
 
 def test_paths_do_not_disturb_each_other() -> None:
@@ -132,8 +133,8 @@ def test_paths_do_not_disturb_each_other() -> None:
         results = native.run_all(experiments, at_once=2)
         shares = [result.flows["one"].goodput_mbit(2, 5) / best_mbit(result.experiment.link) for result in results]
         if shares == pytest.approx([1, 1], rel=0.05):
-            return
-    pytest.fail(f"of what each has alone: {shares}")
+            break
+    assert shares == pytest.approx([1, 1], rel=0.05)
 
 
 # --- what fails, and says so -----------------------------------------------------------------------------------------
