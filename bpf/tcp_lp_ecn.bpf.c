@@ -61,16 +61,15 @@ static __always_inline bool lp_ecn_of_the_cut(struct tcp_sock *tp,
 					      struct lp *lp)
 {
 	u32 rtts = param_inference_rtts();
-	u64 left_us = (u64)lp->rtt_us * (rtts > LP_ECN_LATE ? rtts - LP_ECN_LATE
+	u64 late_us = (u64)lp->rtt_us * (rtts > LP_ECN_LATE ? rtts - LP_ECN_LATE
 							    : 0);
 
 	inference_unmute(&lp->inference, tp->snd_una);
-	if (lp->answered || !lp->inference.active ||
-	    tp->tcp_mstamp + left_us >= lp->inference.until_us)
+	if (lp->answered ||
+	    inference_left_us(&lp->inference, tp->tcp_mstamp) <= late_us)
 		return false;
 	lp->answered = 1;
-	lp->inference.until_us += lp->rtt_us;
-	inference_mute(&lp->inference, tp->snd_nxt);
+	inference_forgive(&lp->inference, tp->snd_nxt, lp->rtt_us);
 	return true;
 }
 

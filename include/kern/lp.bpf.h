@@ -486,18 +486,18 @@ static __noinline int lp_fill(struct sock *sk)
 	struct ccbpf_flow *f = flow_of(sk);
 	struct tcp_sock *tp = tcp_of(sk);
 	struct lp *lp = lp_of(sk);
-	u64 now_us = tp->tcp_mstamp, until_us = 0;
 
 	if (!f)
 		return 0;
-	if (lp->avoiding && lp->inference.active)
-		until_us = lp->inference.until_us;
 	flow_fill(tp, f);
 	lp_fill_delay(lp, f);
 	f->phase = lp_phase(sk, lp);
 	f->lp.window = lp_window(tp, lp);
 	f->lp.pair_gap_us = lp->window ? lp_gap_us(tp, lp) : 0;
-	f->lp.inference_left_us = until_us > now_us ? until_us - now_us : 0;
+	f->lp.inference_left_us =
+		lp->avoiding ?
+			inference_left_us(&lp->inference, tp->tcp_mstamp) :
+			0;
 	f->lp.peer_tick_ns = lp->delay.tick_ns;
 	lp_policy_fill(tp, lp, f);
 	return 0;

@@ -77,6 +77,20 @@ LAW bool inference_expire(struct inference *m, u64 now_us)
 	return true;
 }
 
+/* us until the inference phase ends; 0: there is none */
+LAW u64 inference_left_us(const struct inference *m, u64 now_us)
+{
+	return m->active && m->until_us > now_us ? m->until_us - now_us : 0;
+}
+
+/* An indication that is still of the last reaction: it does not count, its RTT is muted
+ * as well, and the phase is longer by that. */
+LAW void inference_forgive(struct inference *m, u32 snd_nxt, u32 rtt_us)
+{
+	m->until_us += rtt_us;
+	inference_mute(m, snd_nxt);
+}
+
 /* figure 3, after inference_unmute() and inference_expire() */
 LAW enum inference_verdict
 inference_step(struct inference *m, const struct inference_ack *a,

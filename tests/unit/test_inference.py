@@ -115,6 +115,17 @@ def test_a_second_indication_takes_the_window_to_one_and_restarts_the_timer(mach
     assert machine.ack(1_500, 100, 1_101, 1_200, True, 3) == HALVE, "a new phase begins with a half"
 
 
+def test_an_indication_that_is_forgiven_makes_the_phase_longer(machine):
+    law, m = machine.law, machine.state
+    assert law.inference_left_us(m, 1_000) == 0
+    assert machine.ack(1_000, 100, 0, 500, True, 3) == HALVE
+    assert law.inference_left_us(m, 1_100) == 200
+    law.inference_forgive(m, 900, 150)
+    assert (law.inference_left_us(m, 1_100), law.inference_left_us(m, 1_450)) == (350, 0)
+    assert machine.ack(1_200, 100, 900, 1_000, True, 3) == HOLD, "its RTT is muted"
+    assert machine.ack(1_449, 100, 901, 1_000, True, 3) == TO_ONE
+
+
 def test_a_phase_of_hours_is_as_long_as_asked(machine):
     assert machine.ack(0, 2**32 - 1, 0, 500, True, 16) == HALVE
     assert machine.ack(16 * (2**32 - 1) - 1, 100, 600, 900, False, 16) == HOLD
