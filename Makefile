@@ -68,20 +68,22 @@ kernels: lab-guest ## load every program on each guest kernel, pass traffic; a t
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)$(PYTHON) -m tests.kernels $(KERNEL)
 
-lab: lab-guest ## the experiments, judged: EXP=id,… or file.toml, KERNEL=6.12, SET=quick or full, JOBS=n, KEEP=run
+lab: lab-guest ## the experiments, judged: EXP=id,… or file.toml, KERNEL=6.12, SET=quick or full, JOBS=n, REPEAT=draws, KEEP=run
 	$(Q)$(MAKE) --no-print-directory all
-	$(Q)EXP='$(EXP)' KERNEL='$(KERNEL)' SET='$(SET)' JOBS='$(JOBS)' KEEP='$(KEEP)' $(PYTHON) -m tests.lab
+	$(Q)EXP='$(EXP)' KERNEL='$(KERNEL)' SET='$(SET)' JOBS='$(JOBS)' REPEAT='$(REPEAT)' KEEP='$(KEEP)' \
+		$(PYTHON) -m tests.lab
 
 lab-list: deps ## the experiments' ids, one line each
 	$(Q)EXP='$(EXP)' KERNEL='$(KERNEL)' SET='$(SET)' $(PYTHON) -m tests.lab list
 
-sweep: lab-guest ## the same as jobs of Snakemake: EXP, SET, JOBS as above, KERNEL=6.1,6.12, PROFILE=machine, slurm, …
+sweep: lab-guest ## the same as jobs of Snakemake: EXP, SET, JOBS, REPEAT as above, KERNEL=6.1,6.12, PROFILE=machine, slurm, …
 	$(Q)packaging/deps.sh $(VENV) sweep
 	$(Q)$(MAKE) --no-print-directory all
-	$(Q)EXP='$(EXP)' KERNEL='$(KERNEL)' SET='$(SET)' JOBS='$(JOBS)' PROFILE='$(PROFILE)' $(PYTHON) -m tests.lab.sweep
+	$(Q)EXP='$(EXP)' KERNEL='$(KERNEL)' SET='$(SET)' JOBS='$(JOBS)' REPEAT='$(REPEAT)' \
+		PROFILE='$(PROFILE)' $(PYTHON) -m tests.lab.sweep
 
 report: deps ## one page of all experiments that were run: build/lab/<kernel>/report.html
-	$(Q)EXP='$(EXP)' KERNEL='$(KERNEL)' SET='$(SET)' $(PYTHON) -m tests.lab report
+	$(Q)EXP='$(EXP)' KERNEL='$(KERNEL)' SET='$(SET)' REPEAT='$(REPEAT)' $(PYTHON) -m tests.lab report
 
 lab-guest: ## the virtual lab's guests: fetch and unpack kernels and tools; once, then offline
 	$(Q)packaging/deps.sh $(VENV) lab

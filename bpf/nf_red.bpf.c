@@ -8,7 +8,7 @@
  *
  *	class	   DSCP			 marked or dropped
  *	nf	   LE (1) and given ones RED, between 1 % and 50 % of the limit
- *	probe	   3 (ours)		 more than one packet waits, now
+ *	probe	   7 (ours)		 more than one packet waits, now
  *	standard   all others		 RED, between 90.667 % and 100 %, or never
  *
  *	packet -> look (DSCP, ECN) -> measure (queue, average) -> decide -> act

@@ -24,7 +24,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--exp", default=os.environ.get("EXP", ""), help="ids and .toml files, comma-separated (all)")
     parser.add_argument("--kernel", default=os.environ.get("KERNEL") or "6.12", help="%(default)s; one of kernels.lock")
     parser.add_argument("--set", default=os.environ.get("SET") or "full", help="quick or full (%(default)s)")
-    parser.add_argument("--jobs", type=int, default=int(os.environ.get("JOBS") or os.cpu_count() or 1))
+    parser.add_argument("--jobs", type=int, default=os.environ.get("JOBS") or os.cpu_count() or 1)
+    parser.add_argument(
+        "--repeat", type=int, default=os.environ.get("REPEAT") or "0", metavar="N",
+        help="draws of each run: another seed, the background 50 ms later; means are judged (as many as the row says)",
+    )  # fmt: skip
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--run", metavar="DIGEST", help="only this run of them, not judged: a job of `make sweep`")
     parser.add_argument(
@@ -58,7 +62,7 @@ def main() -> int:
     options = arguments()
     try:
         check(options)
-        chosen = rows.choose(options.exp, options.kernel, options.set)
+        chosen = rows.choose(options.exp, options.kernel, options.set, options.repeat)
         if options.what == "list":
             for row in chosen:
                 print(f"{row.id:22} {len(row.runs):4} runs  {row.what}")
@@ -66,7 +70,7 @@ def main() -> int:
         if options.what == "report":
             print(report.write(chosen, options.kernel, options.set))
             return 0
-        works = session.plan(chosen, options.kernel, options.seed, options.set)
+        works = session.plan(chosen, options.kernel, options.seed, options.set, options.repeat)
         if options.keep:
             return keep(works, options.keep)
         return sweep.run_one(works, options.run) if options.run else session.run(works, options.jobs)

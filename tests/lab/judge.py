@@ -34,6 +34,7 @@ class Verdict:
     measured: float
     at: RunKey
     holds: bool
+    draws: tuple[float, ...] = ()  # of which `measured` is the mean
 
 
 # --- one value -------------------------------------------------------------------------------------------------------
@@ -43,9 +44,14 @@ def point_of(row: Row, key: RunKey) -> Point:
     return next(point for point in row.points if point.name == key.point)
 
 
+def values_of(bound: Bound, row: Row, key: RunKey, results: Results) -> tuple[float, ...]:
+    """Of the repetitions of a run."""
+    return tuple(value_once(bound, row, once, results) for once in row.repetitions(key))
+
+
 def value_of(bound: Bound, row: Row, key: RunKey, results: Results) -> float:
-    """The mean over the repetitions of a run."""
-    return measures.mean([value_once(bound, row, once, results) for once in row.repetitions(key)])
+    """The mean of them."""
+    return measures.mean(values_of(bound, row, key, results))
 
 
 def value_once(bound: Bound, row: Row, key: RunKey, results: Results) -> float:
@@ -99,8 +105,9 @@ def judge_bound(row: Row, bound: Bound, controller: str, results: Results) -> Ve
     """The worst of all its runs; None: this set has none of them."""
     compare, verdicts = COMPARE[bound.op], []
     for key in runs_of(row, bound, controller):
-        value = value_of(bound, row, key, results)
-        verdicts.append(Verdict(bound, controller, value, key, compare(value, bound.bound)))
+        draws = values_of(bound, row, key, results)
+        value = measures.mean(draws)
+        verdicts.append(Verdict(bound, controller, value, key, compare(value, bound.bound), draws))
     if not verdicts:
         return None
     upper = bound.op.startswith("<")
@@ -241,6 +248,8 @@ def _bound(verdict: Verdict) -> dict[str, object]:
     }
     if not known:
         entry["why"] = "not measurable" if math.isnan(verdict.measured) else "never"
+    if known and len(verdict.draws) > 1:
+        entry |= {"least": round(min(verdict.draws), 5), "most": round(max(verdict.draws), 5)}
     return entry
 
 

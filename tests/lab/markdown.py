@@ -28,6 +28,7 @@ def cell(bound: Result | None, where: bool) -> str:
     if bound is None:
         return ""
     figure = bound["why"] if bound["measured"] is None else number(bound["measured"])
+    figure += f" [{number(bound['least'])} … {number(bound['most'])}]" if "least" in bound else ""
     figure += f" ({bound['at']})" if where else ""
     return figure if bound["holds"] else f"**{figure}**"
 
@@ -97,7 +98,7 @@ def document(rows: Sequence[Row], results: Mapping[str, Result | None], kernel: 
     parts = [
         "# What the lab measured",
         f"`make lab KERNEL={kernel} SET={set_}` and `make report` wrote this; the page beside it, report.html, has the plots, "
-        "every run, and the peers on each bound. In brackets the worst place, in bold what falls short.",
+        "every run, and the peers on each bound. In brackets the worst place, in square ones the draws of which this is the mean; in bold what falls short.",
         count(rows, results),
     ]
     for title, members in groups.items():

@@ -157,7 +157,8 @@ def bounds_table(result: Result) -> str:
 
 
 def measured_of(bound: Result) -> str:
-    return number(bound["measured"]) if bound["measured"] is not None else text(bound.get("why", ""))
+    figure = number(bound["measured"]) if bound["measured"] is not None else text(bound.get("why", ""))
+    return f"{figure} ({number(bound['least'])} … {number(bound['most'])})" if "least" in bound else figure
 
 
 def paper_table(result: Result) -> str:

@@ -27,7 +27,7 @@ SETS = ("quick", "full")
 ALONE, IDEAL, AS_GIVEN = "alone", "ideal", "as given"
 OPERATORS = ("<=", "<", ">=", ">")
 PLOTS = ("rates", "windows", "queue", "curve", "responses", "estimates")
-REPEAT_SHIFT_S = 0.05  # each repetition starts the background flows so much later: a seed alone moves microseconds
+REPEAT_SHIFT_S = 0.05  # each repetition starts the background flows so much later: another seed alone moves microseconds
 TRAFFIC_KINDS = ("udp", "web", "fetch")
 
 Table = Mapping[str, Any]
@@ -253,8 +253,8 @@ class Filling:
 class Builder:
     """Makes the rows of one file."""
 
-    def __init__(self, path: Path, kernel: str, set_: str) -> None:
-        self.path, self.kernel, self.set = path, kernel, set_
+    def __init__(self, path: Path, kernel: str, set_: str, repeat: int = 0) -> None:
+        self.path, self.kernel, self.set, self.repeat = path, kernel, set_, repeat
         try:
             self.file = tomllib.loads(path.read_text())
         except (OSError, UnicodeDecodeError) as error:
@@ -287,6 +287,7 @@ class Builder:
         if self.set == "quick":
             points = tuple(point for point in points if point.name in chosen)
             data |= {key: value for key, value in quick.items() if key != "points"}
+        data["repeat"] = self.repeat or data["repeat"]
         for item in data["kernels"]:
             one_of(f"{where}: kernels", item, kernels())
         if data["kernels"] and self.kernel not in data["kernels"]:
@@ -459,28 +460,28 @@ class Builder:
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-def load(path: Path, kernel: str = "6.12", set_: str = "full") -> list[Row]:
-    """The rows of one file."""
+def load(path: Path, kernel: str = "6.12", set_: str = "full", repeat: int = 0) -> list[Row]:
+    """The rows of one file. repeat: so many draws of each run, 0: as many as the row says."""
     one_of("SET", set_, SETS)
-    return Builder(path, kernel, set_).rows()
+    return Builder(path, kernel, set_, repeat).rows()
 
 
-def load_all(kernel: str = "6.12", set_: str = "full") -> list[Row]:
+def load_all(kernel: str = "6.12", set_: str = "full", repeat: int = 0) -> list[Row]:
     """All rows of the project: the papers', then our own."""
     paths = sorted(DIRECTORY.glob("*.toml"), key=lambda path: (path.stem == "own", path.name))
-    return [row for path in paths for row in load(path, kernel, set_)]
+    return [row for path in paths for row in load(path, kernel, set_, repeat)]
 
 
-def choose(words: str, kernel: str = "6.12", set_: str = "full") -> list[Row]:
+def choose(words: str, kernel: str = "6.12", set_: str = "full", repeat: int = 0) -> list[Row]:
     """EXP=: ids, files, and rows of a file (mine.toml:id), comma-separated; nothing: all."""
-    known = {row.id: row for row in load_all(kernel, set_)}
+    known = {row.id: row for row in load_all(kernel, set_, repeat)}
     if not words:
         return list(known.values())
     chosen: list[Row] = []
     for word in filter(None, words.split(",")):
         file, _, id_ = word.partition(":")
         if file.endswith(".toml"):
-            rows = load(Path(file), kernel, set_)
+            rows = load(Path(file), kernel, set_, repeat)
             chosen += [row for row in rows if row.id == one_of(f"EXP={word}", id_ or row.id, [row.id for row in rows])]
         elif word in known:
             chosen.append(known[word])

@@ -178,6 +178,7 @@ class Work:
     kernel: str
     seed: int
     set: str
+    repeat: int = 0  # what was asked for; 0: what the row says
     failures: list[str] = field(default_factory=list)
 
     @property
@@ -198,7 +199,8 @@ class Work:
         )  # fmt: skip
         self._link()
         result["plots"] = plots.draw(self.row, results, self.directory)
-        result["command"] = f"make lab EXP={self.exp} KERNEL={self.kernel} SET={self.set}"
+        repeat = f" REPEAT={self.repeat}" if self.repeat else ""
+        result["command"] = f"make lab EXP={self.exp} KERNEL={self.kernel} SET={self.set}{repeat}"
         judge.write(self.directory / "result.json", result)
         return result
 
@@ -215,11 +217,16 @@ class Work:
             (self.directory / (key.slug or "run")).symlink_to(os.path.relpath(job.directory, self.directory))
 
 
-def plan(rows: Sequence[Row], kernel: str, seed: int, set_: str) -> list[Work]:
+def plan(rows: Sequence[Row], kernel: str, seed: int, set_: str, repeat: int = 0) -> list[Work]:
+    """Each repetition has a seed of its own: the losses that netem draws are others."""
     return [
-        Work(row, {key: job_of(run, row.memory_mb, kernel, seed) for key, run in row.runs.items()}, kernel, seed, set_)
+        Work(
+            row,
+            {key: job_of(run, row.memory_mb, kernel, seed + key.number) for key, run in row.runs.items()},
+            kernel, seed, set_, repeat,
+        )
         for row in rows
-    ]
+    ]  # fmt: skip
 
 
 # --- all of them -----------------------------------------------------------------------------------------------------
@@ -365,6 +372,7 @@ def lines_of(result: dict[str, object]) -> list[str]:
     for bound in bounds:
         mark = "holds      " if bound["holds"] else "falls short"
         value = f"{bound['measured']:.4g}" if bound["measured"] is not None else bound["why"]
+        value += f" ({bound['least']:.4g} … {bound['most']:.4g})" if "least" in bound else ""
         at = f" ({bound['at']})" if bound["at"] else ""
         lines.append(f"  {mark} {bound['controller']:10} {value} {bound['op']} {bound['bound']:g}: {bound['what']}{at}")
     return lines

@@ -38,13 +38,17 @@ class Sweep:
     works: tuple[Work, ...]
 
     @classmethod
-    def of(cls, exp: str, kernel: str, set_: str, seed: int = 1) -> Sweep:
+    def of(cls, exp: str, kernel: str, set_: str, repeat: str = "", seed: int = 1) -> Sweep:
         names = [name for name in (kernel or "6.12").split(",") if name]
         for name in names:
             if name not in kernels():
                 raise RowError(f"KERNEL={name}: there are {', '.join(kernels())}")
         set_ = set_ or "full"
-        return cls(tuple(w for name in names for w in session.plan(rows.choose(exp, name, set_), name, seed, set_)))
+        if repeat and not repeat.isdecimal():
+            raise RowError(f"REPEAT={repeat}: a number of draws")
+        draws = int(repeat or 0)
+        plans = [session.plan(rows.choose(exp, name, set_, draws), name, seed, set_, draws) for name in names]
+        return cls(tuple(work for plan in plans for work in plan))
 
     @property
     def kernels(self) -> list[str]:
@@ -91,6 +95,7 @@ def _lab(works: Sequence[Work], *words: str) -> str:
     work = works[0]
     exp = ",".join(each.exp for each in works)
     options = [*words, "--exp", exp, "--kernel", work.kernel, "--set", work.set, "--seed", str(work.seed)]
+    options += ["--repeat", str(work.repeat)] if work.repeat else []
     return f"cd {shlex.quote(str(session.REPOSITORY))} && {shlex.join([sys.executable, '-m', 'tests.lab', *options])}"
 
 
@@ -155,11 +160,11 @@ def verdict(sweep: Sweep) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make sweep", description="The experiments as jobs of Snakemake.")
     parser.add_argument("--profile", default=os.environ.get("PROFILE") or "machine", help="%(default)s")
-    parser.add_argument("--jobs", type=int, default=int(os.environ.get("JOBS") or os.cpu_count() or 1))
+    parser.add_argument("--jobs", type=int, default=os.environ.get("JOBS") or os.cpu_count() or 1)
     parser.add_argument("snakemake", nargs="*", help="options for snakemake itself, after --")
     options = parser.parse_args()
     try:
-        sweep = Sweep.of(*(os.environ.get(name, "") for name in ("EXP", "KERNEL", "SET")))
+        sweep = Sweep.of(*(os.environ.get(name, "") for name in ("EXP", "KERNEL", "SET", "REPEAT")))
         snakemake(options.profile, options.jobs, options.snakemake)
         return verdict(sweep)
     except (RowError, LabError) as error:

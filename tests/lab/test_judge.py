@@ -82,6 +82,10 @@ def test_repetitions_are_averaged(tmp_path: Path) -> None:
 
     keeps = judge.judge_bound(row, row.bounds[2], "tcp_lp", differ)
     assert keeps and keeps.measured == pytest.approx(1)
+    moved = judge.judge_bound(row, row.bounds[0], "tcp_lp", lambda key: (made_up if key.background == ALONE else differ)(key))
+    assert moved and moved.draws == pytest.approx((1, 8 / 9, 7 / 9))
+    shown = judge._bound(moved)
+    assert (shown["least"], shown["measured"], shown["most"]) == pytest.approx((7 / 9, 8 / 9, 1), abs=1e-4)
     made = judge.figures(row, RunKey("reno", "2", "tcp_lp"), differ)
     assert made["goodput_foreground_mbit"] == pytest.approx(8)
 

@@ -89,6 +89,19 @@ def test_jobs_say_what_they_need_and_name_what_they_leave(mine: str) -> None:
     assert sweep.run_command(work, jobs[0]).endswith(f"--kernel 6.1 --set quick --seed 1 --run {jobs[0].digest}")
 
 
+def test_each_draw_is_a_job_with_a_seed_of_its_own(mine: str) -> None:
+    (work,) = sweep.Sweep.of(mine, KERNEL, "quick", "3").works
+    drawn = {number: [job for key, job in work.jobs.items() if key.number == number] for number in range(3)}
+    assert len(drawn[0]) == len(drawn[1]) == len(drawn[2]) == len(work.jobs) / 3
+    assert {number: {job.seed for job in jobs} for number, jobs in drawn.items()} == {0: {1}, 1: {2}, 2: {3}}
+    (once,) = sweep.Sweep.of(mine, KERNEL, "quick").works
+    assert {job.digest for job in drawn[0]} == {job.digest for job in once.jobs.values()}
+    assert len({job.digest for job in work.jobs.values()}) == len(work.jobs)
+    assert sweep.run_command(work, drawn[2][0]).endswith(f"--seed 1 --repeat 3 --run {drawn[2][0].digest}")
+    with pytest.raises(rows.RowError, match="REPEAT=many: a number of draws"):
+        sweep.Sweep.of(mine, KERNEL, "quick", "many")
+
+
 def test_a_machine_that_would_make_another_run_says_so(mine: str) -> None:
     works = sweep.Sweep.of(mine, KERNEL, "full").works
     with pytest.raises(LabError, match="run 0123456789abcdef is none of mine here: the guest, QEMU or our programs"):
