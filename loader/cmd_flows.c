@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ccbpf flows [NAME…] [--watch SECONDS]: the live flows, as the controllers
- * publish them. With --watch again and again until Ctrl-C: in place on a
+ * ccbpf flows [NAME…] [--watch SECONDS] [-v]: the live flows, as the controllers
+ * publish them; with -v what each knows and met in two lines more. With --watch again and again until Ctrl-C: in place on a
  * terminal, one below the other elsewhere, one JSON document a line under -j:
  * {"time_ns": CLOCK_MONOTONIC now, "flows": [{…}]}.
  */
@@ -56,6 +56,10 @@ static void print_row(struct table *table, const struct ccbpf_flow *f,
 	table_cell(table, "%s", human_bps(f->rate_bps));
 	table_cell(table, "%s",
 		   human_age(now > f->started_ns ? now - f->started_ns : 0));
+	if (!output.verbose)
+		return;
+	table_note(table, flow_own_words(f));
+	table_note(table, flow_met_words(f));
 }
 
 static void print(const struct flow *flows, size_t n)
@@ -77,7 +81,8 @@ static void print(const struct flow *flows, size_t n)
 	for (size_t i = 0; i < n; i++)
 		print_row(table, &flows[i].record, now);
 	table_print(table);
-	printf("%zu flow%s\n", n, n == 1 ? "" : "s");
+	printf("%zu flow%s%s\n", n, n == 1 ? "" : "s",
+	       n && !output.verbose ? " (-v: what each knows and met)" : "");
 }
 
 static void show(const struct flow *flows, size_t n)
@@ -172,8 +177,8 @@ const struct command cmd_flows = {
 	.name = "flows",
 	.args = "[NAME...] [--watch SECONDS]",
 	.text = "Show the live flows",
-	.more = "DELAY: smoothed queueing delay / threshold of an early congestion indication. With -j every field of "
-		"struct ccbpf_flow.",
+	.more = "DELAY: smoothed queueing delay / threshold of an early congestion indication. With -v two lines more of "
+		"each: its controller's own part, and what it met. With -j every field of struct ccbpf_flow.",
 	.options = options,
 	.run = flows,
 };

@@ -10,6 +10,7 @@
 
 #include "errors.h"
 #include "flowtext.h"
+#include "output.h"
 
 static const char *const phases[CCBPF_PHASES] = {
 	[CCBPF_PHASE_SLOW_START] = "slow-start",
@@ -183,6 +184,101 @@ static const struct part own_parts[CCBPF_KINDS][PARTS_MAX] = {
 	[CCBPF_KIND_ltcp] = { PART("ltcp", ltcp_fields) },
 	[CCBPF_KIND_nf_tcp] = { PART("nf", nf_fields) },
 };
+
+/* --- for a person -------------------------------------------------------- */
+
+static const char *small_words(__u32 window, __u32 gap_us)
+{
+	return gap_us ? text("window %u: a pair every %s ms", window,
+			     human_ms(gap_us))
+		      : text("window %u", window);
+}
+
+static const char *lp_words(const struct ccbpf_flow_lp *lp)
+{
+	const char *small = small_words(lp->window, lp->pair_gap_us);
+
+	if (lp->inference_left_us)
+		small = text("%s, inference for %s ms more", small,
+			     human_ms(lp->inference_left_us));
+	return lp->peer_tick_ns
+		       ? text("%s, peer's tick %.3f ms", small,
+			      lp->peer_tick_ns / 1e6)
+		       : text("%s, peer's tick not known yet", small);
+}
+
+static const char *highspeed_words(const struct ccbpf_flow_hstcp_lp *f)
+{
+	return text("%s; a %.2f packets, b %.3f, c %.3f of the window",
+		    lp_words(&f->lp), f->increase_permille / 1e3,
+		    f->decrease_permille / 1e3, f->second_permille / 1e3);
+}
+
+static const char *tcpw_words(const struct ccbpf_flow_tcpw *f)
+{
+	return text(
+		"%s, ERE %s; queue %.1f of %.1f (D_min %s, D_max %s, D_loss %s ms, others' part %.2f)",
+		small_words(f->window, f->pair_gap_us), human_bps(f->ere_bps),
+		f->queue_milli / 1e3, f->threshold_milli / 1e3,
+		human_ms(f->d_min_us), human_ms(f->d_max_us),
+		f->d_loss_us ? human_ms(f->d_loss_us) : "?",
+		f->foreground_permille / 1e3);
+}
+
+static const char *ltcp_words(const struct ccbpf_flow_ltcp *f)
+{
+	return text("K %u (from %u to below %u packets), K_R %.3f", f->layer,
+		    f->layer_begin, f->layer_end, f->rtt_factor_permille / 1e3);
+}
+
+static const char *nf_words(const struct ccbpf_flow_nf *f)
+{
+	const char *estimate = "no estimate yet";
+
+	if (f->estimate_age_ms != ~0u)
+		estimate = text("estimate %s %s ago",
+				human_bps(f->estimate_kbps * 1000ull),
+				human_age(f->estimate_age_ms * 1000000ull));
+	return text("%s; %u chirps, %u complete, %u discarded, %.2f MB%s",
+		    estimate, f->chirps_sent, f->chirps_complete,
+		    f->chirps_discarded, f->probe_bytes / 1e6,
+		    f->chirping ? ", one under way" :
+		    f->range_max_kbps ?
+				  text("; the next from %s to %s",
+				       human_bps(f->range_min_kbps * 1000ull),
+				       human_bps(f->range_max_kbps * 1000ull)) :
+				  "");
+}
+
+const char *flow_own_words(const struct ccbpf_flow *flow)
+{
+	switch (flow->kind) {
+	case CCBPF_KIND_tcp_lp:
+	case CCBPF_KIND_tcp_lp_ecn:
+		return lp_words(&flow->lp);
+	case CCBPF_KIND_hstcp_lp:
+		return highspeed_words(&flow->hstcp_lp);
+	case CCBPF_KIND_tcpw_lp:
+		return tcpw_words(&flow->tcpw);
+	case CCBPF_KIND_ltcp:
+		return ltcp_words(&flow->ltcp);
+	case CCBPF_KIND_nf_tcp:
+		return nf_words(&flow->nf);
+	default:
+		return "a controller that this ccbpf does not know";
+	}
+}
+
+const char *flow_met_words(const struct ccbpf_flow *f)
+{
+	return text(
+		"met: %u indications (%u second ones), %u losses, %u marks%s, %u undone; base RTT %s ms, delay by %s",
+		f->indications, f->cuts_to_one, f->losses, f->marks,
+		f->ecn ? "" : " (no ECN)", f->undos, human_ms(f->rtt_min_us),
+		signal_word(f->delay_source));
+}
+
+/* --- for a program ------------------------------------------------------- */
 
 static struct json_object *number(const void *record, const struct field *field)
 {

@@ -24,6 +24,13 @@ const char *endpoint(__u16 family, const __u8 *address, __u16 port);
  */
 struct json_object *flow_json(const struct flow *flow);
 
+/*
+ * For a person, in text()'s buffers: the controller's own part of a record, and
+ * what met the flow so far.
+ */
+const char *flow_own_words(const struct ccbpf_flow *flow);
+const char *flow_met_words(const struct ccbpf_flow *flow);
+
 /* A row of the table of events. */
 struct event_type {
 	const char *word, *text;

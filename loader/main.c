@@ -40,7 +40,7 @@ static const struct argp_option global_options[] = {
 	{ "json", 'j', 0, 0, "JSON instead of tables, also for errors", 10 },
 	{ "pretty", OPTION_PRETTY, 0, 0, "JSON, indented", 10 },
 	{ "verbose", 'v', 0, 0,
-	  "libbpf's messages; twice: and the verifier's log", 10 },
+	  "more: libbpf's messages, what flows know; twice: and the verifier's log", 10 },
 	{ "help", 'h', 0, 0, "this help", 10 },
 	{ 0 },
 };

@@ -145,11 +145,18 @@ struct cell {
 	enum style style;
 };
 
+struct note {
+	char *string;
+	size_t below; /* so many cells */
+};
+
 struct table {
 	const struct column *columns;
 	unsigned int n;
 	struct cell *cells;
 	size_t used, size;
+	struct note *notes;
+	size_t n_notes;
 	int gap; /* columns between two columns */
 };
 
@@ -184,6 +191,14 @@ void table_cell(struct table *table, const char *format, ...)
 	vsnprintf(buffer, sizeof(buffer), format, args);
 	va_end(args);
 	table_styled(table, STYLE_NONE, buffer);
+}
+
+void table_note(struct table *table, const char *string)
+{
+	table->notes = must_grow(table->notes, (table->n_notes + 1) *
+						       sizeof(*table->notes));
+	table->notes[table->n_notes].string = strdup(string);
+	table->notes[table->n_notes++].below = table->used;
 }
 
 /*
@@ -296,14 +311,23 @@ static void print_cell(const struct table *table, size_t i,
 
 void table_print(struct table *table)
 {
-	size_t *widths = must_alloc(table->n, sizeof(*widths));
+	size_t *widths = must_alloc(table->n, sizeof(*widths)), note = 0;
 
 	fit(table, widths);
 	for (size_t i = 0; i < table->used; i++) {
 		print_cell(table, i, widths);
 		free(table->cells[i].string);
+		for (; note < table->n_notes &&
+		       table->notes[note].below == i + 1;
+		     note++) {
+			fputs("  ", stdout);
+			print_short(table->notes[note].string, limit() - 2);
+			putchar('\n');
+			free(table->notes[note].string);
+		}
 	}
 	free(widths);
+	free(table->notes);
 	free(table->cells);
 	free(table);
 }

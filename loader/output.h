@@ -16,7 +16,7 @@
 struct output_options {
 	bool json; /* --json, --pretty */
 	bool pretty; /* --pretty */
-	int verbose; /* -v: libbpf's messages; -vv: also the verifier's log */
+	int verbose; /* -v: libbpf's messages, what flows know; -vv: the verifier's log */
 };
 extern struct output_options output;
 
@@ -84,6 +84,8 @@ void table_cell(struct table *table, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 /* The next cell, with a style. */
 void table_styled(struct table *table, enum style style, const char *string);
+/* A line below the row that has just been filled. */
+void table_note(struct table *table, const char *string);
 /* Print it (heading first) and free it. */
 void table_print(struct table *table);
 

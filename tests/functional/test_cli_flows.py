@@ -108,7 +108,7 @@ def test_the_table_fits_with_the_longest_addresses(enabled: Cli, flows_map: kern
     assert len({len(line) for line in lines[:3]}) == 1
     assert "10.0.0.1:5001" in lines[1]  # tcp_lp before tcp_lp_ecn
     assert re.search(r"\[2001:db8\S*…\S*:65535 +\[2001:db8\S*…\S*:65534 ", lines[2])
-    assert lines[3] == "2 flows"
+    assert lines[3] == "2 flows (-v: what each knows and met)"
 
 
 def test_a_usual_table_shows_addresses_whole(enabled: Cli, flows_map: kernel.Map) -> None:
@@ -117,6 +117,41 @@ def test_a_usual_table_shows_addresses_whole(enabled: Cli, flows_map: kernel.Map
         remote_addr=ipaddress.ip_address("192.168.100.102"), remote_port=50002, cwnd=110, rtt_us=120_300,
         delay_smoothed_us=80_100, delay_threshold_us=12_300, rate_bps=99_900_000, phase=0))
     assert "192.168.100.101:50001 192.168.100.102:50002 slow-start" in re.sub(" +", " ", enabled("flows").out)
+
+
+OWN = [
+    ("tcp_lp", "lp", {"window": 12, "inference_left_us": 34_000, "peer_tick_ns": 1_000_000},
+     "window 12, inference for 34.0 ms more, peer's tick 1.000 ms"),
+    ("tcp_lp_ecn", "lp", {"window": 2, "pair_gap_us": 400_000}, "window 2: a pair every 400 ms, peer's tick not known yet"),
+    ("hstcp_lp", "hstcp_lp", {"lp": {"window": 500}, "increase_permille": 4120, "decrease_permille": 350,
+                              "second_permille": 712, "highspeed": 1},
+     "window 500, peer's tick not known yet; a 4.12 packets, b 0.350, c 0.712 of the window"),
+    ("tcpw_lp", "tcpw", {"window": 63, "ere_bps": 9_100_000, "queue_milli": 1250, "threshold_milli": 2300,
+                         "d_min_us": 1200, "d_max_us": 30_100, "foreground_permille": 40},
+     "window 63, ERE 9.10M; queue 1.2 of 2.3 (D_min 1.2, D_max 30.1, D_loss ? ms, others' part 0.04)"),
+    ("ltcp", "ltcp", {"layer": 3, "layer_begin": 200, "layer_end": 500, "rtt_factor_permille": 1710},
+     "K 3 (from 200 to below 500 packets), K_R 1.710"),
+    ("nf_tcp", "nf", {"estimate_kbps": 8200, "estimate_age_ms": 2100, "chirps_sent": 41, "chirps_complete": 30,
+                      "chirps_discarded": 2, "probe_bytes": 1_250_000, "range_min_kbps": 1000, "range_max_kbps": 12_800},
+     "estimate 8.20M 2s ago; 41 chirps, 30 complete, 2 discarded, 1.25 MB; the next from 1.00M to 12.8M"),
+    ("nf_tcp", "nf", {"estimate_age_ms": 0xffffffff, "chirping": 1},
+     "no estimate yet; 0 chirps, 0 complete, 0 discarded, 0.00 MB, one under way"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "part", "own", "words"), OWN)
+def test_what_a_controller_knows_is_said_with_v(
+    enabled: Cli, flows_map: kernel.Map, name: str, part: str, own: dict[str, object], words: str
+) -> None:
+    met = {"indications": 20, "cuts_to_one": 4, "losses": 3, "marks": 12, "undos": 1, "rtt_min_us": 50_100, "ecn": 1}
+    flows_map.update(struct.pack("=Q", 1), record(kind=kernel.KINDS[name], controller=name.encode(), **met, **{part: own}))
+    flows_map.update(struct.pack("=Q", 2), record(kind=kernel.KINDS["nf_tcp"], controller=b"nf_tcp", started_ns=2**63))
+    lines = enabled("flows", "-v").out.splitlines()
+    assert max(map(len, lines)) <= WIDTH and lines[-1] == "2 flows"
+    at = next(number for number, line in enumerate(lines) if line.startswith(name))
+    met_words = "met: 20 indications (4 second ones), 3 losses, 12 marks, 1 undone; base RTT 50.1 ms, delay by rtt"
+    assert lines[at + 1 : at + 3] == [f"  {words}", f"  {met_words}"]
+    assert enabled("flows").out.count("\n") == 4  # and not without it
 
 
 def test_flows_of_one_controller(enabled: Cli, flows_map: kernel.Map) -> None:
