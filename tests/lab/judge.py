@@ -177,6 +177,8 @@ def _against(row: Row, key: RunKey, results: Results, window: Mapping[str, float
             found["transparency"] = measures.transparency(result, results(alone), **window)
         if measures.responses(result):
             found["response_to_alone"] = ratio(measures.response_mean(result), measures.response_mean(results(alone)))
+    if ideal not in row.runs and not foreground and not row.runs[key].traffic:
+        found["distance_to_ideal"] = 1 - measures.utilisation(result, **window)  # nobody else is there to be served first
     if ideal in row.runs and key.background not in (ALONE, IDEAL):
         found["distance_to_ideal"] = measures.distance(result, results(ideal), **window)
         if foreground:

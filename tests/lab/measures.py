@@ -18,7 +18,7 @@ from typing import Any
 from .experiment import FlowResult, Link, Result, quantile
 
 HEADERS_BYTES = 52  # IP, TCP, its timestamps: what a packet has beside data
-DATAGRAM_HEADERS_BYTES = 42  # Ethernet, IP, UDP
+ETHERNET_BYTES = 14  # what a frame has beside its IP packet
 PROBE, ESTIMATE = "chirp", "estimate"  # events of nf_tcp: a chirp has left; what is used from now on (b: kbit/s)
 PROBE_BYTES = "probe_bytes"  # of its record: all that left in chirps
 NAN = float("nan")
@@ -165,14 +165,28 @@ def utilisation(result: Result, from_s: float = 0.0, to_s: float = 0.0) -> float
     return share(result, "all", from_s, to_s)
 
 
-@measure("")
-def available(
-    result: Result, flows: str = "background", load_mbit: float = 0.0, from_s: float = 0.0, to_s: float = 0.0
-) -> float:
-    """Goodput of the flows ÷ what a load of load_mbit (mean, of frames) leaves of the link for TCP data."""
+def load_mbit(result: Result, on: bool = False) -> float:
+    """What the run's UDP streams send, as frames; a square wave with its mean, or what it is while it is on."""
+    load = 0.0
+    for stream in getattr(result.experiment, "traffic", ()):
+        if stream.kind == "udp":
+            asked = {"pattern": "constant", "duty": 0.5, **dict(stream.options)}
+            part = asked["duty"] if asked["pattern"] == "square" and not on else 1.0
+            load += asked["rate_mbit"] * part * (1 + ETHERNET_BYTES / asked["size_bytes"])
+    return load
+
+
+def left_mbit(result: Result, load: float) -> float:
+    """What a load of frames leaves of the link for TCP data."""
     link = result.experiment.link
-    left = capacity_mbit(link) * (1 - load_mbit / link.rate_mbit)
-    return goodput(result, flows, from_s, to_s) / left
+    return capacity_mbit(link) * (1 - load / link.rate_mbit)
+
+
+@measure("")
+def available(result: Result, flows: str = "background", from_s: float = 0.0, to_s: float = 0.0) -> float:
+    """Goodput of the flows ÷ what the UDP streams, which send all the time, leave of the link for TCP data. A square
+    wave counts with its mean, so whole periods make sense."""
+    return goodput(result, flows, from_s, to_s) / left_mbit(result, load_mbit(result))
 
 
 @measure("")
@@ -261,15 +275,15 @@ def goodput_ratio(
 
 @measure("")
 def available_in_phases(
-    result: Result, flows: str = "background", load_mbit: float = 0.0, period_s: float = 60.0, settle_s: float = 5.0
+    result: Result, flows: str = "background", period_s: float = 60.0, settle_s: float = 5.0
 ) -> float:
-    """Beside a square wave that is load_mbit (of frames) in the first half of each period_s and 0 in the second: the
-    least, over all whole halves but the very first, of the flows' goodput ÷ what the wave leaves of the link for TCP
-    data, from settle_s after the half's beginning to its end."""
-    link, half = result.experiment.link, period_s / 2
+    """Beside a square wave of UDP that sends in the first half of each period_s and not in the second: the least, over
+    all whole halves, of the flows' goodput ÷ what the wave leaves of the link for TCP data, from settle_s after the
+    half's beginning to its end."""
+    half = period_s / 2
     parts = []
-    for number in range(1, int(result.experiment.end_s / half + 1e-9)):
-        left = capacity_mbit(link) * (1 - (0 if number % 2 else load_mbit) / link.rate_mbit)
+    for number in range(int(result.experiment.end_s / half + 1e-9)):
+        left = left_mbit(result, 0 if number % 2 else load_mbit(result, on=True))
         begin = number * half
         parts.append(received_mbit(group(result, flows), begin + settle_s, begin + half) / left)
     return min(parts, default=NAN)
@@ -398,14 +412,13 @@ def time_to_link(result: Result, flows: str = "background", after_s: float = 0.0
     return min(first_time(group(result, flows), after_s, end_s, lambda now: now >= goal), end_s - after_s)
 
 
-@measure("s")
-def time_to_recover(
-    result: Result, flows: str = "background", at_s: float = 0.0, level: float = 0.6, before_s: float = 10.0
-) -> float:
-    """From at_s until a second begins in which the flows get `level` of their mean in the before_s seconds before."""
-    chosen = group(result, flows)
-    rate = received_mbit(chosen, at_s - before_s, at_s)
-    return first_time(chosen, at_s, arrived_s(chosen)[1], lambda now: now >= level * rate)
+@measure("")
+def kept_rate(
+    result: Result, flows: str = "background", at_s: float = 0.0, before_s: float = 10.0,
+    from_s: float = 0.0, to_s: float = 0.0,
+) -> float:  # fmt: skip
+    """Goodput of the flows ÷ what they had in the before_s seconds before at_s."""
+    return goodput(result, flows, from_s, to_s) / goodput(result, flows, at_s - before_s, at_s)
 
 
 @measure("s")
@@ -457,7 +470,7 @@ def others_mbit(result: Result, flows: str, begin: float, end: float) -> float:
 
 
 def stream_mbit(own: Any, begin: float, end: float) -> float:
-    """What came of a UDP stream, as frames, Mbit/s; of anything else 0."""
+    """What came of a UDP stream, as frames, Mbit/s; of anything else 0. The sink counts IP packets."""
     step = own.report.get("interval_s")
     if own.traffic.kind != "udp" or not step:
         return 0.0
@@ -465,7 +478,7 @@ def stream_mbit(own: Any, begin: float, end: float) -> float:
     for entry in own.report["series"]:
         at = own.zero_s + entry["t"]
         inside = max(0.0, min(end, at + step) - max(begin, at)) / step
-        bits += inside * 8 * (entry["bytes"] + entry["packets"] * DATAGRAM_HEADERS_BYTES)
+        bits += inside * 8 * (entry["bytes"] + entry["packets"] * ETHERNET_BYTES)
     return bits / (end - begin) / 1e6
 
 

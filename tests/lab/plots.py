@@ -220,6 +220,8 @@ def curve_bounds(row: Row) -> list[Bound]:
         seen.setdefault((bound.measure, bound.of), bound)
     if not row.bounds and any(key.background == ALONE for key in row.runs):
         return [Bound("the foreground keeps of its goodput alone", "transparency", ">=", math.nan)]
+    if not row.bounds:
+        return [Bound("foreground ÷ background", "goodput_ratio", ">=", math.nan)]
     return list(seen.values())[:3]
 
 

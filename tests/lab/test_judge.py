@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from . import judge, markdown, report, rows, session
+from . import judge, markdown, plots, report, rows, session
 from .experiment import Result
 from .guest.errors import LabError
 from .rows import ALONE, IDEAL, RunKey
-from .test_measures import constant, flow, result
+from .test_measures import CAPACITY, constant, flow, result
 from .virtual_experiment import Traffic, TrafficResult, VirtualExperiment
 
 ROW = """
@@ -88,6 +88,15 @@ def test_repetitions_are_averaged(tmp_path: Path) -> None:
     assert (shown["least"], shown["measured"], shown["most"]) == pytest.approx((7 / 9, 8 / 9, 1), abs=1e-4)
     made = judge.figures(row, RunKey("reno", "2", "tcp_lp"), differ)
     assert made["goodput_foreground_mbit"] == pytest.approx(8)
+
+
+def test_where_nobody_else_is_the_ideal_is_the_whole_link(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    lines = [line for line in ROW.splitlines() if "@foreground" not in line and "keeps" not in line]
+    path.write_text("\n".join(lines).replace('ideal = "reno"', 'ideal = ""'))
+    row = rows.load(path)[0]
+    made = judge.figures(row, RunKey("", "1", "tcp_lp"), lambda key: result(flow("background", constant(CAPACITY / 4))))
+    assert made["distance_to_ideal"] == pytest.approx(0.75)
 
 
 def test_peers_are_judged_and_decide_nothing(row: rows.Row) -> None:
@@ -296,3 +305,11 @@ def test_digest_is_of_all_that_decides(row: rows.Row, tmp_path: Path, monkeypatc
     FakeGuest.directory = Path("guest-2")
     others.append(session.digest_of(ours, 256, "6.12", 1))
     assert len({first, *others}) == 5
+
+
+def test_what_is_not_judged_has_a_curve_too(tmp_path: Path) -> None:
+    """One per row that asks for it: of the bounds' measures, else of what the foreground keeps or has of the other's."""
+    (settled,) = rows.choose("ltcp-rttref-rtt")
+    assert [bound.measure for bound in plots.curve_bounds(settled)] == ["goodput_ratio"]
+    for row in rows.load_all():
+        assert plots.curve_bounds(row) or "curve" not in row.plots, row.id

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from . import measures
-from .experiment import Experiment, FlowResult, Sample
+from .experiment import FlowResult, Sample
 from .measures import MEASURES
 from .virtual_experiment import (
     Traffic,
     TrafficResult,
+    VirtualExperiment,
     VirtualFlow,
     VirtualLink,
     VirtualResult,
@@ -35,9 +36,13 @@ def flow(name: str, rate: Rate, end_s: float = 60.0, **options: object) -> FlowR
     return FlowResult(VirtualFlow(name, "reno", end_s, **options), samples)  # type: ignore[arg-type]
 
 
-def result(*flows: FlowResult) -> VirtualResult:
-    experiment = Experiment("made", LINK, tuple(own.flow for own in flows))
+def result(*flows: FlowResult, traffic: tuple[Traffic, ...] = ()) -> VirtualResult:
+    experiment = VirtualExperiment("made", LINK, tuple(own.flow for own in flows), traffic=traffic)
     return VirtualResult(experiment, {own.flow.name: own for own in flows})
+
+
+def udp(**options: object) -> Traffic:
+    return Traffic("udp", "udp", 60, options=tuple(sorted(options.items())))
 
 
 def constant(mbit: float) -> Rate:
@@ -125,8 +130,13 @@ def test_groups_are_named_and_numbered_and_reverse_flows_are_not_goodput() -> No
 
 
 def test_available_takes_the_load_away() -> None:
-    made = result(flow("background", constant(CAPACITY / 3)))
-    assert measures.available(made, load_mbit=10 / 3) == pytest.approx(0.5)
+    """986 of 1000 bytes of a frame are the IP packet; another stream is on for a quarter of its time."""
+    half = udp(rate_mbit=4.93, size_bytes=986)
+    made = result(flow("background", constant(CAPACITY / 3)), traffic=(half,))
+    assert measures.available(made) == pytest.approx(2 / 3)
+    wave = udp(rate_mbit=9.86, size_bytes=986, pattern="square", duty=0.25)
+    made = result(flow("background", constant(CAPACITY / 8)), traffic=(half, wave))
+    assert measures.available(made) == pytest.approx(1 / 2)
 
 
 @pytest.mark.parametrize(("rates", "index"), [((1, 1, 1), 1.0), ((3, 0, 0), 1 / 3), ((2, 1), 0.9)])
@@ -177,12 +187,13 @@ def test_ratio_to_what_was_expected() -> None:
 
 
 def test_available_in_the_worst_phase_of_a_square_wave() -> None:
-    """On 0-10, off 10-20, on 20-30, …: the first half does not count, nor do the first seconds of each."""
+    """On 0-10, off 10-20, on 20-30, …: the first seconds of each do not count."""
+    wave = udp(rate_mbit=4.93, size_bytes=986, pattern="square", period_s=20)
 
     def worst(fourth: float, settle_s: float) -> float:
-        rates = {1: CAPACITY, 2: CAPACITY / 2, 3: CAPACITY, 4: fourth, 5: CAPACITY}
-        made = result(flow("background", lambda t: 0 if t % 10 < 2 else rates.get(int(t // 10), 0)))
-        return measures.available_in_phases(made, load_mbit=5, period_s=20, settle_s=settle_s)
+        rates = {0: CAPACITY / 2, 1: CAPACITY, 2: CAPACITY / 2, 3: CAPACITY, 4: fourth, 5: CAPACITY}
+        made = result(flow("background", lambda t: 0 if t % 10 < 2 else rates[int(t // 10)]), traffic=(wave,))
+        return measures.available_in_phases(made, period_s=20, settle_s=settle_s)
 
     assert worst(CAPACITY / 4, 2) == pytest.approx(0.5)
     assert worst(CAPACITY / 2, 2) == pytest.approx(1)
@@ -225,7 +236,7 @@ def test_losses_and_marks_are_per_packet_of_data() -> None:
 def test_packets_of_another_size() -> None:
     link = VirtualLink(rate_mbit=10, rtt_ms=50, packet_bytes=1000)
     one = flow("background", constant(948 * 8 / 1e4))  # 100 packets/s
-    made = VirtualResult(Experiment("made", link, (one.flow,)), {"background": one}, marks=600)
+    made = VirtualResult(VirtualExperiment("made", link, (one.flow,)), {"background": one}, marks=600)
     assert measures.capacity_mbit(link) == pytest.approx(10 * 948 / 1014)
     assert measures.mark_rate(made) == pytest.approx(0.1)
 
@@ -281,10 +292,15 @@ def test_time_to_reclaim_counts_from_the_last_byte() -> None:
     assert measures.time_to_reclaim(gone) == math.inf
 
 
-def test_time_to_fill_and_to_recover() -> None:
+def test_what_is_kept_of_a_rate() -> None:
+    made = result(flow("background", lambda t: 8 if t < 31.5 else 0 if t < 50 else 6, 60))
+    assert measures.kept_rate(made, at_s=30, from_s=50, to_s=60) == pytest.approx(0.75)
+    assert measures.kept_rate(made, at_s=30, from_s=35, to_s=50) == 0
+
+
+def test_time_to_fill() -> None:
     made = result(flow("foreground", between(9, 20, 40), 40), flow("background", between(1, 20, 45, 9), 60))
     assert measures.time_to_fill(made) == pytest.approx(5, abs=0.11)
-    assert measures.time_to_recover(made, at_s=20, level=0.6) == pytest.approx(24.6, abs=0.11)
 
 
 def test_time_to_the_link_ends_with_the_run() -> None:
@@ -323,7 +339,7 @@ def test_windows_are_read_from_the_senders_sockets() -> None:
 def probing() -> VirtualResult:
     """10 Mbit/s; a TCP of 2.5 Mbit/s as frames from 20 s on, 1000-byte UDP frames of 5 Mbit/s from 40 s on."""
     made = result(flow("foreground", between(2.5 * 1448 / 1514, 20, 60)), flow("background", constant(3)))
-    series = [{"t": n / 10, "packets": 62.5 if n >= 300 else 0, "bytes": 62.5 * 958 if n >= 300 else 0} for n in range(500)]
+    series = [{"t": n / 10, "packets": 62.5 if n >= 300 else 0, "bytes": 62.5 * 986 if n >= 300 else 0} for n in range(500)]
     report = {"interval_s": 0.1, "series": series}
     made.traffic["udp"] = TrafficResult(Traffic("udp", "udp", 60), report=report, zero_s=10.0)
     made.traffic["web"] = TrafficResult(Traffic("web", "web", 60), report=report)  # nothing of it is a stream
