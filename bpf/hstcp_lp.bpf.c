@@ -39,8 +39,8 @@
  *     responsive one of HSTCP as the window grows. So a first indication is what a
  *     loss is to HSTCP, and persistent congestion takes c(w), which falls with
  *     log w from TCP-LP's (one packet is left of 38) to b (at W_high).
- *  2. first_half (off): the first indication takes half of any window, as TCP-LP's,
- *     to compare the two.
+ *  2. first_half (off): the first indication takes half of any window, as TCP-LP's;
+ *     second_one (off): another one leaves one packet of it. To compare the policies.
  *  3. a(w) is a whole number of packets per RTT, the RFC's table rounded down; the
  *     kernel's `highspeed` rounds the same table up.
  *  4. Slow start is the kernel's, without RFC 3742's limit for large windows.
@@ -77,7 +77,8 @@ static __always_inline u32 lp_policy_credit(struct tcp_sock *tp, struct lp *lp,
 static __always_inline u32 lp_policy_reduced(enum inference_verdict verdict,
 					     u32 window)
 {
-	return highspeed_reduced(verdict, window, param_first_half());
+	return highspeed_reduced(verdict, window, param_first_half(),
+				 param_second_one());
 }
 
 static __always_inline u32 lp_policy_loss(struct tcp_sock *tp)

@@ -55,7 +55,9 @@
 #define HSTCP_LP_PARAMS(X)                                                                                            \
 	TCP_LP_PARAMS(X)                                                                                              \
 	X(first_half, "switch", 0, 1, 0, "ours",                                                                      \
-	  "the first indication halves every window, as TCP-LP's, where RFC 3649's b(w) takes less of large ones")
+	  "the first indication halves every window, as TCP-LP's, where RFC 3649's b(w) takes less of large ones")    \
+	X(second_one, "switch", 0, 1, 0, "ours",                                                                      \
+	  "another indication leaves one packet of every window, as TCP-LP's, where c(w) leaves more of large ones")
 
 #define TCPW_LP_PARAMS(X)                                                                                             \
 	X(backlog_max, "1/1000 packet", 100, 64000, 3000, "4.3",                                                      \

@@ -149,14 +149,19 @@ LAW u32 highspeed_left(u32 w, u32 part)
 }
 
 /* packets: what a reducing verdict leaves of @w, at least 1. Up to HIGHSPEED_LOW L
- * is 0, and what b and c leave then is what TCP-LP leaves: half, and one packet. */
+ * is 0, and what b and c leave then is what TCP-LP leaves: half, and one packet.
+ * first_half, second_one: as TCP-LP's with any window. */
 LAW u32 highspeed_reduced(enum inference_verdict verdict, u32 w,
-			  bool first_half)
+			  bool first_half, bool second_one)
 {
-	u32 part = highspeed_second(w);
+	u32 part;
 
 	if (verdict != INFERENCE_TO_ONE)
 		part = first_half ? HIGHSPEED_HALF_Q16 : highspeed_decrease(w);
+	else if (second_one)
+		return 1;
+	else
+		part = highspeed_second(w);
 	return law_max(highspeed_left(w, part), 1);
 }
 

@@ -118,6 +118,8 @@ MUTANTS = [
     ("L below 0", "highspeed.h", "log < HIGHSPEED_LOG_LOW ? 0 : log - HIGHSPEED_LOG_LOW",
      "log < HIGHSPEED_LOG_LOW ? HIGHSPEED_LOG_LOW - log : log - HIGHSPEED_LOG_LOW"),
     ("first_half does nothing", "highspeed.h", "first_half ? HIGHSPEED_HALF_Q16 : highspeed_decrease(w)", "highspeed_decrease(w)"),
+    ("second_one does nothing", "highspeed.h", "else if (second_one)", "else if (second_one && !w)"),
+    ("always second_one", "highspeed.h", "else if (second_one)", "else if (second_one || w)"),
     ("always first_half", "highspeed.h", "first_half ? HIGHSPEED_HALF_Q16 : highspeed_decrease(w)", "HIGHSPEED_HALF_Q16"),
     ("the second takes what the first takes", "highspeed.h", "verdict != INFERENCE_TO_ONE", "true"),
     ("a cut leaves nothing", "highspeed.h", "law_max(highspeed_left(w, part), 1)", "highspeed_left(w, part)"),

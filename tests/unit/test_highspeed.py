@@ -218,10 +218,11 @@ def test_credit_fits(law, c, acked, row):
 
 
 @pytest.mark.parametrize("first_half", [False, True])
-def test_tcp_lp_up_to_38(law, first_half):
+@pytest.mark.parametrize("second_one", [False, True])
+def test_tcp_lp_up_to_38(law, first_half, second_one):
     for w in range(LOW + 1):
         for verdict in (law.INFERENCE_HALVE, law.INFERENCE_TO_ONE):
-            assert law.highspeed_reduced(verdict, w, first_half) == law.inference_reduced(verdict, w)
+            assert law.highspeed_reduced(verdict, w, first_half, second_one) == law.inference_reduced(verdict, w)
         assert law.highspeed_credit(w, law.highspeed_row(w)) == w, "reno's growth"
         assert law.highspeed_loss(w) == max(w // 2, 2), "RFC 5681, eq. 4"
 
@@ -238,8 +239,8 @@ def test_tcp_lps_reductions(law):
 @example(100_000)
 def test_the_cuts_above_38(law, w):
     slack = 1 + 3 * w / Q16  # rounded down, and the coefficients' error
-    first = law.highspeed_reduced(law.INFERENCE_HALVE, w, False)
-    second = law.highspeed_reduced(law.INFERENCE_TO_ONE, w, False)
+    first = law.highspeed_reduced(law.INFERENCE_HALVE, w, False, False)
+    second = law.highspeed_reduced(law.INFERENCE_TO_ONE, w, False, False)
     assert -slack < first - (1 - b(w)) * w <= 3 * w / Q16
     assert second == 1 or -slack < second - (1 - c(w)) * w <= 3 * w / Q16
     assert 1 <= second <= first < w
@@ -247,27 +248,31 @@ def test_the_cuts_above_38(law, w):
 
 
 @given(large)
-def test_first_half(law, w):
-    assert law.highspeed_reduced(law.INFERENCE_HALVE, w, True) == w // 2
-    assert law.highspeed_reduced(law.INFERENCE_TO_ONE, w, True) == law.highspeed_reduced(law.INFERENCE_TO_ONE, w, False)
+def test_tcp_lps_cuts_of_large_windows(law, w):
+    """Each switch changes its own cut alone."""
+    halve, to_one = law.INFERENCE_HALVE, law.INFERENCE_TO_ONE
+    assert law.highspeed_reduced(halve, w, True, False) == w // 2
+    assert law.highspeed_reduced(to_one, w, True, False) == law.highspeed_reduced(to_one, w, False, False)
+    assert law.highspeed_reduced(to_one, w, False, True) == 1
+    assert law.highspeed_reduced(halve, w, False, True) == law.highspeed_reduced(halve, w, False, False)
 
 
 def test_a_larger_window_leaves_no_less(law):
     for verdict in (law.INFERENCE_HALVE, law.INFERENCE_TO_ONE):
-        left = [law.highspeed_reduced(verdict, w, False) for w in range(1, TOP + 1)]
+        left = [law.highspeed_reduced(verdict, w, False, False) for w in range(1, TOP + 1)]
         assert left == sorted(left) and left[0] == 1
 
 
-@given(st.integers(0, 2**32 - 1), st.booleans())
-def test_no_window_is_zero_or_grows(law, w, first_half):
+@given(st.integers(0, 2**32 - 1), st.booleans(), st.booleans())
+def test_no_window_is_zero_or_grows(law, w, first_half, second_one):
     for verdict in (law.INFERENCE_HALVE, law.INFERENCE_TO_ONE):
-        assert 1 <= law.highspeed_reduced(verdict, w, first_half) <= max(w, 1)
+        assert 1 <= law.highspeed_reduced(verdict, w, first_half, second_one) <= max(w, 1)
 
 
 @pytest.mark.parametrize("w, reactions", [(38, 2), (400, 4), (5_000, 7), (83_000, 19)])
 def test_how_long_a_large_window_lasts_under_persistent_congestion(law, w, reactions):
     """One indication, then others in its phase, one per RTT, until tcp_lp's one packet: what the hybrid costs."""
-    left, n = law.highspeed_reduced(law.INFERENCE_HALVE, w, False), 1
+    left, n = law.highspeed_reduced(law.INFERENCE_HALVE, w, False, False), 1
     while left > 1:
-        left, n = law.highspeed_reduced(law.INFERENCE_TO_ONE, left, False), n + 1
+        left, n = law.highspeed_reduced(law.INFERENCE_TO_ONE, left, False, False), n + 1
     assert n == reactions
