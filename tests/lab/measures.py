@@ -451,6 +451,17 @@ def threshold_mean(result: Result, from_s: float = 0.0, to_s: float = 0.0) -> fl
     return mean([float(event["b"]) / 1000 for event in events if begin <= float(event["at_s"]) <= end])
 
 
+@measure("changes")
+def layers_off(result: Result, begins: Sequence[float] = (), least: float = 5) -> float:
+    """LTCP: its changes of layer, by its own events, to a layer K whose window is not in W_K … W_K+1 (begins: W_1, W_2, …;
+    the last one has no end). With fewer than `least` different layers there is nothing to tell."""
+    changes = [(int(e["b"]), int(e["cwnd"])) for e in getattr(result, "events", []) if e.get("type") == "layer"]
+    if len({layer for layer, _ in changes}) < least:
+        return NAN
+    table = dict(enumerate(zip(begins, (*begins[1:], math.inf), strict=True), 1))
+    return float(sum(not table[layer][0] <= cwnd < table[layer][1] for layer, cwnd in changes))
+
+
 # --- probes ----------------------------------------------------------------------------------------------------------
 
 

@@ -371,6 +371,17 @@ def test_error_of_estimates() -> None:
     assert measures.estimate_count(made) == 3
 
 
+def test_layers_of_ltcp_against_a_table() -> None:
+    made = result(flow("background", constant(9)))
+    begins = [0, 50, 200, 500]
+    assert math.isnan(measures.layers_off(made, begins))
+    made.events = [{"type": "layer", "b": k, "cwnd": cwnd} for k, cwnd in ((2, 50), (3, 200), (4, 900), (3, 499))]
+    assert measures.layers_off(made, begins, least=3) == 0
+    assert math.isnan(measures.layers_off(made, begins, least=4))
+    made.events += [{"type": "layer", "b": 2, "cwnd": 200}, {"type": "layer", "b": 4, "cwnd": 499}, {"type": "loss", "b": 1, "cwnd": 7}]
+    assert measures.layers_off(made, begins, least=3) == 2
+
+
 def test_load_of_probes() -> None:
     made = probing()
     assert math.isnan(measures.probe_load(made))
