@@ -40,8 +40,8 @@
  *  6. An ECN echo is answered as a loss (RFC 3168), a timeout as well: ssthresh by
  *     beta, and the kernel's slow start to there.
  *  7. The window only grows while it is what limits the flow (RFC 7661's case).
- *  8. gentle_start (off): slow start also ends when the delay rises (after RFC
- *     9406). Else slow start is the kernel's (section 3).
+ *  8. gentle_start (off): slow start is half as fast, and ends when the delay rises
+ *     (after RFC 9406). Else slow start is the kernel's (section 3).
  */
 #include "kern/flow.bpf.h"
 #include "kern/gentle.bpf.h"
@@ -172,7 +172,7 @@ static __noinline int ltcp_gentle_left(struct sock *sk)
 	l->avoiding = 1;
 	gentle_left(tcp_of(sk));
 	ltcp_tell(sk, l, CCBPF_EVENT_SLOW_START_END, l->rtt_us,
-		  l->gentle.last_min_us);
+		  l->gentle.base_us);
 	return 0;
 }
 

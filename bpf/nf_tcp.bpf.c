@@ -560,7 +560,7 @@ static __noinline int nf_gentle_left(struct sock *sk)
 	nf->avoiding = 1;
 	gentle_left(tcp_of(sk));
 	nf_event(sk, nf, CCBPF_EVENT_SLOW_START_END, nf->rtt_us,
-		 nf->gentle.last_min_us);
+		 nf->gentle.base_us);
 	return 0;
 }
 

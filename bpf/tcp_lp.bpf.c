@@ -51,8 +51,8 @@
  *  9. The window only grows while it is what limits the flow (RFC 7661's case).
  * 10. A small window whose delay stands still, above the threshold, takes it for a
  *     longer path (law/flat.h), where the paper waits up to three minutes.
- * 11. gentle_start (off): slow start also ends when the delay rises (after RFC
- *     9406); indications count from there on, not only after the first loss.
+ * 11. gentle_start (off): slow start is half as fast, and ends when the delay rises
+ *     (after RFC 9406); indications count from there on, not only after the first loss.
  * 12. The kernel paces the flow from a base RTT of 2 ms on (kern/pace.bpf.h), where
  *     the paper's leaves with its ACKs: its own bursts are no congestion.
  * 13. Without SACK the kernel keeps no RTT of a packet: then the smoothed one is d.

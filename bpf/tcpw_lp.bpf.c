@@ -40,7 +40,7 @@
  *  4. EWR begins after the first loss: slow start is the kernel's, and its bursts are
  *     a queue of their own. RTT_min is learned from the first ACK on; D_min and
  *     D_max from there on, the first cycle begins with slow start's end. With
- *     gentle_start (off) slow start also ends when the delay rises (RFC 9406).
+ *     gentle_start (off) slow start is slower and ends when the delay rises (RFC 9406).
  *  5. Fractions of the window after an EWR count: they go on in the kernel's counter
  *     of additive increase.
  *  6. Windows "almost 0" (5.2.1): below 2 packets, pairs of packets apart
@@ -306,7 +306,7 @@ static __noinline int tcpw_reduce(struct sock *sk)
 static __noinline int tcpw_gentle_left(struct sock *sk)
 {
 	struct tcpw *t = tcpw_of(sk);
-	u32 last_us = t->gentle.last_min_us;
+	u32 last_us = t->gentle.base_us;
 
 	tcpw_avoid(t);
 	gentle_left(tcp_of(sk));

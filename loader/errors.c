@@ -134,7 +134,7 @@ int fail_errno(const char *what, const char *on, int err)
 	return FAIL(
 		EXIT_FAILED, .what = what, .on = on, .why = strerror(err),
 		.remedy =
-			"`-v` shows what libbpf says, `ccbpf check` what this kernel offers");
+			"`ccbpf check` shows what this kernel offers, `-v` what libbpf says, if it was asked");
 }
 
 int fail_load(const char *what, const char *on, int err)

@@ -22,7 +22,7 @@
 	X(10, SMALL_LEAVE, "small-leave", "window grew out of it; a: new window, b: 0")                       \
 	X(11, CLOCK, "clock", "the peer's timestamp tick was learned; a: ns per tick, b: previous")           \
 	X(12, FALLBACK, "fallback", "the signal changed; a: old enum ccbpf_signal, b: new one")               \
-	X(13, SLOW_START_END, "slow-start-end", "gentle_start left slow start; a: RTT us, b: before us") \
+	X(13, SLOW_START_END, "slow-start-end", "gentle_start left slow start; a: RTT us, b: smallest us") \
 	X(14, REBASE, "rebase", "a delay that stands still is the path; a: its rise us, b: new base RTT us")  \
 	X(15, EWR, "ewr", "early window reduction; a: virtual queue, b: threshold 1/1000 packet")             \
 	X(16, LAYER, "layer", "a virtual layer gained or lost; a: old layers, b: new layers")                   \

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Slow start is the kernel's, tcp_slow_start(). The parameter gentle_start (off) may
- * end it when the delay rises (law/gentle_start.h, after RFC 9406), before a loss does.
+ * Slow start is the kernel's, tcp_slow_start(). The parameter gentle_start (off) makes
+ * it half as fast, and ends it when the delay rises (law/gentle_start.h, after RFC
+ * 9406), before a loss does.
  *
- *	an ACK in slow start:
- *		 not yet avoiding, an RTT known, gentle_start, the delay rises
+ *	an ACK in slow start, of a flow that is not yet avoiding, with gentle_start:
+ *		 an RTT known, the delay rises
  *			ssthresh = w, the controller's left(); the whole ACK is left
  *			for what comes after slow start
  *		 else
+ *			the kernel's growth, by half of the ACK's packets
+ *	any other:
  *			the kernel's growth, up to ssthresh; left is what it did not use
  *
- * Only a flow's first slow start ends so. From a reduction on, or taken over from
+ * Only a flow's first slow start is so. From a reduction on, or taken over from
  * another controller with an ssthresh, a flow is `avoiding`: the next slow start, after a
  * timeout or idle, has an ssthresh to end at. And only while the window is what limits
  * the flow is any of this asked.
@@ -32,12 +35,15 @@
 		struct tcp_sock *__tp = tcp_of(sk);                           \
 		u32 __acked = (acked);                                        \
                                                                               \
-		if (!(state)->avoiding && (rtt_us) && (wanted) &&             \
-		    gentle_start_ack(&(state)->gentle, rtt_us, __tp->snd_una, \
-				     __tp->snd_nxt))                          \
+		if ((state)->avoiding || !(wanted))                           \
+			__acked = tcp_slow_start(__tp, __acked);              \
+		else if ((rtt_us) &&                                          \
+			 gentle_start_ack(&(state)->gentle, rtt_us))          \
 			left(sk);                                             \
 		else                                                          \
-			__acked = tcp_slow_start(__tp, __acked);              \
+			__acked = tcp_slow_start(                             \
+				__tp, gentle_start_counted(&(state)->gentle,  \
+							   __acked));         \
 		__acked;                                                      \
 	})
 

@@ -367,7 +367,7 @@ static __noinline int lp_cut(struct sock *sk, enum inference_verdict verdict)
 static __noinline int lp_gentle_left(struct sock *sk)
 {
 	struct lp *lp = lp_of(sk);
-	u32 last_us = lp->gentle.last_min_us;
+	u32 last_us = lp->gentle.base_us;
 
 	lp_avoid(lp);
 	gentle_left(tcp_of(sk));
