@@ -292,7 +292,7 @@ void BPF_PROG(ltcp_init, struct sock *sk)
 	struct ltcp *l = ltcp_of(sk);
 
 	layers_init(&l->layers);
-	gentle_start_init(&l->gentle);
+	gentle_open(tp, &l->gentle, param_gentle_start());
 	aged_reset(&l->rtt, AGED_NO_MIN);
 	l->rtt_us = 0;
 	l->rtt_min_us = 0;

@@ -889,7 +889,7 @@ void BPF_PROG(nf_tcp_init, struct sock *sk)
 	struct tcp_sock *tp = tcp_of(sk);
 	struct nf *nf = nf_of(sk);
 
-	gentle_start_init(&nf->gentle);
+	gentle_open(tp, &nf->gentle, param_gentle_start());
 	aged_reset(&nf->rtt, AGED_NO_MIN);
 	nf->due_us = 0;
 	nf->chirp.window = 0;

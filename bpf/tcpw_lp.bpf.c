@@ -546,7 +546,7 @@ void BPF_PROG(tcpw_lp_init, struct sock *sk)
 	backlog_init(&t->backlog);
 	westwood_restart(&t->westwood, tp->snd_nxt, tp->delivered,
 			 tp->tcp_mstamp);
-	gentle_start_init(&t->gentle);
+	gentle_open(tp, &t->gentle, param_gentle_start());
 	t->window = 0;
 	t->loss_cwnd = 0;
 	t->flat_us = 0;

@@ -15,7 +15,7 @@
 
 /* What several of them have. */
 #define GENTLE_START_PARAM(X) \
-	X(gentle_start, "switch", 0, 1, 0, "RFC 9406; ours", "slow start is half as fast, and ends when the delay rises, before a loss")
+	X(gentle_start, "switch", 0, 1, 0, "RFC 9406; ours", "slow start begins with 4 packets, is half as fast, and ends when the delay rises, before a loss")
 
 #define BACKGROUND_PARAMS(X)                                                                                          \
 	X(rebase_pairs, "pairs", 0, 255, 6, "ours",                                                                   \

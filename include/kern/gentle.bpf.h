@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Slow start is the kernel's, tcp_slow_start(). The parameter gentle_start (off) makes
- * it half as fast, and ends it when the delay rises (law/gentle_start.h, after RFC
- * 9406), before a loss does.
+ * it begin with less and half as fast, and ends it when the delay rises
+ * (law/gentle_start.h, after RFC 9406), before a loss does.
  *
  *	an ACK in slow start, of a flow that is not yet avoiding, with gentle_start:
  *		 an RTT known, the delay rises
@@ -25,6 +25,16 @@
 
 #include "kern/socket.bpf.h"
 #include "law/gentle_start.h"
+
+/* A flow begins; @wanted: the parameter. What is under way already stays. */
+static __always_inline void gentle_open(struct tcp_sock *tp,
+					struct gentle_start *gentle,
+					bool wanted)
+{
+	gentle_start_init(gentle);
+	if (wanted && !tp->data_segs_out && tp->snd_cwnd > GENTLE_WINDOW)
+		tp->snd_cwnd = GENTLE_WINDOW;
+}
 
 /* An ACK in slow start, of @acked packets; the value: how many of them are left for what
  * comes after it. @rtt_us: the last valid sample, 0: none yet; @wanted: the parameter;

@@ -579,7 +579,7 @@ static __always_inline void lp_open(struct sock *sk, const char *name)
 	struct lp *lp = lp_of(sk);
 
 	delay_init(&lp->delay);
-	gentle_start_init(&lp->gentle);
+	gentle_open(tp, &lp->gentle, param_gentle_start());
 	lp->window = 0;
 	lp->flat = 0;
 	lp->loss_cwnd = 0;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * A slow start that nobody feels: half as fast, and it ends when the delay rises,
- * not when the buffer is full (RFC 9406, HyStart++, section 4.2, made stricter).
+ * A slow start that nobody feels: it begins with less, is half as fast, and ends when
+ * the delay rises, not when the buffer is full (RFC 9406, HyStart++, section 4.2,
+ * made stricter).
  *
+ *	begin	 with 4 packets (RFC 3390), where today's TCP has 10
  *	grow	 w += acked / 2: half as much again per RTT, where slow start doubles
  *	leave	 when 4 RTTs in a row are above the smallest so far by
  *		 clamp(that / 8, 4 ms, 16 ms)
@@ -25,6 +27,7 @@
 #define GENTLE_RISE_MIN_US 4000 /* MIN_RTT_THRESH */
 #define GENTLE_RISE_MAX_US 16000 /* MAX_RTT_THRESH */
 #define GENTLE_RISE_SHIFT 3 /* MIN_RTT_DIVISOR 8 */
+#define GENTLE_WINDOW 4 /* packets: the first window at the most */
 #define GENTLE_NO_RTT (~0u)
 
 struct gentle_start {

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.functional.kernel import PHASE, Controller, Namespace, Sink, choose, chosen, eventually
+from tests.functional.kernel import PHASE, Controller, Namespace, Sink, choose, chosen, eventually, tcp_info
 from tests.functional.peer import Behaviour, Flow, Peer, Segment
 from tests.functional.test_flow_losses import Late, around, infos, steady
 
@@ -203,10 +203,11 @@ def test_parameters_count_at_the_next_ack(ltcp: Controller, peer: Peer) -> None:
 
 
 def test_gentle_start(ltcp: Controller, peer: Peer) -> None:
-    """Leaves slow start as the queue of a bottleneck grows, before anything is lost."""
+    """Begins with four packets, leaves slow start as the queue of a bottleneck grows, before anything is lost."""
     with ltcp.set(gentle_start=1):
         behaviour = Behaviour(rtt_s=RTT_S, rate_bps=12e6, buffer_bytes=1 << 20)
         flow = peer.connect(ltcp.name, behaviour)
+        assert tcp_info(flow.sock).cwnd == 4
         flow.pump()
         left = eventually(lambda: (r := record_of(ltcp, flow)).phase == PHASE.AVOIDANCE and r, 10, "avoidance")
     assert left.losses == 0 and left.ssthresh < 1 << 30
