@@ -26,13 +26,15 @@
 #include "kern/socket.bpf.h"
 #include "law/gentle_start.h"
 
-/* A flow begins; @wanted: the parameter. What is under way already stays. */
+/* A flow begins; @wanted: the parameter. One that has sent more than that stays as it
+ * is; iperf3, and whoever chooses after a greeting, has not. */
 static __always_inline void gentle_open(struct tcp_sock *tp,
 					struct gentle_start *gentle,
 					bool wanted)
 {
 	gentle_start_init(gentle);
-	if (wanted && !tp->data_segs_out && tp->snd_cwnd > GENTLE_WINDOW)
+	if (wanted && tp->data_segs_out < GENTLE_WINDOW &&
+	    tp->snd_cwnd > GENTLE_WINDOW)
 		tp->snd_cwnd = GENTLE_WINDOW;
 }
 
