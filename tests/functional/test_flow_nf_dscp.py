@@ -2,17 +2,23 @@
 """The DSCP of those that a router shall know: LE on data, a local one on chirps."""
 from __future__ import annotations
 
+import itertools
 import socket
 import time
+from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
-from tests.functional.kernel import Controller, Namespace, Sink, abort, choose, eventually
+from tests.functional.kernel import Controller, Namespace, Sink, abort, choose, eventually, tcp_info
 from tests.functional.peer import Behaviour, Peer
-from tests.functional.wire import LE, Wire
+from tests.functional.wire import LE, Packet, Wire
 
 ADDRESSES = {4: "10.77.0.2", 6: "fd77::2"}
 ECT_0 = 2
+PROBE = 7  # probe_dscp
+CHIRPS = 4
+SO_MAX_PACING_RATE = 47
 OPTION = {4: (socket.IPPROTO_IP, socket.IP_TOS), 6: (socket.IPPROTO_IPV6, socket.IPV6_TCLASS)}
 
 
@@ -71,3 +77,39 @@ def test_the_applications_priority_stays(controllers: dict[str, Controller], pee
         assert f and f.nf.chirps_sent >= 3 and seen == {5}
         assert len({segment.tos >> 2 for segment in flow.end.segments}) == 2, "data and chirps"
     flow.close()
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_chirps(family: int, controllers: dict[str, Controller], netns_pair: tuple[Namespace, Namespace]) -> None:
+    """A flow that fills a queue: LE on its data and the probes' on its chirps, in turns, and nothing else on any packet with
+    data; ECT, but for what is sent again. What the record says to have left in chirps has the probes'."""
+    a, b = netns_pair
+    a.sysctl("net.ipv4.tcp_ecn=1")
+    a.run("tc", "qdisc", "add", "dev", "veth0", "root", "tbf", "rate", "20mbit", "burst", "5kb", "limit", "50kb")
+    nf_tcp, version = controllers["nf_tcp"], socket.AF_INET6 if family == 6 else socket.AF_INET
+    with Sink(b, ADDRESSES[family]) as sink, nf_tcp.set(probe_cost=1000), Wire(a, "veth0") as wire:
+        sock = a.socket(version)
+        choose(sock, nf_tcp.name)
+        sock.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, 40_000_000 // 8)  # a step is one packet: the queue holds a chirp
+        sock.connect(sink.address)
+        sock.settimeout(5)
+        data: list[Packet] = []
+
+        def complete() -> SimpleNamespace | None:
+            """The record, when it and the wire know of enough."""
+            record = nf_tcp.flow(sock)
+            data.extend(packet for packet in wire.packets() if packet.length and packet.port == sink.address[1])
+            turns = [dscp for dscp, _ in itertools.groupby(packet.dscp for packet in data)]
+            return record if record and record.nf.chirps_complete >= CHIRPS and turns.count(PROBE) >= CHIRPS else None
+
+        end = time.monotonic() + 10
+        while not (record := complete()) and time.monotonic() < end:
+            sock.send(bytes(1 << 14))
+        again = tcp_info(sock).retrans
+        abort(sock)
+    dscps = Counter(packet.dscp for packet in data)
+    assert data[0].dscp == LE and set(dscps) == {LE, PROBE}, dscps
+    assert record and record.family == version and record.ecn, (record, dscps)
+    assert sum(packet.length for packet in data if packet.dscp == PROBE) >= record.nf.probe_bytes > 0
+    assert {packet.ecn for packet in data} <= {0, ECT_0}
+    assert sum(packet.ecn == 0 for packet in data) <= again, "what is sent again"
