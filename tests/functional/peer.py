@@ -114,6 +114,10 @@ class Behaviour:
     def lost(self, segment: Segment) -> bool:
         return False
 
+    def lost_later(self, segment: Segment) -> bool:
+        """Asked when it arrives, by what has left meanwhile."""
+        return False
+
     def held_s(self, segment: Segment) -> float:
         """This segment is late by so much; others overtake it."""
         return 0
@@ -224,6 +228,9 @@ class End:
 
     def _receive(self, now: float, segment: Segment, data: bytes) -> None:
         b = self.behaviour
+        if b.lost_later(segment):
+            self.drops += 1
+            return
         offset, end = segment.offset, segment.offset + segment.length
         if data and data != pattern(offset, len(data)):
             self.wrong = f"other data than was sent at {offset}, {len(data)} bytes"

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.functional.kernel import PHASE, Controller, TcpInfo, choose, eventually, tcp_info
+from tests.functional.kernel import PHASE, Controller, choose, eventually, tcp_info
 from tests.functional.peer import TCP_NOTSENT_LOWAT, Behaviour, Flow, Peer, Segment
 from tests.functional.wire import LE, Packet, Wire
 
@@ -197,45 +197,6 @@ def test_a_chirps_mark_is_no_congestion(first: int, nf_tcp: Controller, peer: Pe
     assert record.losses == 1 and record.marks == 0, record
     assert all(b[0] >= a[0] - 1 for a, b in zip(windows, windows[1:])), windows
     eventually(lambda: tcp_info(flow.sock).ca_state == 0, 2, "the kernel's CWR ends")
-    flow.stop()
-    flow.deliver(5)
-
-
-class Broken(Path):
-    """Loses a chirp's packet, each time."""
-
-    def __init__(self, at: int) -> None:
-        super().__init__(rtt_s=0.008)
-        self.at = at
-        self.broken = 0
-
-    def lost(self, segment: Segment) -> bool:
-        first = super().lost(segment)
-        if self.index == self.at and not segment.again and self.broken < 3:
-            self.broken += 1
-            return True
-        return first
-
-
-@pytest.mark.parametrize("at", range(16))
-def test_window_and_pacing_come_back(at: int, nf_tcp: Controller, peer: Peer) -> None:
-    """A loss of each packet of a chirp, on a path shorter than the chirp: what a loss leaves is there afterwards, and
-    the flow sends."""
-    behaviour = Broken(at)
-    with nf_tcp.set(probe_cost=1000):
-        flow = start(nf_tcp, peer, behaviour, rate_bps=40e6)
-        eventually(lambda: behaviour.broken or nf(nf_tcp, flow).chirps_sent >= 12, 30, "a chirp")
-        time.sleep(0.3)
-        record = nf_tcp.flow(flow.sock)
-        assert record and record.cwnd >= 2
-        silences = [b.at_s - a.at_s for a, b in zip(flow.end.segments, flow.end.segments[1:])]
-        assert max(silences) < 0.35, "never longer than a timeout"
-    with nf_tcp.set(probe=0):
-        at_bytes = flow.received
-        eventually(lambda: flow.received - at_bytes > 10 * 1448, 2, "data goes on")
-        info: TcpInfo = tcp_info(flow.sock)
-        assert info.cwnd >= min(record.ssthresh, record.cwnd) // 2
-        assert info.pacing_rate >= 0.5 * 1448 * info.cwnd * 1e6 / max(info.rtt_us, 1) / 8 or info.pacing_rate >= 2e6
     flow.stop()
     flow.deliver(5)
 
