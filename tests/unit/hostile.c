@@ -159,7 +159,8 @@ static void other_laws(void)
 		HOLDS(!(verdict == INFERENCE_GROW && (was_active || indicated)));
 		HOLDS(!(was_muted && verdict >= INFERENCE_HALVE));
 		HOLDS(verdict < INFERENCE_HALVE || (m.active && m.muted));
-		gentle_start_ack(&g, 1 + below(DELAY_MAX_US), any_u32(), any_u32());
+		gentle_start_ack(&g, 1 + below(DELAY_MAX_US));
+		gentle_start_counted(&g, any_u32());
 	}
 }
 
