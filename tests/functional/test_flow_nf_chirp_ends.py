@@ -20,7 +20,7 @@ FLYING = -2  # what left a few packets before that one, and has not arrived when
 FEW = 4
 WINDOWS = range(18, 23)  # packets: room for a whole chirp
 TRIES = 12  # a busy machine's chirps are late, and what is to be struck has left
-MISSED = 20  # RTT after which nothing comes of it any more
+MISSED = 20  # RTT
 GROWN = 2  # packets that may have come with the ACK at which the chirp began, and with those of the chirp itself
 MSS = 1448
 AT_ONCE = 1.0  # windows per RTT that a flow is paced by: from a chirp's end to the next ACK (kern/chirp.bpf.h)
@@ -32,9 +32,11 @@ STATE_OPEN, STATE_CWR, STATE_LOSS = 0, 2, 4  # include/uapi/linux/tcp.h, enum tc
 
 
 class Struck(Path):
-    """Something happens at a packet: the next one that has the index `at`. A chirp lasts for two round trips, so that what
-    comes of its first packets ends it while it leaves, and of the last ones when it has left. And it is slow: a single packet
-    is all that the kernel may send at once, and the one at its end does not wait for more (tcp_tso_should_defer())."""
+    """Something happens at a packet: the next one that has the index `at`.
+
+    A chirp lasts for two round trips, so that what comes of its first packets ends it while it leaves, and of the last ones
+    when it has left. At twice its rate the kernel would hold a step back for an ACK that is due (tcp_tso_should_defer():
+    from two packets per ms on), and those chirps are late."""
 
     packets: Iterable[int] = range(PACKETS)
     why: set[int] = set()  # enum ccbpf_chirp_end; none: it is not discarded
@@ -56,8 +58,9 @@ class Struck(Path):
     def lost(self, segment: Segment) -> bool:
         was = self.index
         lost = super().lost(segment)
-        index = LAST if self.index < 0 and was < 0 and segment.flags & CWR else self.index if self.index >= 0 else None
-        if not segment.again and index is not None and index == (LAST if self.at == FLYING else self.at):
+        index = self.index if self.index >= 0 else LAST if was < 0 and segment.flags & CWR else None
+        wanted = LAST if self.at == FLYING else self.at
+        if index is not None and index == wanted and not segment.again:
             self.number = segment.number - FEW * (self.at == FLYING)
             self.at, self.struck = None, segment
             self.strike()
@@ -153,8 +156,8 @@ class Marked(Struck):
 
     def over(self, events: list[SimpleNamespace], info: TcpInfo) -> bool:
         since_s = self.struck.at_s if self.struck else 0
-        recent = list(self.flow.end.samples)[-1000:]
-        return info.ca_state == STATE_OPEN and any(s.info.ca_state == STATE_CWR for s in recent if s.at_s > since_s)
+        told = [sample.info.ca_state for sample in list(self.flow.end.samples) if sample.at_s > since_s]
+        return info.ca_state == STATE_OPEN and STATE_CWR in told
 
 
 class Short(Marked):
@@ -247,6 +250,8 @@ class Attempt:
         self.controller, self.behaviour, self.flow = controller, behaviour, behaviour.flow
         self.events: list[SimpleNamespace] = []
         self.meanwhile: list[TcpInfo] = []
+        self.after: list[TcpInfo] = []
+        self.over = False
         flow, rtt = behaviour.flow, behaviour.rtt
         eventually(lambda: ready(controller, behaviour), 10, "a window")
         with controller.set(alpha=10):  # eq. 7 then adds one packet per RTT, as eq. 8
@@ -258,12 +263,14 @@ class Attempt:
             behaviour.struck, behaviour.at = None, at
             self.struck: Segment = eventually(lambda: behaviour.struck, 15, f"a chirp with a packet {at}", 0.0005)
             received = flow.received
-            eventually(self.over, 3, f"the end of a chirp that was struck at {at}", 0.0005)
+            eventually(self.ends, 3, f"the end of a chirp that was struck at {at}", 0.0005)
             with controller.set(probe=0):
-                ended = flow.received  # a gap later at the latest, and in a silence that is 7/8 of the smoothed RTT
-                eventually(lambda: flow.received > ended + FEW * MSS, 1, "data goes on")
+                until = flow.received + FEW * MSS
+                eventually(lambda: flow.received > until, 1, "data goes on, a gap later: at most 7/8 of the smoothed RTT")
                 time.sleep(rtt)
-                self.after = [tcp_info(flow.sock) for _ in range(20) if not time.sleep(rtt / 10)]
+                for _ in range(20):
+                    time.sleep(rtt / 10)
+                    self.after.append(tcp_info(flow.sock))
                 self.record = controller.flow(flow.sock)
             behaviour.again()
         begun_s = flow.end.segments[self.struck.number - max(at, 0)].at_s
@@ -276,14 +283,14 @@ class Attempt:
         record, info = self.controller.flow(self.flow.sock), tcp_info(self.flow.sock)
         return (record, info) if record and info.cwnd >= record.cwnd else None
 
-    def over(self) -> bool:
-        """In this order: what the kernel says is not older than the events."""
+    def ends(self) -> bool:
+        """In this order: what the kernel says is not older than the events. Or nothing comes of it any more."""
         found = events_of(self.controller, "chirp", "chirp-discarded", "loss", "mark")
         self.events += [event for event in found if event.time_ns >= self.struck.at_s * 1e9]
         info = tcp_info(self.flow.sock)
         self.meanwhile.append(info)
-        missed = info.ca_state == STATE_OPEN and time.monotonic() - self.struck.at_s > MISSED * self.behaviour.rtt
-        return missed or self.behaviour.over(self.events, info)
+        self.over = self.behaviour.over(self.events, info)
+        return self.over or info.ca_state == STATE_OPEN and time.monotonic() - self.struck.at_s > MISSED * self.behaviour.rtt
 
     def check(self) -> None:
         """What the law says of the window, by TCP_INFO; of the record; and of the pacing."""
@@ -293,7 +300,7 @@ class Attempt:
         ssthresh = range(least, most + 1) if any(behaviour.counted) else [self.ssthresh]
         assert all(info.ssthresh in ssthresh for info in after), (self.window, self.ssthresh, after)
         assert all(least <= info.cwnd <= most + self.acked / least + 1 for info in after), (self.window, self.acked, after)
-        if self.record and self.before:
+        if self.record:
             counts = self.record.losses - self.before.losses, self.record.marks - self.before.marks
             assert counts == behaviour.counted
         rates = [paced(info, behaviour, behaviour.paced) for info in after]
@@ -309,7 +316,7 @@ def ended(controller: Controller, behaviour: Struck, at: int) -> Attempt:
     """A chirp that was struck there, and that ended by that."""
     for _ in range(TRIES):
         attempt = Attempt(controller, behaviour, at)
-        if attempt.why == behaviour.why:
+        if attempt.over and attempt.why == behaviour.why:
             attempt.check()
             return attempt
     raise AssertionError(f"{TRIES} chirps were struck at {at}, and ended otherwise, the last by {attempt.why}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""NF-TCP's chirps on this kernel: on time on the wire, and nothing of them is left when they end, however they do."""
+"""NF-TCP's chirps on this kernel: on time on the wire, and no harm to the flow. How they end: test_flow_nf_chirp_ends.py."""
 from __future__ import annotations
 
 import itertools
@@ -24,7 +24,7 @@ GAP_BANDS_NS = 100e3, 130e3, 250e3, 1e6, 4e6
 GAPS = 40  # of each band
 SO_MAX_PACING_RATE = 47
 NEVER_MS = 0xFFFFFFFF
-LOSS, MARK, LATE, DATA, STALE, OFF, SHORT = range(1, 8)
+LOSS, MARK, LATE, DATA, STALE, OFF, SHORT = range(1, 8)  # enum ccbpf_chirp_end
 
 
 class Path(Behaviour):

@@ -90,7 +90,7 @@ def test_chirps(family: int, controllers: dict[str, Controller], netns_pair: tup
     with Sink(b, ADDRESSES[family]) as sink, nf_tcp.set(probe_cost=1000), Wire(a, "veth0") as wire:
         sock = a.socket(version)
         choose(sock, nf_tcp.name)
-        sock.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, 40_000_000 // 8)  # a step is one packet: the queue holds a chirp
+        sock.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, 40_000_000 // 8)  # a step is a packet: the queue holds a chirp
         sock.connect(sink.address)
         sock.settimeout(5)
         data: list[Packet] = []
