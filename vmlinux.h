@@ -180,6 +180,8 @@ struct tcp_congestion_ops {
 struct __sk_buff {
 	__u32 len;
 	__u32 protocol; /* network byte order */
+	__u32 data; /* the linear part: from here */
+	__u32 data_end;
 	__u32 gso_segs;
 	__u32 gso_size;
 	__u32 wire_len;

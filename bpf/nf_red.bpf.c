@@ -69,6 +69,7 @@ char _license[] SEC("license") = "GPL";
 /* Of a bucket of qdiscs. Those that classes have by default are all in one. */
 #define LONGEST_CHAIN 256
 
+#define AT_MOST 255 /* where a header is looked for in the skb's linear part */
 #define HEAD_LEN 12 /* of an IP header: DSCP, ECN, IPv4's checksum */
 #define PROTOCOL_AT 9 /* of IPv4 */
 #define NEXT_HEADER_AT 6 /* of IPv6 */
@@ -150,6 +151,17 @@ static __always_inline enum ccbpf_aqm_class class_of(u8 dscp)
 							 : CCBPF_AQM_standard;
 }
 
+/* The header, mostly in the linear part of the skb. */
+static __always_inline bool load_head(struct __sk_buff *ctx, struct look *look)
+{
+	void *data = (void *)(u64)ctx->data, *end = (void *)(u64)ctx->data_end;
+
+	if (law_unlikely(look->at > AT_MOST || data + look->at + HEAD_LEN > end))
+		return !bpf_skb_load_bytes(ctx, look->at, look->head, HEAD_LEN);
+	__builtin_memcpy(look->head, data + look->at, HEAD_LEN);
+	return true;
+}
+
 static __always_inline void look_at(struct __sk_buff *ctx, struct look *look)
 {
 	u8 field;
@@ -158,7 +170,7 @@ static __always_inline void look_at(struct __sk_buff *ctx, struct look *look)
 	look_for_ip(ctx, look);
 	if (!look->type)
 		return;
-	if (bpf_skb_load_bytes(ctx, look->at, look->head, HEAD_LEN)) {
+	if (!load_head(ctx, look)) {
 		look->type = 0;
 		return;
 	}

@@ -44,6 +44,8 @@
 
 #define RED_STEPS_BITS 22 /* RED_FORGOTTEN << RED_SHIFT_MAX = 2^21 steps */
 
+#define RED_TRAIN_BITS 6 /* of the packets in one GSO skb, nearly always */
+
 #define RED_COUNT_MAX \
 	(1u << 22) /* packets since the last mark: then it is due */
 
@@ -73,20 +75,30 @@ LAW u64 red_scale(u64 v, u32 f_q32)
 	return (v >> 32) * f_q32 + ((v & 0xffffffff) * f_q32 >> 32);
 }
 
+/* One bit of the exponent n. */
+LAW void red_keep_bit(u32 n, u32 *square, u32 *keep)
+{
+	u32 odd = -(n & 1), factor;
+
+	asm("" : "+r"(odd)); /* or the compiler makes a branch of it */
+	factor = ~(odd & ~*square); /* or almost 1 */
+	*keep = (u64)*keep * factor >> 32;
+	*square = (u64)*square * *square >> 32;
+}
+
 /* Q32: (1 - 2^-shift)^n by squaring, for shift and n of at least 1; n below
  * 2^RED_STEPS_BITS. Every product is rounded down, and squaring doubles an error: the power
  * p is too small by at most (3 RED_STEPS_BITS + n p) 2^-32, which is 3 10^-6 at the worst.
- * No branch on n's bits: the verifier would follow both ways of each. */
+ * No branch on n's bits: the verifier would follow both ways of each, and of a train's own
+ * bits none at all: a CPU guesses wrong where the loop ends. */
 LAW u32 red_keep_q32(u32 shift, u32 n)
 {
 	u32 square = -(1u << (32 - shift)), keep = ~0u;
 
-	for (u32 i = 0; i < RED_STEPS_BITS && n; i++, n >>= 1) {
-		u32 factor = ~0u - (n & 1) * ~square; /* or almost 1 */
-
-		keep = (u64)keep * factor >> 32;
-		square = (u64)square * square >> 32;
-	}
+	for (u32 i = 0; i < RED_TRAIN_BITS; i++, n >>= 1)
+		red_keep_bit(n, &square, &keep);
+	for (u32 i = RED_TRAIN_BITS; i < RED_STEPS_BITS && n; i++, n >>= 1)
+		red_keep_bit(n, &square, &keep);
 	return keep;
 }
 
