@@ -41,6 +41,8 @@
  *     a queue of their own. RTT_min is learned from the first ACK on; D_min and
  *     D_max from there on, the first cycle begins with slow start's end. With
  *     gentle_start (off) slow start is slower and ends when the delay rises (RFC 9406).
+ *     Where the window is not what limits the flow nothing may ever be lost: there
+ *     slow start ends after a window of packets (law/gentle_start.h).
  *  5. Fractions of the window after an EWR count: they go on in the kernel's counter
  *     of additive increase.
  *  6. Windows "almost 0" (5.2.1): below 2 packets, pairs of packets apart
@@ -306,7 +308,7 @@ static __noinline int tcpw_reduce(struct sock *sk)
 static __noinline int tcpw_gentle_left(struct sock *sk)
 {
 	struct tcpw *t = tcpw_of(sk);
-	u32 last_us = t->gentle.base_us;
+	u32 last_us = gentle_base_us(&t->gentle);
 
 	tcpw_avoid(t);
 	gentle_left(tcp_of(sk));
@@ -333,8 +335,11 @@ static __always_inline void tcpw_grow(struct sock *sk, struct tcpw *t,
 {
 	struct tcp_sock *tp = tcp_of(sk);
 
-	if (!sock_cwnd_limited(tp))
+	if (!sock_cwnd_limited(tp)) {
+		if (gentle_held(tp, &t->gentle, t->avoiding, acked))
+			tcpw_gentle_left(sk);
 		return;
+	}
 	if (sock_in_slow_start(tp)) {
 		acked = gentle_slow_start(sk, t, t->backlog.last_us,
 					  param_gentle_start(),

@@ -12,11 +12,13 @@
  *			the kernel's growth, by half of the ACK's packets
  *	any other:
  *			the kernel's growth, up to ssthresh; left is what it did not use
+ *	one that finds the window no limit, with or without gentle_start:
+ *		 for a window of packets something else was, and data waited
+ *			ssthresh = w, the controller's left()
  *
  * Only a flow's first slow start is so. From a reduction on, or taken over from
  * another controller with an ssthresh, a flow is `avoiding`: the next slow start, after a
- * timeout or idle, has an ssthresh to end at. And only while the window is what limits
- * the flow is any of this asked.
+ * timeout or idle, has an ssthresh to end at.
  *
  * A controller's state has the members `gentle` (struct gentle_start) and `avoiding`.
  */
@@ -47,6 +49,8 @@ static __always_inline void gentle_open(struct tcp_sock *tp,
 		struct tcp_sock *__tp = tcp_of(sk);                           \
 		u32 __acked = (acked);                                        \
                                                                               \
+		if (!(state)->avoiding)                                       \
+			(state)->gentle.held = 0;                             \
 		if ((state)->avoiding || !(wanted))                           \
 			__acked = tcp_slow_start(__tp, __acked);              \
 		else if ((rtt_us) &&                                          \
@@ -58,6 +62,24 @@ static __always_inline void gentle_open(struct tcp_sock *tp,
 							   __acked));         \
 		__acked;                                                      \
 	})
+
+/* An ACK, where the window is not what limits the flow: is it time to leave the first slow
+ * start? Of data that waits less than a packet is none: it may wait for more. */
+static __always_inline bool gentle_held(struct tcp_sock *tp,
+					struct gentle_start *gentle,
+					bool avoiding, u32 acked)
+{
+	if (law_likely(avoiding || !sock_in_slow_start(tp)))
+		return false;
+	return gentle_start_held(gentle, acked, tp->snd_cwnd,
+				 tp->write_seq - tp->snd_nxt >= tp->mss_cache);
+}
+
+/* us: the smallest RTT that gentle_start has seen, 0: none */
+static __always_inline u32 gentle_base_us(const struct gentle_start *gentle)
+{
+	return gentle->base_us == GENTLE_NO_RTT ? 0 : gentle->base_us;
+}
 
 /* Slow start ends at this window. Never 0: a direct store has no check. */
 static __always_inline void gentle_left(struct tcp_sock *tp)

@@ -367,7 +367,7 @@ static __noinline int lp_cut(struct sock *sk, enum inference_verdict verdict)
 static __noinline int lp_gentle_left(struct sock *sk)
 {
 	struct lp *lp = lp_of(sk);
-	u32 last_us = lp->gentle.base_us;
+	u32 last_us = gentle_base_us(&lp->gentle);
 
 	lp_avoid(lp);
 	gentle_left(tcp_of(sk));
@@ -398,8 +398,11 @@ static __always_inline void lp_grow(struct sock *sk, struct lp *lp, u32 acked)
 {
 	struct tcp_sock *tp = tcp_of(sk);
 
-	if (!sock_cwnd_limited(tp))
+	if (!sock_cwnd_limited(tp)) {
+		if (gentle_held(tp, &lp->gentle, lp->avoiding, acked))
+			lp_gentle_left(sk);
 		return;
+	}
 	if (sock_in_slow_start(tp)) {
 		acked = gentle_slow_start(sk, lp, lp->rtt_us,
 					  param_gentle_start(), lp_gentle_left,

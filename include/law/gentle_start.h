@@ -9,6 +9,11 @@
  *	leave	 when 4 RTTs in a row are above the smallest so far by
  *		 clamp(that / 8, 4 ms, 16 ms)
  *
+ * And of any slow start: where for a whole window of packets it was not the window that
+ * held the flow back, though data waited, it is over. Something else is the limit, the
+ * queue of the sender's own device or the receiver's window: nothing may ever be lost
+ * there, and what begins after the first loss would never begin.
+ *
  * Why not the RFC's rounds: what it waits for, the smallest RTT of a round, is known
  * a round trip after that round was sent, and the next one is twice as large. On a
  * buffer of one bandwidth-delay product it left after the first loss, with the
@@ -29,11 +34,13 @@
 #define GENTLE_RISE_SHIFT 3 /* MIN_RTT_DIVISOR 8 */
 #define GENTLE_WINDOW 4 /* packets: the first window at the most */
 #define GENTLE_NO_RTT (~0u)
+#define GENTLE_HELD_MAX 0xffffu
 
 struct gentle_start {
 	u32 base_us; /* smallest RTT so far */
 	u8 high; /* RTTs in a row above the limit */
 	u8 half; /* packets that are acknowledged and not counted yet: 0 or 1 */
+	u16 held; /* packets acknowledged in a row while something else held the flow */
 };
 
 LAW void gentle_start_init(struct gentle_start *g)
@@ -41,6 +48,7 @@ LAW void gentle_start_init(struct gentle_start *g)
 	g->base_us = GENTLE_NO_RTT;
 	g->high = 0;
 	g->half = 0;
+	g->held = 0;
 }
 
 /* us; base_us is known */
@@ -68,6 +76,18 @@ LAW u32 gentle_start_counted(struct gentle_start *g, u32 acked)
 
 	g->half = (g->half ^ acked) & 1;
 	return counted;
+}
+
+/* One ACK in slow start, of @acked packets; @held: data waits, and the window has room.
+ * True: a window of them was so, leave slow start. */
+LAW bool gentle_start_held(struct gentle_start *g, u32 acked, u32 window,
+			   bool held)
+{
+	if (!held)
+		acked = g->held = 0;
+	g->held = law_min(g->held + law_min(acked, GENTLE_HELD_MAX),
+			  GENTLE_HELD_MAX);
+	return held && g->held >= law_min(window, GENTLE_HELD_MAX);
 }
 
 #endif

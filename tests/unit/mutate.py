@@ -96,6 +96,8 @@ MUTANTS = [
     ("the last RTT, not the smallest", "gentle_start.h", "law_min(g->base_us, rtt_us)", "rtt_us"),
     ("the odd packet is lost", "gentle_start.h", "acked / 2 + (g->half & acked & 1)", "acked / 2"),
     ("the odd packet counts at once", "gentle_start.h", "acked / 2 + (g->half & acked & 1)", "acked / 2 + (acked & 1)"),
+    ("held, but not in a row", "gentle_start.h", "acked = g->held = 0;", "acked = 0;"),
+    ("held for one ACK", "gentle_start.h", "g->held >= law_min(window, GENTLE_HELD_MAX)", "g->held"),
     ("slow start as fast as ever", "gentle_start.h", "acked / 2 + (g->half & acked & 1)", "acked"),
     ("the second reduction halves", "inference.h", "verdict == INFERENCE_TO_ONE ? 1 : law_max", "law_max"),
     ("a half of nothing", "inference.h", "law_max(window / 2, 1)", "window / 2"),

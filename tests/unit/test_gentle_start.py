@@ -25,6 +25,9 @@ class Law:
     def counted(self, acked):
         return self.law.gentle_start_counted(self.state, acked)
 
+    def held(self, acked, window, held=True):
+        return self.law.gentle_start_held(self.state, acked, window, held)
+
 
 def rise(base):
     return max(MIN_RTT_THRESH, min(base / MIN_RTT_DIVISOR, MAX_RTT_THRESH))
@@ -43,6 +46,21 @@ def test_four_in_a_row_above_the_rfcs_limit(ffi, law, samples):
         assert left == (high >= SAMPLES)
         if left:
             return
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**32 - 1), st.integers(1, 2**32 - 1), st.booleans()), max_size=60))
+def test_a_window_in_a_row_that_something_else_held(ffi, law, acks):
+    ours, row = Law(ffi, law), 0
+    for acked, window, held in acks:
+        row = min(row + acked, 0xFFFF) if held else 0
+        assert ours.held(acked, window, held) == (held and row >= min(window, 0xFFFF))
+
+
+def test_one_ack_in_between_that_nothing_held(ffi, law):
+    ours = Law(ffi, law)
+    assert not any(ours.held(1, 10) for _ in range(9))
+    assert not ours.held(1, 10, held=False)
+    assert [ours.held(1, 10) for _ in range(10)] == [False] * 9 + [True]
 
 
 @given(st.integers(1, 2_000_000), st.integers(0, 2**32 - 1))
