@@ -201,7 +201,26 @@ static int read_hold(const char *what, struct aqm *aqm)
 	return EXIT_OK;
 }
 
-static int open_dir(const char *what, struct aqm *aqm)
+/* What an identity of another layout says is not known. The directory's name says where
+ * it is, and what holds it there can still be taken away. */
+static int open_unreadable(const char *what, uint32_t netns, uint32_t ifindex,
+			   struct aqm *aqm)
+{
+	const char *device = netns == device_netns() ? device_name(ifindex) :
+						       NULL;
+	int err;
+
+	aqm->identity = (struct ccbpf_aqm_identity){ .netns = netns,
+						     .ifindex = ifindex };
+	snprintf(aqm->identity.device, sizeof(aqm->identity.device), "%s",
+		 device ?: text("device %u", ifindex));
+	err = read_hold(what, aqm);
+	aqm->state = AQM_UNREADABLE;
+	return err;
+}
+
+static int open_dir(const char *what, uint32_t netns, uint32_t ifindex,
+		    struct aqm *aqm)
 {
 	int err;
 
@@ -216,7 +235,7 @@ static int open_dir(const char *what, struct aqm *aqm)
 	if (err == -ENOENT)
 		aqm->state = AQM_REST;
 	else if (err || aqm->identity.abi != CCBPF_AQM_ABI)
-		aqm->state = AQM_UNREADABLE;
+		return open_unreadable(what, netns, ifindex, aqm);
 	else
 		return read_hold(what, aqm);
 	return EXIT_OK;
@@ -227,7 +246,7 @@ int aqm_open(const char *what, uint32_t netns, uint32_t ifindex,
 {
 	*out = (struct aqm){ .hold_fd = -1 };
 	snprintf(out->dir, sizeof(out->dir), AQM_DIR "/%u_%u", netns, ifindex);
-	return open_dir(what, out);
+	return open_dir(what, netns, ifindex, out);
 }
 
 void aqm_close(struct aqm *aqm)
@@ -547,7 +566,7 @@ int aqm_sweep(const char *what, bool all, struct json_object *removed)
 
 		if (goes && !failed && removed)
 			json_object_array_add(
-				removed, json_object_new_string(
+				removed, json_text(
 						 pin_path(found[i].dir, NULL)));
 		err = err ?: failed;
 		aqm_close(&found[i]);
@@ -584,7 +603,7 @@ static void collect(const char *dir, bool top, struct json_object *foreign)
 		} else if (top || !is_own_pin(name)) {
 			json_object_array_add(
 				foreign,
-				json_object_new_string(pin_path(dir, name)));
+				json_text(pin_path(dir, name)));
 		}
 	}
 	if (open)

@@ -424,7 +424,7 @@ static int detach_one(const char *what, struct aqm *aqm,
 	if (err)
 		return err;
 	json_object_array_add(list,
-			      json_object_new_string(*name ? name : aqm->dir));
+			      json_text(*name ? name : aqm->dir));
 	if (!output.json && was)
 		printf("%s: nf_red detached\n", name);
 	else if (!was)

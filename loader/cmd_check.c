@@ -67,7 +67,7 @@ static void check_process(struct rows *rows)
 	    libbpf_version_string(), KERNEL_LIBBPF_REMEDY);
 	add(rows, "capabilities", !missing, MISSING,
 	    missing ? text("lacks %s", missing) : "all that are needed",
-	    "run as root")
+	    kernel_caps_remedy())
 		->permission = true;
 }
 

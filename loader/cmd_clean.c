@@ -19,8 +19,11 @@
 
 #define WHAT "clean"
 
+/* All that can be: what one refuses does not keep the others. The first error. */
 static int disable_all(struct json_object *removed)
 {
+	int first = EXIT_OK;
+
 	for_each_controller (c) {
 		struct running running;
 		int err = running_open(WHAT, c, &running);
@@ -28,19 +31,34 @@ static int disable_all(struct json_object *removed)
 		if (!err && running.state == RUN_ENABLED) {
 			sysdefault_release(c);
 			sysecn_release(c);
-			json_object_array_add(removed,
-					      json_object_new_string(
-						      pin_path(c->name, NULL)));
 			err = running_remove(WHAT, &running);
+			if (!err)
+				json_object_array_add(
+					removed,
+					json_text(
+						pin_path(c->name, NULL)));
 		}
 		running_close(&running);
-		if (err)
-			return err;
+		first = first ?: err;
 	}
-	return EXIT_OK;
+	return first;
 }
 
-static void report(struct json_object *removed, struct json_object *foreign)
+/* The first error of what may go wrong; the rest is removed all the same. */
+static int remove_all(bool all, struct json_object *removed)
+{
+	int err = all ? disable_all(removed) : EXIT_OK, failed;
+
+	if (all) {
+		failed = aqm_sweep(WHAT, true, removed);
+		err = err ?: failed;
+	}
+	failed = sweep(WHAT, all ? SWEEP_ALL : SWEEP_UNUSED, removed);
+	return err ?: failed;
+}
+
+static void report(struct json_object *removed, struct json_object *foreign,
+		   int err)
 {
 	struct json_object *doc;
 
@@ -55,7 +73,7 @@ static void report(struct json_object *removed, struct json_object *foreign)
 		printf("removed %s\n",
 		       json_object_get_string(
 			       json_object_array_get_idx(removed, i)));
-	if (!json_object_array_length(removed))
+	if (!err && !json_object_array_length(removed))
 		printf("nothing to remove\n");
 	json_object_put(removed);
 	json_object_put(foreign);
@@ -72,21 +90,18 @@ static int clean(const struct request *request)
 		return err;
 	removed = json_object_new_array();
 	if (!pin_exists(pins_root())) {
-		report(removed, json_object_new_array());
+		report(removed, json_object_new_array(), EXIT_OK);
 		return EXIT_OK;
 	}
 	err = pins_lock_change(WHAT);
-	if (!err && request->all)
-		err = disable_all(removed) ?: aqm_sweep(WHAT, true, removed);
-	if (!err) {
-		sweep_note_foreign();
-		foreign = sweep_foreign();
-		err = sweep(WHAT, request->all ? SWEEP_ALL : SWEEP_UNUSED,
-			    removed);
-		report(removed, foreign);
-	} else {
+	if (err) {
 		json_object_put(removed);
+		return err;
 	}
+	sweep_note_foreign();
+	foreign = sweep_foreign();
+	err = remove_all(request->all, removed);
+	report(removed, foreign, err);
 	pins_unlock();
 	return err;
 }

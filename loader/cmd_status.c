@@ -32,6 +32,7 @@ struct report {
 	struct ccbpf_stats stats;
 	bool have_stats;
 	bool is_default;
+	bool lingers; /* it is the default, but not registered: disabled under it */
 };
 
 /* The shared maps, as far as they are there. */
@@ -82,13 +83,15 @@ static int gather(const struct controller *c, const struct sources *sources,
 		report->have_stats =
 			stats_read(sources->stats_fd, c, &report->stats) == 0;
 	report->is_default = strcmp(sysdefault_now(), c->name) == 0;
+	report->lingers = report->is_default && !sysdefault_available(c->name);
 	running_close(&report->running);
 	return EXIT_OK;
 }
 
 static bool worth_reporting(const struct report *report)
 {
-	return report->running.state != RUN_ABSENT || report->counts.draining;
+	return report->running.state != RUN_ABSENT || report->counts.draining ||
+	       report->lingers;
 }
 
 /* The state's word: who is disabled while flows finish is "draining". */
@@ -146,6 +149,12 @@ static struct json_object *describe(const struct report *report)
 	return doc;
 }
 
+static void print_lingers(const char *name)
+{
+	printf("%s: disabled, but still the default: new connections get it until `sysctl net.ipv4.tcp_congestion_control=NAME`\n",
+	       name);
+}
+
 static void print_hints(const struct report *report)
 {
 	const struct running *running = &report->running;
@@ -157,6 +166,8 @@ static void print_hints(const struct report *report)
 		       *running->identity.version ? running->identity.version
 						  : "of another layout",
 		       CCBPF_VERSION, name);
+	if (report->lingers)
+		print_lingers(name);
 	if (running->state == RUN_STALE)
 		printf("%s: an interrupted ccbpf left its pins: `ccbpf clean`, or enable it\n",
 		       name);
@@ -255,6 +266,14 @@ static void print(const struct report *reports, unsigned int n)
 	print_stats(reports, n);
 }
 
+static void print_none(void)
+{
+	printf("no controller is enabled\n");
+	if (controller_find(sysdefault_now()) &&
+	    !sysdefault_available(sysdefault_now()))
+		print_lingers(sysdefault_now());
+}
+
 static void show(const struct report *reports, unsigned int n)
 {
 	const char *previous = sysdefault_previous();
@@ -264,7 +283,7 @@ static void show(const struct report *reports, unsigned int n)
 		if (n)
 			print(reports, n);
 		else
-			printf("no controller is enabled\n");
+			print_none();
 		printf("default: %s%s%s\n", sysdefault_now(),
 		       previous ? ", before: " : "", previous ?: "");
 		sweep_note_foreign();

@@ -37,6 +37,8 @@ struct trace {
 				trace, left unread */
 	int64_t to_realtime_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC */
 	unsigned long long shown, dropped_before;
+	uint64_t listens_until_ns; /* as last renewed */
+	uint64_t deaf_ns; /* in all: renewed too late, nobody read our output */
 };
 
 static int64_t realtime_offset(void)
@@ -83,6 +85,8 @@ static int on_event(void *context, void *data, size_t size)
 		wanted |= event->kind == (__u32)trace->named[i]->kind;
 	if (!wanted)
 		return 0;
+	if (ticker_cut_short())
+		return -EINTR; /* leave the others where they are */
 	trace->shown++;
 	if (output.json)
 		output_json(event_json(event));
@@ -184,6 +188,22 @@ static void close_maps(struct trace *trace)
 	pins_unlock();
 }
 
+/* Listen on. Output that nobody reads stops us, and then nobody listens. */
+static int renew(struct trace *trace)
+{
+	uint64_t now_ns = monotonic_ns(), until_ns = trace->listens_until_ns;
+
+	if (until_ns && now_ns > until_ns) {
+		trace->deaf_ns += now_ns - until_ns;
+		note(WHAT,
+		     text("nothing was heard for %.1f s: the output was not read",
+			  (now_ns - until_ns) / 1e9),
+		     NULL);
+	}
+	trace->listens_until_ns = now_ns + LISTEN_NS;
+	return listen_until(trace, trace->listens_until_ns);
+}
+
 static int follow(struct trace *trace, uint64_t for_ns)
 {
 	struct ticker ticker;
@@ -196,9 +216,12 @@ static int follow(struct trace *trace, uint64_t for_ns)
 		int ticks = ticker_wait(&ticker);
 
 		if (ticks & TICK_TIMER)
-			err = listen_until(trace, monotonic_ns() + LISTEN_NS);
+			err = renew(trace);
 		ring_buffer__consume(trace->ring);
-		err = err ?: output_finish();
+		if (ticker_cut_short())
+			output_discard();
+		else
+			err = err ?: output_finish();
 		if (ticks & TICK_END)
 			break;
 	}
@@ -213,8 +236,11 @@ static void summarize(const struct trace *trace)
 	unsigned long long dropped = dropped_now(trace) - trace->dropped_before;
 
 	note(WHAT,
-	     text("%llu events in %.1f s, %llu lost", trace->shown, seconds,
-		  dropped),
+	     text("%llu events in %.1f s, %llu lost%s", trace->shown, seconds,
+		  dropped,
+		  trace->deaf_ns ? text(", and what happened in %.1f s of them",
+					trace->deaf_ns / 1e9)
+				 : ""),
 	     NULL);
 }
 

@@ -38,11 +38,6 @@ void append(char *buffer, unsigned int size, const char *separator,
 	va_end(args);
 }
 
-static struct json_object *json_text(const char *string)
-{
-	return string ? json_object_new_string(string) : NULL;
-}
-
 static void say_json(const char *kind, const struct fault *fault)
 {
 	struct json_object *doc = json_object_new_object();
@@ -59,6 +54,12 @@ static void say_json(const char *kind, const struct fault *fault)
 	output_json_to(stderr, doc);
 }
 
+/* For a terminal: see make_printable(). */
+static const char *printable(const char *string)
+{
+	return string ? make_printable((char *)text("%s", string)) : "";
+}
+
 int fail(const struct fault *fault)
 {
 	if (output.json) {
@@ -68,8 +69,9 @@ int fail(const struct fault *fault)
 	fprintf(stderr, "%sccbpf:%s cannot %s%s%s: %s%s%s\n",
 		output_style(stderr, STYLE_ERROR),
 		output_style(stderr, STYLE_NONE), fault->what,
-		fault->on ? " " : "", fault->on ?: "", fault->why,
-		fault->remedy ? "; " : "", fault->remedy ?: "");
+		fault->on ? " " : "", printable(fault->on),
+		printable(fault->why), fault->remedy ? "; " : "",
+		printable(fault->remedy));
 	return fault->exit;
 }
 
@@ -81,8 +83,8 @@ void note(const char *on, const char *why, const char *remedy)
 		say_json("note", &fault);
 		return;
 	}
-	fprintf(stderr, "ccbpf: %s: %s%s%s\n", on, why, remedy ? "; " : "",
-		remedy ?: "");
+	fprintf(stderr, "ccbpf: %s: %s%s%s\n", printable(on), printable(why),
+		remedy ? "; " : "", printable(remedy));
 }
 
 static int fail_permission(const char *what, const char *on, int err)

@@ -2,6 +2,7 @@
 /* Output: see output.h. */
 #include <errno.h>
 #include <stdarg.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -10,7 +11,8 @@
 #include "errors.h"
 #include "output.h"
 
-#define WIDTH 99 /* columns for a person, unless the terminal has more */
+#define WIDTH 99 /* columns for a person, where no terminal says how many it has */
+#define NARROW 20 /* what says less than this is none */
 
 struct output_options output;
 
@@ -45,10 +47,57 @@ const char *output_style(FILE *to, enum style style)
 	return codes[style];
 }
 
+/* Bytes of the UTF-8 character that `s` begins with, or 0 where it is none, or one that
+ * a terminal would obey. */
+static size_t character(const unsigned char *s)
+{
+	size_t length = s[0] < 0x80 ? 1 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
+
+	if (length == 1)
+		return s[0] == '\n' || s[0] == '\t' ||
+		       (s[0] >= ' ' && s[0] != 0x7f);
+	if (s[0] < 0xc2 || s[0] > 0xf4 || (s[0] == 0xc2 && s[1] < 0xa0))
+		return 0;
+	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+	    (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+		return 0;
+	for (size_t i = 1; i < length; i++)
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	return length;
+}
+
+char *make_printable(char *string)
+{
+	for (unsigned char *s = (unsigned char *)string; *s;) {
+		size_t length = character(s);
+
+		if (!length)
+			*s = '?';
+		s += length ?: 1;
+	}
+	return string;
+}
+
+char *must_copy(const char *string)
+{
+	size_t size = strlen(string) + 1;
+
+	return memcpy(must_alloc(1, size), string, size);
+}
+
+struct json_object *json_text(const char *string)
+{
+	char *copy = string ? make_printable(must_copy(string)) : NULL;
+	struct json_object *made = copy ? json_object_new_string(copy) : NULL;
+
+	free(copy);
+	return made;
+}
+
 void add_text(struct json_object *doc, const char *key, const char *value)
 {
-	json_object_object_add(doc, key,
-			       value ? json_object_new_string(value) : NULL);
+	json_object_object_add(doc, key, json_text(value));
 }
 
 void add_number(struct json_object *doc, const char *key, uint64_t value)
@@ -62,7 +111,7 @@ void add_bool(struct json_object *doc, const char *key, bool value)
 }
 
 /* The text of a document, which lives as long as the document. */
-static const char *json_text(struct json_object *doc)
+static const char *serialized(struct json_object *doc)
 {
 	int flags = output.pretty
 			    ? JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED
@@ -74,7 +123,7 @@ static const char *json_text(struct json_object *doc)
 
 void output_json_to(FILE *to, struct json_object *doc)
 {
-	fprintf(to, "%s\n", json_text(doc));
+	fprintf(to, "%s\n", serialized(doc));
 	json_object_put(doc);
 }
 
@@ -87,7 +136,7 @@ struct json_list {
 struct json_list *output_json_open(struct json_object *envelope)
 {
 	struct json_list *list = must_alloc(1, sizeof(*list));
-	const char *head = json_text(envelope);
+	const char *head = serialized(envelope);
 
 	list->envelope = envelope;
 	list->tail = strrchr(head, ']');
@@ -100,7 +149,7 @@ void output_json_item(struct json_list *list, struct json_object *item)
 	if (list->any)
 		putchar(',');
 	list->any = true;
-	fputs(json_text(item), stdout);
+	fputs(serialized(item), stdout);
 	json_object_put(item);
 }
 
@@ -125,6 +174,12 @@ int output_answer(int err, struct json_object *doc)
 	return err;
 }
 
+void output_discard(void)
+{
+	__fpurge(stdout);
+	clearerr(stdout);
+}
+
 int output_finish(void)
 {
 	static int said;
@@ -133,7 +188,11 @@ int output_finish(void)
 	errno = failed ? EIO : 0;
 	if (failed)
 		putchar('\n'); /* its reason is gone: the next one has it */
-	if ((fflush(stdout) == 0 && !failed) || said++)
+	if (fflush(stdout) && errno == EINTR) { /* see ticker.h */
+		output_discard();
+		return EXIT_OK;
+	}
+	if ((!ferror(stdout) && !failed) || said++)
 		return said ? EXIT_FAILED : EXIT_OK;
 	return FAIL(EXIT_FAILED, .what = "write", .on = "the output",
 		    .why = strerror(errno),
@@ -178,7 +237,7 @@ void table_styled(struct table *table, enum style style, const char *string)
 		table->cells = must_grow(table->cells,
 					 table->size * sizeof(*table->cells));
 	}
-	table->cells[table->used].string = strdup(string);
+	table->cells[table->used].string = make_printable(must_copy(string));
 	table->cells[table->used++].style = style;
 }
 
@@ -197,7 +256,8 @@ void table_note(struct table *table, const char *string)
 {
 	table->notes = must_grow(table->notes, (table->n_notes + 1) *
 						       sizeof(*table->notes));
-	table->notes[table->n_notes].string = strdup(string);
+	table->notes[table->n_notes].string =
+		make_printable(must_copy(string));
 	table->notes[table->n_notes++].below = table->used;
 }
 
@@ -220,7 +280,7 @@ static size_t limit(void)
 
 	if (isatty(STDOUT_FILENO) &&
 	    ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
-	    size.ws_col > WIDTH + 1)
+	    size.ws_col > NARROW)
 		return size.ws_col - 1;
 	return WIDTH;
 }

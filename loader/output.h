@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Output: a table for a person (at most 99 columns, or the terminal's width if
- * that is more), JSON by json-c for a program. Colours only on a terminal, and
- * not if NO_COLOR is set.
+ * Output: a table for a person (99 columns at most, or the terminal's width), JSON by
+ * json-c for a program. Colours only on a terminal, and not if NO_COLOR is set.
  */
 #ifndef CCBPF_OUTPUT_H
 #define CCBPF_OUTPUT_H
@@ -34,6 +33,15 @@ enum style {
  */
 const char *output_style(FILE *to, enum style style);
 
+/*
+ * In place: what is no UTF-8 and what a terminal would obey becomes "?". Names of
+ * devices, files and arguments may hold any byte. Returns the string.
+ */
+char *make_printable(char *string);
+
+/* A string of JSON, printable; NULL becomes null. */
+struct json_object *json_text(const char *string);
+
 /* Members of a JSON object. A string that is NULL becomes null. */
 void add_text(struct json_object *doc, const char *key, const char *value);
 void add_number(struct json_object *doc, const char *key, uint64_t value);
@@ -61,9 +69,12 @@ void output_json_close(struct json_list *list);
 
 /*
  * Flush stdout. Returns EXIT_OK, or EXIT_FAILED after saying that it could not
- * be written (full disk, closed).
+ * be written (full disk, closed). A signal that ends the wait for a reader is no failure.
  */
 int output_finish(void);
+
+/* Throw away what has not been written to stdout, and its error. */
+void output_discard(void);
 
 /* One column of a table. */
 struct column {
@@ -95,6 +106,7 @@ void table_print(struct table *table);
  */
 void *must_alloc(size_t n, size_t size);
 void *must_grow(void *old, size_t bytes);
+char *must_copy(const char *string);
 
 /*
  * Quantities for a person, in text()'s buffers: us as ms (0.4, 40.2, 1205),

@@ -84,7 +84,12 @@ static pid_t caller_outside(void)
 		if (is_bpffs(text("/proc/%d/root" BPFFS, pid)))
 			break;
 	}
-	return within == getpid() ? 0 : within;
+	if (within == getpid())
+		return 0;
+	/* Who called us may end before us; the first process does not. */
+	return same_file(text("/proc/%d/ns/mnt", within), "/proc/1/ns/mnt")
+		       ? 1
+		       : within;
 }
 
 /* What stands before the path of a root that only who called us can see. */

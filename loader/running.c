@@ -10,6 +10,7 @@
  * map that the link holds.
  */
 #include <bpf/bpf.h>
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -90,6 +91,26 @@ static enum run_state read_ops_state(struct running *running)
 	return value.head.state == OPS_INUSE ? RUN_ENABLED : RUN_STALE;
 }
 
+/* Whether there is a directory that we left: one of our pins is in it, or nothing. One
+ * with only foreign pins in it is no concern of ours. */
+static bool has_rests(const char *dir)
+{
+	struct dirent *entry;
+	bool empty = true, ours = false;
+	DIR *open = opendir(pin_path(dir, NULL));
+
+	while (open && (entry = readdir(open)))
+		empty &= !strcmp(entry->d_name, ".") ||
+			 !strcmp(entry->d_name, "..");
+	if (open)
+		closedir(open);
+	for (size_t i = 0; i < sizeof(own_pins) / sizeof(own_pins[0]); i++)
+		ours |= pin_exists(pin_path(dir, own_pins[i])) ||
+			pin_exists(pin_path(dir, text("%s" PIN_NEW,
+						      own_pins[i])));
+	return (open && empty) || ours;
+}
+
 static int read_state(const char *what, struct running *running)
 {
 	const char *dir = running->controller->name;
@@ -110,8 +131,7 @@ static int read_state(const char *what, struct running *running)
 	}
 	if (errno != ENOENT)
 		goto refused;
-	running->state = pin_exists(pin_path(dir, NULL)) ? RUN_STALE
-							 : RUN_ABSENT;
+	running->state = has_rests(dir) ? RUN_STALE : RUN_ABSENT;
 	return EXIT_OK;
 refused:
 	if (errno == EPERM || errno == EACCES)
@@ -138,6 +158,16 @@ static int open_current(const struct running *running, const char *name,
 	return pin_open_map(pin_path(dir, name), shape);
 }
 
+/* What another layout's parameters mean is not known, even of as many. */
+static void refuse_params(struct running *running)
+{
+	if (running->params_fd < 0)
+		return;
+	close(running->params_fd);
+	running->params_fd = -1;
+	running->params_err = -EMEDIUMTYPE;
+}
+
 static void read_identity(struct running *running)
 {
 	const struct map_shape shape = { BPF_MAP_TYPE_ARRAY, sizeof(__u32),
@@ -147,9 +177,12 @@ static void read_identity(struct running *running)
 
 	if (fd < 0)
 		return;
-	if (bpf_map_lookup_elem(fd, &zero, &running->identity) ||
-	    running->identity.abi != CCBPF_ABI)
+	if (bpf_map_lookup_elem(fd, &zero, &running->identity))
 		memset(&running->identity, 0, sizeof(running->identity));
+	if (running->identity.abi != CCBPF_ABI) {
+		memset(&running->identity, 0, sizeof(running->identity));
+		refuse_params(running);
+	}
 	running->identity.version[CCBPF_VERSION_LEN - 1] = '\0';
 	close(fd);
 }

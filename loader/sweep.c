@@ -8,6 +8,7 @@
 
 #include "aqm.h"
 #include "errors.h"
+#include "output.h"
 #include "pins.h"
 #include "running.h"
 #include "shared.h"
@@ -18,7 +19,7 @@
 static void report(struct json_object *removed, const char *path)
 {
 	if (removed)
-		json_object_array_add(removed, json_object_new_string(path));
+		json_object_array_add(removed, json_text(path));
 }
 
 /*
@@ -132,7 +133,7 @@ static void collect_foreign(const char *dir, struct json_object *foreign)
 		    !is_own(dir, entry->d_name))
 			json_object_array_add(
 				foreign,
-				json_object_new_string(
+				json_text(
 					dir ? pin_path(dir, entry->d_name)
 					    : pin_path(entry->d_name, NULL)));
 	if (open)

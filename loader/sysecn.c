@@ -81,6 +81,7 @@ const char *sysecn_release(const struct controller *c)
 	static char previous[SYSRECORD_LEN];
 	const char *restored = NULL;
 	bool own;
+	int err;
 
 	if (!controller_wants_ecn(c) || sysrecord_read(&ecn, previous, &own) ||
 	    wanted_besides(c))
@@ -92,8 +93,18 @@ const char *sysecn_release(const struct controller *c)
 			  previous));
 		return NULL;
 	}
-	if (!strcmp(now(), ASK) && !sysrecord_write(&ecn, previous))
+	if (!strcmp(now(), ASK)) {
+		err = sysrecord_write(&ecn, previous);
+		if (err) {
+			note(ecn.name,
+			     text("%s cannot be restored: %s", previous,
+				  strerror(-err)),
+			     text("set it by `sysctl %s=%s` where /proc/sys can be written",
+				  ecn.name, previous));
+			return NULL;
+		}
 		restored = previous;
+	}
 	sysrecord_forget(&ecn);
 	return restored;
 }

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/epoll.h>
-#include <sys/signalfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -26,6 +25,43 @@ static int make_timer(uint64_t first_ns, uint64_t every_ns)
 	return fd;
 }
 
+static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
+static volatile sig_atomic_t ended;
+
+static void on_end(int signal)
+{
+	(void)signal;
+	ended = 1;
+}
+
+/* Once each: the second has its default action. HUP stays ignored under nohup. */
+static void catch_ends(void)
+{
+	struct sigaction action = { .sa_handler = on_end,
+				    .sa_flags = SA_RESETHAND },
+			 before;
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		sigaction(ends[i], NULL, &before);
+		if (ends[i] != SIGHUP || before.sa_handler != SIG_IGN)
+			sigaction(ends[i], &action, NULL);
+	}
+}
+
+/* As epoll_wait(), but 0 if a signal has come, also just before it. */
+static int wait_or_end(int epoll_fd, struct epoll_event *events, int n)
+{
+	sigset_t signals, before;
+
+	sigemptyset(&signals);
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		sigaddset(&signals, ends[i]);
+	sigprocmask(SIG_BLOCK, &signals, &before);
+	n = ended ? 0 : epoll_pwait(epoll_fd, events, n, -1, &before);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return n;
+}
+
 static int watch(struct ticker *ticker, int fd, uint32_t tick)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u32 = tick };
@@ -37,22 +73,14 @@ static int watch(struct ticker *ticker, int fd, uint32_t tick)
 int ticker_open(struct ticker *ticker, const char *what, uint64_t every_ns,
 		uint64_t for_ns, int input_fd)
 {
-	sigset_t signals;
-
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGHUP);
-	sigprocmask(SIG_BLOCK, &signals, NULL);
+	catch_ends();
 	ticker->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	ticker->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	ticker->timer_fd = make_timer(1, every_ns);
 	ticker->end_fd = make_timer(for_ns, 0); /* 0 leaves it off */
-	if (watch(ticker, ticker->signal_fd, TICK_END) ||
-	    watch(ticker, ticker->timer_fd, TICK_TIMER) ||
+	if (watch(ticker, ticker->timer_fd, TICK_TIMER) ||
 	    watch(ticker, ticker->end_fd, TICK_END) ||
 	    (input_fd >= 0 && watch(ticker, input_fd, TICK_INPUT))) {
-		int err = fail_errno(what, "signals and timers", errno);
+		int err = fail_errno(what, "timers", errno);
 
 		ticker_close(ticker);
 		return err;
@@ -63,7 +91,8 @@ int ticker_open(struct ticker *ticker, const char *what, uint64_t every_ns,
 int ticker_wait(struct ticker *ticker)
 {
 	struct epoll_event events[4];
-	int ticks = 0, n = epoll_wait(ticker->epoll_fd, events, 4, -1);
+	int n = wait_or_end(ticker->epoll_fd, events, 4);
+	int ticks = ended ? TICK_END : 0;
 	uint64_t expirations;
 
 	for (int i = 0; i < n; i++)
@@ -74,10 +103,14 @@ int ticker_wait(struct ticker *ticker)
 	return ticks;
 }
 
+bool ticker_cut_short(void)
+{
+	return ended && ferror(stdout);
+}
+
 void ticker_close(struct ticker *ticker)
 {
 	close(ticker->epoll_fd);
-	close(ticker->signal_fd);
 	close(ticker->timer_fd);
 	close(ticker->end_fd);
 }
@@ -103,7 +136,11 @@ int ticker_repeat(const char *what, uint64_t every_ns, int (*show)(void *data),
 			continue;
 		if (in_place)
 			fputs("\033[H\033[2J", stdout); /* home, clear */
-		err = show(data) ?: output_finish();
+		err = show(data);
+		if (ticker_cut_short())
+			output_discard();
+		else
+			err = err ?: output_finish();
 	}
 	ticker_close(&ticker);
 	return err;

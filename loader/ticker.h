@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A loop for live views: timers and the signals that end it (INT, TERM, HUP)
- * come through one epoll set, so that nothing happens in a signal handler.
+ * A loop for live views: timers come through one epoll set, and a signal (INT, TERM,
+ * HUP) ends the wait for them. It also ends a write that nobody reads; a second one
+ * ends the process.
  */
 #ifndef CCBPF_TICKER_H
 #define CCBPF_TICKER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct ticker {
-	int epoll_fd, signal_fd, timer_fd, end_fd;
+	int epoll_fd, timer_fd, end_fd;
 };
 
 enum tick {
@@ -28,6 +30,9 @@ int ticker_open(struct ticker *ticker, const char *what, uint64_t every_ns,
 
 /* Wait. Returns a set of enum tick. */
 int ticker_wait(struct ticker *ticker);
+
+/* Whether a signal ended a write: what is left of the output is thrown away. */
+bool ticker_cut_short(void);
 
 void ticker_close(struct ticker *ticker);
 

@@ -389,6 +389,19 @@ def inside(namespace: str) -> Iterator[None]:
             assert _libc.setns(home.fileno(), CLONE_NEWNET) == 0, os.strerror(ctypes.get_errno())
 
 
+def replace_map(pin: Path, change: Callable[[bytes], bytes]) -> None:
+    """Another array with a changed value in the place of a pinned one, which may be frozen."""
+    old = Map.by_pin(pin)
+    value = old.lookup(bytes(4))
+    assert value is not None
+    pin.unlink()
+    run("bpftool", "map", "create", pin, "type", "array", "key", 4, "value", old.value_size, "entries", 1, "name", "other")
+    new = Map.by_pin(pin)
+    new.update(bytes(4), change(value))
+    old.close()
+    new.close()
+
+
 class Namespace:
     """A network namespace of a unique name."""
 

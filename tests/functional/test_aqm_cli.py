@@ -280,6 +280,10 @@ def test_a_filter_whose_namespace_is_gone(ccbpf: Cli) -> None:
     (directory,) = ccbpf.root.glob("aqm/*")
     for words in (("aqm", "detach", "--all"), ("clean", "--all")):
         assert f"`rm -r {directory}`" in line.ccbpf(*words, code=1).err
+    ccbpf("enable", "tcp_lp")
+    cleaned = ccbpf("-j", "clean", "--all", code=1)  # and what could be done is done, and said
+    assert {Path(path).name for path in cleaned.json["removed"]} >= {"tcp_lp", "flows", "events"}
+    assert directory.is_dir()
     kernel.run("rm", "-r", directory)
     ccbpf("clean")
     assert not ccbpf.root.exists()
@@ -541,3 +545,15 @@ def test_check_says_how(ccbpf: Cli) -> None:
     without = Cli(ccbpf.root, {"CCBPF_NO_TCX": "1"})("-j", "check").json["rows"]
     (row,) = [row for row in without if row["name"] == "queue (aqm)"]
     assert (row["verdict"], "clsact" in row["found"]) == ("note", True)
+
+
+def test_a_filter_of_another_layout_is_taken_off(line: Line) -> None:
+    """What its identity says is not known; the directory's name and the pinned program are enough."""
+    line = line.without_tcx()
+    line.attach()
+    (directory,) = line.ccbpf.root.glob("aqm/*")
+    kernel.replace_map(directory / "identity", lambda value: b"\x63" + value[1:])
+    assert "`ccbpf clean --all` removes it" in line.aqm("detach", DEV, code=1).err
+    line.ccbpf("clean", "--all", prefix=("ip", "netns", "exec", line.near.name))
+    assert not line.ccbpf.root.exists()
+    assert "nf_red" not in line.near.run("tc", "filter", "show", "dev", DEV, "egress").stdout

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import ipaddress
 import json
 import os
@@ -15,6 +16,7 @@ import struct
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -432,3 +434,39 @@ def test_real_flows_over_both_protocols(enabled: Cli, netns_pair) -> None:
             assert enabled.status()["tcp_lp"]["flows"] == 2
     kernel.eventually(lambda: not enabled("-j", "flows").json["flows"], 10, "the records are removed")
     assert enabled.status()["tcp_lp"]["stats"]["flows_closed"] == 2
+
+
+@pytest.mark.parametrize("words", [["trace"], ["-j", "flows", "--watch", "0.01"]], ids=" ".join)
+def test_a_signal_ends_what_nobody_reads(enabled: Cli, connect, words: list[str]) -> None:
+    """A full pipe: the write that waits for its reader ends too, with a second signal at the latest."""
+    read, write = os.pipe()
+    fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
+    process = enabled.popen(*words, stdout=write)
+    os.close(write)
+
+    def waits() -> bool:
+        connect("tcp_lp")
+        return "pipe" in Path(f"/proc/{process.pid}/wchan").read_text()
+
+    kernel.eventually(waits, 20, "it waits for its reader")
+    for _ in range(2):
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(1)
+            break
+        except subprocess.TimeoutExpired:
+            pass
+    assert process.wait(1) in (0, -signal.SIGTERM)
+    os.close(read)
+
+
+def test_trace_says_when_it_did_not_listen(enabled: Cli, listener: kernel.Map) -> None:
+    """Stopped for longer than it had said that it would listen."""
+    process = start_trace(enabled, listener)
+    process.send_signal(signal.SIGSTOP)
+    kernel.eventually(lambda: listening_until(listener) < -1, 10, "its time is over")
+    process.send_signal(signal.SIGCONT)
+    kernel.eventually(lambda: listening_until(listener) > 1, 5, "it listens again")
+    _, err = end(process)
+    assert re.search(r"nothing was heard for [12]\.\d s: the output was not read", err), err
+    assert re.search(r"0 lost, and what happened in [12]\.\d s of them", err), err

@@ -24,6 +24,7 @@ from tests.functional.conftest import CCBPF, Cli
 SHARED = {"flows", "events", "stats", "listener"}
 OWN = {"tcp_lp", "tcp_lp/link", "tcp_lp/params", "tcp_lp/identity"}
 SYSCTL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+ECN = Path("/proc/sys/net/ipv4/tcp_ecn")
 KILLS = 40
 
 
@@ -535,3 +536,62 @@ def test_the_time_of_the_identity_is_the_loadings(ccbpf: Cli) -> None:
     abi, kind, instance = struct.unpack_from("=IIQ", value)
     assert before < instance < time.monotonic_ns()
     assert (abi, kind) == (1, kernel.KINDS["tcp_lp"])
+
+
+def test_parameters_of_another_layout_are_not_touched(ccbpf: Cli) -> None:
+    """Even where there are as many of them."""
+    ccbpf("enable", "tcp_lp")
+    kernel.replace_map(ccbpf.root / "tcp_lp/identity", lambda value: b"\x63" + value[1:])
+    assert "of another layout" in ccbpf("status").out
+    assert "reload" in ccbpf("set", "tcp_lp", "delta=200", code=1).err
+    ccbpf("reload", "tcp_lp")
+    ccbpf("set", "tcp_lp", "delta=200")
+
+
+def test_foreign_pins_alone_are_nothing_stale(ccbpf: Cli) -> None:
+    ccbpf("enable", "tcp_lp")
+    foreign = ccbpf.root / "tcp_lp/mine"
+    foreign.mkdir()
+    ccbpf("disable", "tcp_lp")
+    assert ccbpf.status() == {}
+    assert str(foreign.parent) not in ccbpf("-j", "clean").json["removed"]
+    foreign.rmdir()
+    foreign.parent.rmdir()
+    ccbpf("clean")
+
+
+def test_a_default_that_somebody_else_set(ccbpf: Cli) -> None:
+    """It keeps the programs, and new connections get them: that is said, and whose it is stays."""
+    with kernel.Namespace("default") as namespace:
+        within = ("ip", "netns", "exec", namespace.name)
+        ccbpf("enable", "tcp_lp")
+        namespace.sysctl("net.ipv4.tcp_congestion_control=tcp_lp")
+        said = ccbpf("disable", "tcp_lp", prefix=within).err
+        assert "tcp_lp stays the default" in said and "`sysctl net.ipv4.tcp_congestion_control=" in said
+        assert "disabled, but still the default" in ccbpf("status", prefix=within).out
+        namespace.sysctl("net.ipv4.tcp_congestion_control=reno")
+        assert "still the default" not in ccbpf("status", prefix=within).out
+
+
+def test_ltcp_is_no_default_of_a_namespace(ccbpf: Cli) -> None:
+    """The kernel would refuse it and keep a reference for ever."""
+    with kernel.Namespace("default") as namespace:
+        refused = ccbpf("enable", "ltcp", "--default", prefix=("ip", "netns", "exec", namespace.name), code=1)
+        assert "only the host's own network namespace" in refused.err
+    assert "ltcp" not in kernel.available()
+    assert not ccbpf.root.exists()
+
+
+def test_a_default_that_cannot_be_restored(ccbpf: Cli) -> None:
+    """A read-only /proc/sys, as in containers: nothing is said to be what it is not, and nothing is forgotten."""
+    before = {path: path.read_text() for path in (SYSCTL, ECN)}
+    ccbpf("enable", "nf_tcp", "--ecn", "--default")
+    try:
+        script = "mount -o bind,ro /proc/sys /proc/sys && exec \"$@\""
+        said = ccbpf("disable", "nf_tcp", prefix=("unshare", "-m", "sh", "-c", script, "sh")).err
+        assert f"{before[SYSCTL].strip()} cannot be restored: Read-only file system" in said
+        assert "is the default now" not in said
+        assert f"net.ipv4.tcp_ecn: {before[ECN].strip()} cannot be restored" in said
+    finally:
+        for path, value in before.items():
+            path.write_text(value)

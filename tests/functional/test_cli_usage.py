@@ -197,3 +197,10 @@ def test_json_is_pretty_on_request(ccbpf: Cli) -> None:
     assert plain.count("\n") == 1
     assert pretty.count("\n") > 20
     assert json.loads(plain) == json.loads(pretty)
+
+
+def test_any_byte_in_a_name(ccbpf: Cli) -> None:
+    """JSON stays JSON, and a terminal is told nothing."""
+    name = os.fsdecode(b"tcp\xff\x1b[2J\xc3\x9f")
+    assert ccbpf("-j", "enable", name, code=2).error["on"] == "tcp??[2Jß"
+    assert "tcp??[2Jß" in ccbpf("enable", name, code=2).err
