@@ -272,10 +272,10 @@ const char *flow_own_words(const struct ccbpf_flow *flow)
 const char *flow_met_words(const struct ccbpf_flow *f)
 {
 	return text(
-		"met: %u indications (%u second ones), %u losses, %u marks%s, %u undone; base RTT %s ms, delay by %s",
-		f->indications, f->cuts_to_one, f->losses, f->marks,
-		f->ecn ? "" : " (no ECN)", f->undos, human_ms(f->rtt_min_us),
-		signal_word(f->delay_source));
+		"met: %u indications (%u second), %u losses, %s, %u undone; base RTT %s ms, delay by %s",
+		f->indications, f->cuts_to_one, f->losses,
+		f->ecn ? text("%u marks", f->marks) : "no ECN", f->undos,
+		human_ms(f->rtt_min_us), signal_word(f->delay_source));
 }
 
 /* --- for a program ------------------------------------------------------- */

@@ -151,7 +151,7 @@ def test_what_a_controller_knows_is_said_with_v(
     lines = enabled("flows", "-v").out.splitlines()
     assert max(map(len, lines)) <= WIDTH and lines[-1] == "2 flows"
     at = next(number for number, line in enumerate(lines) if line.startswith(name))
-    met_words = "met: 20 indications (4 second ones), 3 losses, 12 marks, 1 undone; base RTT 50.1 ms, delay by rtt"
+    met_words = "met: 20 indications (4 second), 3 losses, 12 marks, 1 undone; base RTT 50.1 ms, delay by rtt"
     assert lines[at + 1 : at + 3] == [f"  {words}", f"  {met_words}"]
     assert enabled("flows").out.count("\n") == 4  # and not without it
 
