@@ -53,8 +53,9 @@
  *     longer path (law/flat.h), where the paper waits up to three minutes.
  * 11. gentle_start (off): slow start is half as fast, and ends when the delay rises
  *     (after RFC 9406); indications count from there on, not only after the first loss.
- *     And from where the window is no more what limits the flow: behind a queue of its
- *     own host, or of a receiver's window, nothing may ever be lost (law/gentle_start.h).
+ *     And from where the window is no more what limits the flow, and the delay is high:
+ *     behind a queue of its own host, or with a receiver's window smaller than the
+ *     path's buffer, nothing may ever be lost (law/gentle_start.h).
  * 12. The kernel paces the flow from a base RTT of 2 ms on (kern/pace.bpf.h), where
  *     the paper's leaves with its ACKs: its own bursts are no congestion.
  * 13. Without SACK the kernel keeps no RTT of a packet: then the smoothed one is d.

@@ -42,7 +42,7 @@
  *     D_max from there on, the first cycle begins with slow start's end. With
  *     gentle_start (off) slow start is slower and ends when the delay rises (RFC 9406).
  *     Where the window is not what limits the flow nothing may ever be lost: there
- *     slow start ends after a window of packets (law/gentle_start.h).
+ *     slow start ends after a window of packets with a high delay (law/gentle_start.h).
  *  5. Fractions of the window after an EWR count: they go on in the kernel's counter
  *     of additive increase.
  *  6. Windows "almost 0" (5.2.1): below 2 packets, pairs of packets apart
@@ -336,7 +336,8 @@ static __always_inline void tcpw_grow(struct sock *sk, struct tcpw *t,
 	struct tcp_sock *tp = tcp_of(sk);
 
 	if (!sock_cwnd_limited(tp)) {
-		if (gentle_held(tp, &t->gentle, t->avoiding, acked))
+		if (gentle_held(tp, &t->gentle, t->avoiding,
+				t->backlog.last_us, acked))
 			tcpw_gentle_left(sk);
 		return;
 	}

@@ -13,7 +13,7 @@
  *	any other:
  *			the kernel's growth, up to ssthresh; left is what it did not use
  *	one that finds the window no limit, with or without gentle_start:
- *		 for a window of packets something else was, and data waited
+ *		 for a window of packets something else was, data waited, the delay high
  *			ssthresh = w, the controller's left()
  *
  * Only a flow's first slow start is so. From a reduction on, or taken over from
@@ -50,7 +50,7 @@ static __always_inline void gentle_open(struct tcp_sock *tp,
 		u32 __acked = (acked);                                        \
                                                                               \
 		if (!(state)->avoiding)                                       \
-			(state)->gentle.held = 0;                             \
+			gentle_start_limited(&(state)->gentle, rtt_us);       \
 		if ((state)->avoiding || !(wanted))                           \
 			__acked = tcp_slow_start(__tp, __acked);              \
 		else if ((rtt_us) &&                                          \
@@ -67,11 +67,11 @@ static __always_inline void gentle_open(struct tcp_sock *tp,
  * start? Of data that waits less than a packet is none: it may wait for more. */
 static __always_inline bool gentle_held(struct tcp_sock *tp,
 					struct gentle_start *gentle,
-					bool avoiding, u32 acked)
+					bool avoiding, u32 rtt_us, u32 acked)
 {
 	if (law_likely(avoiding || !sock_in_slow_start(tp)))
 		return false;
-	return gentle_start_held(gentle, acked, tp->snd_cwnd,
+	return gentle_start_held(gentle, acked, tp->snd_cwnd, rtt_us,
 				 tp->write_seq - tp->snd_nxt >= tp->mss_cache);
 }
 

@@ -399,7 +399,8 @@ static __always_inline void lp_grow(struct sock *sk, struct lp *lp, u32 acked)
 	struct tcp_sock *tp = tcp_of(sk);
 
 	if (!sock_cwnd_limited(tp)) {
-		if (gentle_held(tp, &lp->gentle, lp->avoiding, acked))
+		if (gentle_held(tp, &lp->gentle, lp->avoiding, lp->rtt_us,
+				acked))
 			lp_gentle_left(sk);
 		return;
 	}

@@ -9,10 +9,11 @@
  *	leave	 when 4 RTTs in a row are above the smallest so far by
  *		 clamp(that / 8, 4 ms, 16 ms)
  *
- * And of any slow start: where for a whole window of packets it was not the window that
- * held the flow back, though data waited, it is over. Something else is the limit, the
- * queue of the sender's own device or the receiver's window: nothing may ever be lost
- * there, and what begins after the first loss would never begin.
+ * And of any slow start: where for a whole window of packets the delay was above that, and
+ * it was not the window that held the flow back, though data waited, it is over. Something
+ * else is the limit, the queue of the sender's own device or the receiver's window: nothing
+ * may ever be lost there, and what begins after the first loss would never begin. Without
+ * the delay it is no queue that holds the flow, but the hosts.
  *
  * Why not the RFC's rounds: what it waits for, the smallest RTT of a round, is known
  * a round trip after that round was sent, and the next one is twice as large. On a
@@ -78,11 +79,24 @@ LAW u32 gentle_start_counted(struct gentle_start *g, u32 acked)
 	return counted;
 }
 
-/* One ACK in slow start, of @acked packets; @held: data waits, and the window has room.
- * True: a window of them was so, leave slow start. */
-LAW bool gentle_start_held(struct gentle_start *g, u32 acked, u32 window,
-			   bool held)
+/* One ACK in slow start that finds the window the limit; rtt_us as above, or 0: none yet. */
+LAW void gentle_start_limited(struct gentle_start *g, u32 rtt_us)
 {
+	g->held = 0;
+	if (rtt_us)
+		g->base_us = law_min(g->base_us, rtt_us);
+}
+
+/* One that does not, of @acked packets; @waits: there is data. True: for a window of them
+ * the delay was high, leave slow start. */
+LAW bool gentle_start_held(struct gentle_start *g, u32 acked, u32 window,
+			   u32 rtt_us, bool waits)
+{
+	bool held;
+
+	if (rtt_us)
+		g->base_us = law_min(g->base_us, rtt_us);
+	held = waits && rtt_us && rtt_us >= gentle_start_limit_us(g);
 	if (!held)
 		acked = g->held = 0;
 	g->held = law_min(g->held + law_min(acked, GENTLE_HELD_MAX),

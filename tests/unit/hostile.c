@@ -161,7 +161,9 @@ static void other_laws(void)
 		HOLDS(verdict < INFERENCE_HALVE || (m.active && m.muted));
 		gentle_start_ack(&g, 1 + below(DELAY_MAX_US));
 		gentle_start_counted(&g, any_u32());
-		gentle_start_held(&g, any_u32(), any_u32(), any_u32() & 1);
+		gentle_start_held(&g, any_u32(), any_u32(),
+				  1 + below(DELAY_MAX_US), any_u32() & 1);
+		gentle_start_limited(&g, below(DELAY_MAX_US));
 	}
 }
 

@@ -25,8 +25,8 @@ class Law:
     def counted(self, acked):
         return self.law.gentle_start_counted(self.state, acked)
 
-    def held(self, acked, window, held=True):
-        return self.law.gentle_start_held(self.state, acked, window, held)
+    def held(self, acked, window, rtt, waits=True):
+        return self.law.gentle_start_held(self.state, acked, window, rtt, waits)
 
 
 def rise(base):
@@ -48,19 +48,30 @@ def test_four_in_a_row_above_the_rfcs_limit(ffi, law, samples):
             return
 
 
-@given(st.lists(st.tuples(st.integers(0, 2**32 - 1), st.integers(1, 2**32 - 1), st.booleans()), max_size=60))
+counts = st.integers(0, 2**32 - 1)
+
+
+@given(st.lists(st.tuples(counts, counts.map(lambda n: n or 1), st.sampled_from([0, 40_000, 44_999, 45_000]), st.booleans()),
+                max_size=60))
 def test_a_window_in_a_row_that_something_else_held(ffi, law, acks):
     ours, row = Law(ffi, law), 0
-    for acked, window, held in acks:
+    law.gentle_start_limited(ours.state, 40_000)
+    for acked, window, rtt, waits in acks:
+        held = waits and rtt >= 40_000 + rise(40_000)
         row = min(row + acked, 0xFFFF) if held else 0
-        assert ours.held(acked, window, held) == (held and row >= min(window, 0xFFFF))
+        assert ours.held(acked, window, rtt, waits) == (held and row >= min(window, 0xFFFF))
 
 
-def test_one_ack_in_between_that_nothing_held(ffi, law):
+@pytest.mark.parametrize("between", ["nothing waits", "no delay", "the window is the limit"])
+def test_one_ack_in_between(ffi, law, between):
     ours = Law(ffi, law)
-    assert not any(ours.held(1, 10) for _ in range(9))
-    assert not ours.held(1, 10, held=False)
-    assert [ours.held(1, 10) for _ in range(10)] == [False] * 9 + [True]
+    law.gentle_start_limited(ours.state, 40_000)
+    assert not any(ours.held(1, 10, 90_000) for _ in range(9))
+    if between == "the window is the limit":
+        law.gentle_start_limited(ours.state, 90_000)
+    else:
+        assert not ours.held(1, 10, 41_000 if between == "no delay" else 90_000, between == "no delay")
+    assert [ours.held(1, 10, 90_000) for _ in range(10)] == [False] * 9 + [True]
 
 
 @given(st.integers(1, 2_000_000), st.integers(0, 2**32 - 1))
