@@ -2,20 +2,18 @@
 """A flow that nothing is ever lost of: the receiver's window or the queue of its own host holds it, and it still yields."""
 from __future__ import annotations
 
-import socket
-import threading
 import time
 
 import pytest
 
-from tests.functional.kernel import LP_FAMILY, PHASE, Controller, Namespace, eventually
+from tests.functional.kernel import LP_FAMILY, PHASE, Controller, eventually
 from tests.functional.peer import Behaviour, Peer
 
 RTT_S = 0.01
+LONG_S = 0.03
 EXTRA_S = 0.03
 WINDOW = 40  # packets of the receiver
 RATE_MBIT = 20
-BULK = bytes(1 << 16)
 
 
 class Held(Behaviour):
@@ -27,6 +25,15 @@ class Held(Behaviour):
 
     def ack_held_s(self, number: int) -> float:
         return self.extra_s
+
+
+class LongPath(Behaviour):
+    """Nothing but a round trip."""
+
+    samples = False
+
+    def __init__(self) -> None:
+        super().__init__(rtt_s=LONG_S)
 
 
 @pytest.fixture(params=[*LP_FAMILY, "tcpw_lp"])
@@ -63,66 +70,22 @@ def test_who_has_little_to_send_stays_in_slow_start(controller: Controller, peer
     eventually(lambda: (f := controller.flow(flow.sock)) and f.cwnd >= 2 * (WINDOW - 1), 5, "the slow start")
 
 
-class Transfer:
-    """As much as goes, from a namespace to another."""
-
-    def __init__(self, ours: Namespace, theirs: Namespace, port: int, controller: str) -> None:
-        self.received, self._ends = 0, threading.Event()
-        listener = theirs.socket()
-        listener.bind(("10.77.0.2", port))
-        listener.listen()
-        self._out = ours.socket()
-        self._out.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, controller.encode())
-        self._out.settimeout(0.2)
-        self._out.connect(("10.77.0.2", port))
-        self._in, _ = listener.accept()
-        self._in.settimeout(0.2)
-        listener.close()
-        self._threads = [threading.Thread(target=self._until_end, args=(step,)) for step in (self._send, self._receive)]
-        for thread in self._threads:
-            thread.start()
-
-    def _send(self) -> None:
-        self._out.send(BULK)
-
-    def _receive(self) -> None:
-        self.received += len(self._in.recv(len(BULK)))
-
-    def _until_end(self, step) -> None:
-        while not self._ends.is_set():
-            try:
-                step()
-            except TimeoutError:
-                pass
-
-    def close(self) -> None:
-        self._ends.set()
-        for thread in self._threads:
-            thread.join()
-        self._out.close()
-        self._in.close()
-
-
-@pytest.mark.parametrize("name", ["tcp_lp", "tcpw_lp"])
-def test_behind_the_queue_of_its_own_host(
-    name: str, controllers: dict[str, Controller], netns_pair: tuple[Namespace, Namespace]
-) -> None:
+@pytest.mark.parametrize("name", [*LP_FAMILY, "tcpw_lp"])
+def test_behind_the_queue_of_its_own_host(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
     """The kernel lets a flow have so little in the host's own queue that this never drops: reno has its part of it all the
     same, beside a flow that was there before."""
-    a, b = netns_pair
-    a.run("tc", "qdisc", "add", "dev", "veth0", "root", "tbf", "rate", f"{RATE_MBIT}mbit", "burst", "32k", "limit", "1m")
-    background = Transfer(a, b, 5001, controllers[name].name)
-    try:
-        time.sleep(2)
-        foreground = Transfer(a, b, 5002, "reno")
-        try:
-            time.sleep(2)
-            before, since_s = foreground.received, time.monotonic()
-            time.sleep(3)
-            mbit = (foreground.received - before) * 8 / (time.monotonic() - since_s) / 1e6
-        finally:
-            foreground.close()
-    finally:
-        background.close()
-    assert "dropped 0," in a.run("tc", "-s", "qdisc", "show", "dev", "veth0").stdout
+    shape = ("qdisc", "add", "dev", "peer", "root", "tbf", "rate", f"{RATE_MBIT}mbit", "burst", "32k", "limit", "1m")
+    peer.namespace.run("tc", *shape)
+    background = peer.connect(controllers[name].name, LongPath())
+    background.pump()
+    time.sleep(3)
+    foreground = peer.connect("reno", LongPath())
+    foreground.pump()
+    time.sleep(3)
+    before, since_s = foreground.received, time.monotonic()
+    time.sleep(3)
+    mbit = (foreground.received - before) * 8 / (time.monotonic() - since_s) / 1e6
+    assert "dropped 0," in peer.namespace.run("tc", "-s", "qdisc", "show", "dev", "peer").stdout
+    record = controllers[name].flow(background.sock)
+    assert record and record.losses == 0
     assert mbit > 0.85 * RATE_MBIT
