@@ -39,6 +39,7 @@ BPF_OBJS    := $(patsubst bpf/%.bpf.c,$(BUILD)/bpf/%.bpf.o,$(wildcard bpf/*.bpf.
 LOADER_OBJS := $(patsubst loader/%.c,$(BUILD)/loader/%.o,$(wildcard loader/*.c))
 TOOLS       := $(patsubst tests/lab/%.c,$(BUILD)/tests/%,$(wildcard tests/lab/*.c)) $(BUILD)/tests/traffic
 LAWS        := $(BUILD)/tests/liblaws.so
+SIM         := $(BUILD)/sim/sim $(patsubst bpf/%.bpf.c,$(BUILD)/sim/%.so,$(wildcard bpf/*.bpf.c))
 TEST_BPF    := $(patsubst %,$(BUILD)/tests/%.bpf.o,empty empty_tc neighbour)
 
 .PHONY: help deps all demo test bench kernels lab lab-list sweep report lab-guest chroot install uninstall format clean
@@ -49,7 +50,7 @@ help: ## this text
 deps: ## install what is missing (Debian 12, 13, Ubuntu 24.04; asks nothing)
 	$(Q)packaging/deps.sh $(VENV)
 
-all: $(BPF_OBJS) $(BUILD)/ccbpf $(TOOLS) $(LAWS) $(TEST_BPF) ## build the programs and the command: build/ccbpf
+all: $(BPF_OBJS) $(BUILD)/ccbpf $(TOOLS) $(LAWS) $(TEST_BPF) $(SIM) ## build the programs and the command: build/ccbpf
 
 demo: deps ## a background transfer beside a foreground one, without and with tcp_lp; a table and a plot
 	$(Q)$(MAKE) --no-print-directory all
@@ -142,4 +143,22 @@ $(BUILD)/tests/traffic: $(wildcard tests/lab/traffic/*.[ch]) Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 $(WARN) $(HERE) -D_GNU_SOURCE -g -O2 -ffp-contract=off -static -o $@ $(filter %.c,$^)
 
--include $(wildcard $(BUILD)/bpf/*.d $(BUILD)/loader/*.d $(BUILD)/tests/*.d)
+# The simulator: the programs as they are, as shared objects of the host, against the helpers' stubs; and TCP around them.
+SIM_CFLAGS = -std=gnu11 $(WARN) -Wno-unused-parameter -g -O2 -D_GNU_SOURCE -DBPF_NO_PRESERVE_ACCESS_INDEX \
+             -Itests/sim/stub -Iinclude -I.
+
+$(BUILD)/sim/%.so: bpf/%.bpf.c Makefile
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CLANG) $(SIM_CFLAGS) -fPIC -shared -Wl,-Bsymbolic $(DEPFLAGS) -MF $(@:.so=.d) -o $@ $<
+
+$(BUILD)/sim/%.o: tests/sim/%.c Makefile
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(SIM_CFLAGS) -ffp-contract=off $(shell pkg-config --cflags json-c) $(DEPFLAGS) -MF $(@:.o=.d) -c $< -o $@
+
+$(BUILD)/sim/sim: $(patsubst tests/sim/%.c,$(BUILD)/sim/%.o,$(wildcard tests/sim/*.c))
+	$(call say,LD,$@)
+	$(Q)$(CC) -rdynamic -o $@ $^ $(shell pkg-config --libs json-c) -lm -ldl
+
+-include $(wildcard $(BUILD)/bpf/*.d $(BUILD)/loader/*.d $(BUILD)/tests/*.d $(BUILD)/sim/*.d)

@@ -118,6 +118,7 @@ struct tcp_sock {
 	__u32 snd_cwnd_clamp;
 	__u32 snd_ssthresh;
 	__u32 prior_ssthresh;
+	__u32 prior_cwnd;
 	__u32 max_packets_out;
 	__u32 lost_out;
 	__u32 sacked_out;
