@@ -55,7 +55,9 @@ struct queue {
 		u64 from_ns, to_ns; /* nothing is transmitted between the two */
 	} stalls[STALLS_MOST];
 	unsigned int n_stalls;
-	bool (*early)(struct queue *q, struct packet *p); /* a program before the queue; false: drop */
+	bool (*early)(
+		struct queue *q,
+		struct packet *p); /* a program before the queue; false: drop */
 	void (*leave)(struct queue *q, struct packet *p);
 	struct way *way;
 
