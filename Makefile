@@ -23,26 +23,40 @@ endif
 
 # The newest clang that is installed, 16 at the least. Deferred: `make deps` may install it in this very run.
 CLANG = $(or $(firstword $(foreach v,20 19 18 17 16,$(shell command -v clang-$(v)))),clang)
-FORMAT = $(or $(firstword $(foreach v,20 19 18 17 16,$(shell command -v clang-format-$(v)))),clang-format)
+FORMAT := $(VENV)/bin/clang-format # pinned, see tests/requirements.txt
+C_FILES = $(shell git ls-files '*.c' '*.h' ':!vmlinux.h')
 CC   := gcc
-LIBS := libbpf libelf json-c libcap ncursesw
+LIBS := libbpf libelf json-c libcap libmnl
 
 WARN       := -Wall -Wextra -Werror
 BPF_CFLAGS := -target bpf -mcpu=v3 -g -O2 -std=gnu11 $(WARN) -Wno-unused-parameter -ffile-compilation-dir=. -Iinclude -I.
 CFLAGS     ?= -g -O2
-HERE       := -ffile-prefix-map=$(CURDIR)=. # the same bytes wherever the tree lies: results are kept by them
+HERE       := '-ffile-prefix-map=$(subst ','\'',$(CURDIR))=.' # the same bytes wherever the tree lies: results are kept by them
+# -iquote: a header of loader/sys/ must not be found in the place of one of the system's <sys/...>.
 ALL_CFLAGS  = -std=gnu11 $(WARN) $(HERE) -D_GNU_SOURCE -DCCBPF_VERSION='"$(VERSION)"' -DCCBPF_BPF_DIR='"$(BUILD)/bpf"' \
-              -Iinclude -Iloader $(shell pkg-config --cflags $(LIBS)) $(CFLAGS)
+              -Iinclude -iquote loader $(shell pkg-config --cflags $(LIBS)) $(CFLAGS)
 DEPFLAGS    = -MMD -MP -MT $@
 
+# SANITIZE=1 builds the command a second time, with ASan and UBSan, as build/sanitize/ccbpf. The functional tests run it
+# if CCBPF_TEST_COMMAND names it. The runtime is static because some tests preload libraries.
+ifdef SANITIZE
+OUT        := $(BUILD)/sanitize
+SANITIZERS := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all \
+              -static-libasan -static-libubsan
+else
+OUT := $(BUILD)
+endif
+
 BPF_OBJS    := $(patsubst bpf/%.bpf.c,$(BUILD)/bpf/%.bpf.o,$(wildcard bpf/*.bpf.c))
-LOADER_OBJS := $(patsubst loader/%.c,$(BUILD)/loader/%.o,$(wildcard loader/*.c))
+LOADER_SRCS := $(wildcard loader/*.c loader/*/*.c loader/*/*/*.c)
+LOADER_OBJS := $(patsubst loader/%.c,$(OUT)/loader/%.o,$(LOADER_SRCS))
 TOOLS       := $(patsubst tests/lab/%.c,$(BUILD)/tests/%,$(wildcard tests/lab/*.c)) $(BUILD)/tests/traffic
 LAWS        := $(BUILD)/tests/liblaws.so
 SIM         := $(BUILD)/sim/sim $(patsubst bpf/%.bpf.c,$(BUILD)/sim/%.so,$(wildcard bpf/*.bpf.c))
 TEST_BPF    := $(patsubst %,$(BUILD)/tests/%.bpf.o,empty empty_tc neighbour)
 
-.PHONY: help deps all demo test bench kernels lab lab-list sweep report lab-guest chroot install uninstall format clean
+.PHONY: help deps all demo test test-hard soak bench kernels lint lab lab-list sim sim-report sim-agreement sweep report lab-guest chroot \
+        install uninstall format clean
 
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,7 +64,7 @@ help: ## this text
 deps: ## install what is missing (Debian 12, 13, Ubuntu 24.04; asks nothing)
 	$(Q)packaging/deps.sh $(VENV)
 
-all: $(BPF_OBJS) $(BUILD)/ccbpf $(TOOLS) $(LAWS) $(TEST_BPF) $(SIM) ## build the programs and the command: build/ccbpf
+all: $(BPF_OBJS) $(OUT)/ccbpf $(TOOLS) $(LAWS) $(TEST_BPF) $(SIM) ## build the programs and the command: build/ccbpf
 
 demo: deps ## a background transfer beside a foreground one, without and with tcp_lp; a table and a plot
 	$(Q)$(MAKE) --no-print-directory all
@@ -59,7 +73,22 @@ demo: deps ## a background transfer beside a foreground one, without and with tc
 test: lab-guest ## all tests
 	$(Q)packaging/deps.sh $(VENV) sweep
 	$(Q)$(MAKE) --no-print-directory all
-	$(Q)$(PYTHON) -m pytest tests $(PYTEST_ARGS)
+	$(Q)$(PYTHON) -m pytest tests --ignore=tests/hard $(PYTEST_ARGS)
+
+.PHONY: test-hard soak
+
+# Under the sanitizers run the tests that run the command; what the other functional tests try is in the kernel.
+COMMAND_TESTS = $(wildcard tests/functional/test_cli_*.py tests/functional/test_aqm*.py) tests/functional/test_flow_churn.py
+
+test-hard: deps ## the tests that take half an hour: sanitizers, kills, fuzzers, RFCs; SEED=n repeats the random draws
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(MAKE) --no-print-directory all SANITIZE=1
+	$(Q)CCBPF_TEST_COMMAND=$(BUILD)/sanitize/ccbpf CCBPF_SEED='$(SEED)' \
+		$(PYTHON) -m pytest $(COMMAND_TESTS) tests/hard $(PYTEST_ARGS)
+
+soak: deps ## traffic, commands ten at once and kills for a long time: FOR=30m (the default), 24h, 2d; SEED=n
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(PYTHON) -m tests.soak $(if $(FOR),--for $(FOR)) $(if $(SEED),--seed $(SEED))
 
 bench: deps ## nanoseconds per ACK, goodput, latencies of the command: ratios measured in one run
 	$(Q)$(MAKE) --no-print-directory all
@@ -76,6 +105,17 @@ lab: lab-guest ## the experiments, judged: EXP=id,… or file.toml, KERNEL=6.12,
 
 lab-list: deps ## the experiments' ids, one line each
 	$(Q)EXP='$(EXP)' KERNEL='$(KERNEL)' SET='$(SET)' $(PYTHON) -m tests.lab list
+
+sim: deps ## rows in the simulator: hundreds of draws, lives of hours: EXP, JOBS, REPEAT as above, SET=sim, quick or full
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)EXP='$(EXP)' SET='$(SET)' JOBS='$(JOBS)' REPEAT='$(REPEAT)' $(PYTHON) -m tests.sim
+
+sim-report: deps ## tests/sim/RESULTS.md, from what `make sim` has left
+	$(Q)$(PYTHON) -m tests.sim report
+
+sim-agreement: deps ## the simulator beside what the lab has in build/lab: tests/sim/AGREEMENT.md
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)EXP='$(EXP)' JOBS='$(JOBS)' $(PYTHON) -m tests.sim agreement
 
 sweep: lab-guest ## the same as jobs of Snakemake: EXP, SET, JOBS, REPEAT as above, KERNEL=6.1,6.12, PROFILE=machine, slurm, …
 	$(Q)packaging/deps.sh $(VENV) sweep
@@ -99,8 +139,18 @@ install: all ## to $(PREFIX)
 uninstall: ## from $(PREFIX)
 	rm -f $(DESTDIR)$(PREFIX)/sbin/ccbpf
 
-format: ## clang-format over all C
-	$(Q)$(FORMAT) -i $$(git ls-files '*.c' '*.h' ':!vmlinux.h')
+format: deps ## clang-format over all C, ruff over all Python
+	$(Q)$(FORMAT) -i $(C_FILES)
+	$(Q)$(VENV)/bin/ruff check -q --fix-only
+	$(Q)$(VENV)/bin/ruff format -q
+
+lint: deps ## formats and rules: clang-format, ruff, mypy, shellcheck, codespell
+	$(Q)$(FORMAT) --dry-run -Werror $(C_FILES)
+	$(Q)$(VENV)/bin/ruff format -q --check
+	$(Q)$(VENV)/bin/ruff check -q
+	$(Q)$(VENV)/bin/mypy
+	$(Q)$(VENV)/bin/shellcheck packaging/*.sh .ci/run
+	$(Q)$(VENV)/bin/codespell $$(git ls-files)
 
 clean: ## remove what was built (the downloads in .cache stay)
 	rm -rf $(BUILD)
@@ -116,16 +166,16 @@ $(TEST_BPF): $(BUILD)/tests/%.bpf.o: %.bpf.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CLANG) $(BPF_CFLAGS) $(DEPFLAGS) -MF $(@:.o=.d) -c $< -o $@
 
-$(BUILD)/loader/%.o: loader/%.c Makefile
+$(OUT)/loader/%.o: loader/%.c Makefile
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $(DEPFLAGS) -MF $(@:.o=.d) -c $< -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(SANITIZERS) $(DEPFLAGS) -MF $(@:.o=.d) -c $< -o $@
 
-$(BUILD)/loader/objects.o: $(BPF_OBJS)
+$(OUT)/loader/sys/objects.o: $(BPF_OBJS)
 
-$(BUILD)/ccbpf: $(LOADER_OBJS)
+$(OUT)/ccbpf: $(LOADER_OBJS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs $(LIBS))
+	$(Q)$(CC) $(LDFLAGS) $(SANITIZERS) -o $@ $^ $(shell pkg-config --libs $(LIBS))
 
 $(LAWS): tests/unit/laws.c Makefile
 	$(call say,CC,$@)
@@ -161,4 +211,4 @@ $(BUILD)/sim/sim: $(patsubst tests/sim/%.c,$(BUILD)/sim/%.o,$(wildcard tests/sim
 	$(call say,LD,$@)
 	$(Q)$(CC) -rdynamic -o $@ $^ $(shell pkg-config --libs json-c) -lm -ldl
 
--include $(wildcard $(BUILD)/bpf/*.d $(BUILD)/loader/*.d $(BUILD)/tests/*.d $(BUILD)/sim/*.d)
+-include $(wildcard $(BUILD)/bpf/*.d $(BUILD)/tests/*.d $(BUILD)/sim/*.d) $(LOADER_OBJS:.o=.d)
