@@ -1,53 +1,53 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * LTCP: a flow on a fast long path, which grows and yields as several would.
+ * LTCP: a flow on a fast long path, which grows and yields as several flows would.
  *
- * S. Bhandarkar, S. Jain, A. L. N. Reddy: "LTCP: Improving the Performance of TCP
- * in Highspeed Networks", 2006. Sections and equations are its own.
+ * S. Bhandarkar, S. Jain, A. L. N. Reddy: "LTCP: Improving the Performance of TCP in
+ * Highspeed Networks", 2006. Section, equation and figure numbers are those of the paper.
  *
  *	measure	 RTT_min, the smallest round trip of the last minutes     (3.4)
  *	decide	 the layer K:  W_K <= w < W_K+1,
  *		 W_K = W_T K (K + 1) (K - 1) / 6, W_T = 50            (eq. 11)
  *	act	 w += K_R K for each window of ACKs, K_R = (RTT_min / RTT_ref)^(1/3)
- *	loss	 w -= beta w, beta = 0.15: one layer at the most to K = 19
+ *	loss	 w -= beta w, beta = 0.15: at most one layer up to K = 19
  *
  *	             W_2 = 50        W_3 = 200       W_4 = 500
  *	  layer 1        |    layer 2    |    layer 3    |
  *	  RENO: +1, 1/2  |    + 2 K_R    |    + 3 K_R    |  + 4 K_R ...
  *	  per RTT        |    - 15 %     |    - 15 %     |  - 15 %
  *
- * More aggressive than reno above W_T, by design: so it is RESTRICTED, and only
- * who has CAP_NET_ADMIN may select it.
+ * More aggressive than reno above W_T, by design: so it is RESTRICTED, only processes with
+ * CAP_NET_ADMIN may select it.
  *
- * Where and why this is not the paper to the letter:
+ * Deviations from the paper:
  *
- *  1. Up to W_T the flow is reno, in its decrease too. The text gives every window
- *     the same beta, but figure 2 prints a speed-up of 1 at W_2, and where windows
- *     are that small a flow that only ever gives 15 % is no neighbour. The price:
- *     a flow below W_T beside a larger one of its kind fares as TCP beside LTCP
- *     (figure 12), until its window grows beyond W_T between two losses.
- *  2. K_R is proportional to the cube root of RTT_min; the paper does not print the
- *     factor. RTT_ref = 10 ms is what its figures imply, at 120 ms: the loss rates
- *     of figure 7 (500 Mbit/s to 2.4 Gbit/s) 4.1, 6.6 and 10 ms, TCP's shares in
- *     figure 12 (100 Mbit/s to 1 Gbit/s) 22, 10 and 8.7 (test_layers.py). Figure
- *     13's law does not depend on it while it is below both round trips.
- *  3. K_R is at least 1 and counts from the second layer on: below W_T "LTCP has
- *     similar increase behavior as TCP" (3.1).
- *  4. RTT_min ages in two halves of 90 s, where the paper has the flow's lowest
- *     sample: a route that became longer is noticed.
- *  5. beta is not limited where it would take two layers, from K = 20 on: the
- *     decrease stays multiplicative (eq. 4), as all of 3.3 supposes.
- *  6. An ECN echo is answered as a loss (RFC 3168), a timeout as well: ssthresh by
- *     beta, and the kernel's slow start to there.
- *  7. The window only grows while it is what limits the flow (RFC 7661's case).
- *  8. gentle_start (off): slow start is half as fast, and ends when the delay rises
- *     (after RFC 9406). Else slow start is the kernel's (section 3).
- *  9. Condition 3 (the larger flow needs longer for what a loss took) is shown for
- *     flows that the loss leaves two layers apart (eq. 6 to 10), and taken for all.
- *     It does not hold for two that it leaves in neighbouring layers, K and K - 1,
- *     with windows closer than K to K - 1: the larger one is back first. There two
- *     flows of one RTT settle, at 3 to 2 with windows around 235, 4 to 3 around 570,
- *     within 10 % from 2000 on; elsewhere they become equal (test_layers.py).
+ *  1. Up to W_T the flow is reno, in its decrease too. The text gives every window the same
+ *     beta, but figure 2 prints a speed-up of 1 at W_2; and where windows are that small, a
+ *     flow that only ever gives up 15 % is no good neighbour. The price: a flow below W_T
+ *     beside a larger LTCP flow fares as TCP beside LTCP (figure 12), until its window grows
+ *     beyond W_T between two losses.
+ *  2. K_R is proportional to the cube root of RTT_min; the paper does not print the factor.
+ *     RTT_ref = 10 ms is what its figures imply, at 120 ms: the loss rates of figure 7 (500
+ *     Mbit/s to 2.4 Gbit/s) imply 4.1, 6.6 and 10 ms, TCP's shares in figure 12 (100 Mbit/s
+ *     to 1 Gbit/s) 22, 10 and 8.7 (test_layers.py). Figure 13's law does not depend on it
+ *     while it is below both round trips.
+ *  3. K_R is at least 1 and counts from the second layer on: below W_T "LTCP has similar
+ *     increase behavior as TCP" (3.1).
+ *  4. RTT_min ages in two halves of 90 s, where the paper has the flow's lowest sample: so
+ *     a route that became longer is noticed.
+ *  5. beta is not limited where it would take two layers, from K = 20 on: the decrease stays
+ *     multiplicative (eq. 4), as all of 3.3 supposes.
+ *  6. An ECN echo is answered as a loss (RFC 3168), and so is a timeout: ssthresh by beta,
+ *     and the kernel's slow start up to it.
+ *  7. The window only grows while it is what limits the flow (the case of RFC 7661).
+ *  8. gentle_start (off): slow start is half as fast, and ends when the delay rises (after
+ *     RFC 9406). Otherwise slow start is the kernel's (section 3).
+ *  9. Condition 3 (the larger flow needs longer to regain what a loss took) is shown for
+ *     flows that the loss leaves two layers apart (eq. 6 to 10), and assumed for all. It
+ *     does not hold for two flows that the loss leaves in neighbouring layers, K and K - 1,
+ *     with windows closer than K to K - 1: the larger one is back first. There two flows of
+ *     one RTT settle, at 3 to 2 with windows around 235, 4 to 3 around 570, within 10 % from
+ *     2000 on; elsewhere they become equal (test_layers.py).
  */
 #include "kern/flow.bpf.h"
 #include "kern/gentle.bpf.h"
@@ -79,8 +79,7 @@ struct ltcp {
 		      * when it has to send its SYN again */
 };
 
-_Static_assert(sizeof(struct ltcp) <=
-		       sizeof(((struct inet_connection_sock *)0)->icsk_ca_priv),
+_Static_assert(sizeof(struct ltcp) <= sizeof(((struct inet_connection_sock *)0)->icsk_ca_priv),
 	       "a connection's state must fit icsk_ca_priv");
 
 static __always_inline struct ltcp *ltcp_of(struct sock *sk)
@@ -102,8 +101,7 @@ static __always_inline struct flow_event ltcp_event(struct ltcp *l)
 	};
 }
 
-static __always_inline void ltcp_tell(struct sock *sk, struct ltcp *l, u32 type,
-				      u32 a, u32 b)
+static __always_inline void ltcp_tell(struct sock *sk, struct ltcp *l, u32 type, u32 a, u32 b)
 {
 	struct flow_event e = ltcp_event(l);
 
@@ -136,8 +134,7 @@ static __always_inline void ltcp_measure(struct sock *sk, struct ltcp *l)
 
 	if (law_unlikely(sock_ca_state(sk) != TCP_CA_Open || !rtt_us))
 		return;
-	if (law_unlikely(now_kius - l->turned_kius >=
-			 param_rtt_memory() * KIUS_PER_S / 2)) {
+	if (law_unlikely(now_kius - l->turned_kius >= param_rtt_memory() * KIUS_PER_S / 2)) {
 		l->turned_kius = now_kius;
 		aged_turn(&l->rtt, AGED_NO_MIN);
 	}
@@ -155,8 +152,7 @@ static __noinline int ltcp_place(struct sock *sk)
 	struct ltcp *l = ltcp_of(sk);
 	u32 was = l->layers.layer;
 
-	if (layers_place(&l->layers, tcp_of(sk)->snd_cwnd,
-			 param_layer_window()))
+	if (layers_place(&l->layers, tcp_of(sk)->snd_cwnd, param_layer_window()))
 		ltcp_tell(sk, l, CCBPF_EVENT_LAYER, was, l->layers.layer);
 	return 0;
 }
@@ -164,8 +160,7 @@ static __noinline int ltcp_place(struct sock *sk)
 /* In which layer is the window? */
 static __always_inline void ltcp_layer(struct sock *sk, struct ltcp *l)
 {
-	if (law_unlikely(!layers_at(&l->layers, tcp_of(sk)->snd_cwnd,
-				    param_layer_window())))
+	if (law_unlikely(!layers_at(&l->layers, tcp_of(sk)->snd_cwnd, param_layer_window())))
 		ltcp_place(sk);
 }
 
@@ -177,13 +172,11 @@ static __noinline int ltcp_gentle_left(struct sock *sk)
 
 	l->avoiding = 1;
 	gentle_left(tcp_of(sk));
-	ltcp_tell(sk, l, CCBPF_EVENT_SLOW_START_END, l->rtt_us,
-		  l->gentle.base_us);
+	ltcp_tell(sk, l, CCBPF_EVENT_SLOW_START_END, l->rtt_us, l->gentle.base_us);
 	return 0;
 }
 
-static __always_inline void ltcp_grow(struct sock *sk, struct ltcp *l,
-				      u32 acked)
+static __always_inline void ltcp_grow(struct sock *sk, struct ltcp *l, u32 acked)
 {
 	struct tcp_sock *tp = tcp_of(sk);
 	u32 window;
@@ -191,9 +184,8 @@ static __always_inline void ltcp_grow(struct sock *sk, struct ltcp *l,
 	if (!sock_cwnd_limited(tp))
 		return;
 	if (law_unlikely(sock_in_slow_start(tp)))
-		acked = gentle_slow_start(sk, l, l->rtt_us,
-					  param_gentle_start(),
-					  ltcp_gentle_left, acked);
+		acked = gentle_slow_start(sk, l, l->rtt_us, param_gentle_start(), ltcp_gentle_left,
+					  acked);
 	ltcp_layer(sk, l);
 	if (!acked)
 		return;
@@ -234,8 +226,7 @@ static __noinline int ltcp_fill(struct sock *sk)
 	f->ltcp.layer = l->layers.layer;
 	f->ltcp.layer_begin = l->layers.begin;
 	f->ltcp.layer_end = l->layers.end;
-	f->ltcp.rtt_factor_permille =
-		(l->layers.kr_q12 * 1000 + LAYERS_ONE / 2) >> LAYERS_Q;
+	f->ltcp.rtt_factor_permille = (l->layers.kr_q12 * 1000 + LAYERS_ONE / 2) >> LAYERS_Q;
 	return 0;
 }
 
@@ -268,8 +259,7 @@ __u32 BPF_PROG(ltcp_ssthresh, struct sock *sk)
 
 	if (!l->open)
 		return sock_reno_ssthresh(tp);
-	to = layers_reduced(tp->snd_cwnd, param_layer_window(),
-			    param_decrease());
+	to = layers_reduced(tp->snd_cwnd, param_layer_window(), param_decrease());
 	e = ltcp_event(l);
 	flow_reduced(sk, &e, loss, to);
 	l->avoiding = 1;

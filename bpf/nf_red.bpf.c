@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * nf_red: the router's part of NF-TCP. It tells background traffic early that a
- * queue begins, at the egress of the device where the queue is.
+ * nf_red: the router's part of NF-TCP. At the egress of the device where the queue is, it
+ * marks background traffic as soon as a queue begins.
  *
- * M. Arumaithurai, X. Fu, K. K. Ramakrishnan: "NF-TCP: Network Friendly TCP",
- * section 3.1, figure 1, table 1 (thresholds), section 3.2 (probe packets).
+ * M. Arumaithurai, X. Fu, K. K. Ramakrishnan: "NF-TCP: Network Friendly TCP", section 3.1,
+ * figure 1, table 1 (thresholds), section 3.2 (probe packets).
  *
  *	class	   DSCP			 marked or dropped
  *	nf	   LE (1) and given ones RED, between 1 % and 50 % of the limit
@@ -15,32 +15,31 @@
  *		  ECT: CE. Not ECT: dropped (but 7). Neither: passed on, in order.
  *		  nf and probe where standard is due: dropped, ECT or not.
  *
- * RED is law/red.h. The queue is the one behind us: tc egress runs before the
- * packet is put into the device's qdisc, so its backlog is what the packet finds.
- * It is looked up for every packet, so it may be replaced at any time.
+ * RED is law/red.h. The queue is the one behind us: tc egress runs before the packet is put
+ * into the device's qdisc, so the qdisc's backlog is what the packet meets. The qdisc is
+ * looked up for every packet, so it may be replaced at any time.
  *
- * Where and why this is not the paper to the letter:
+ * Deviations from the paper:
  *
- *  1. The queue's length is in bytes, because an skb may be many packets. For a
- *     probe "more than one packet" is: more bytes than one packet of the device
- *     (MTU and link header) has. A few ACKs that wait are no queue.
- *  2. The router's queue stays what it is: one FIFO, or whatever qdisc is there.
- *     We mark or drop before it and never reorder; its own tail drop stays.
- *  3. The paper is silent on the weight of the average: 1/16 of the limit in
- *     packets, at most RED's 512 (which it is at the paper's 7500 packets). At a
- *     buffer of one bandwidth-delay product that is 1/16 RTT, "feedback on
- *     time-scales of an RTT".
- *  4. What is no IP passes, and counts as standard.
- *  5. Where the standard class's RED takes packets, it takes those of all classes, and
- *     the early ones are dropped: marks were not obeyed, or were taken off on the way,
- *     and a packet that nothing stops would push aside what is told by loss alone
- *     (RFC 7567, 4.2.1; RFC 3168, 7).
- *  6. 1 % of the paper's queue is 75 packets, of a home's less than one. By default
- *     marks begin at three packets at the least: fewer are no queue but packets that
- *     came together, and a flow alone would leave a fifth of the link.
- *  7. Of TCP that is early and not ECT half is dropped, at random. A retransmission never
- *     says that it is ECT (RFC 3168, 6.1.5): a flow that loses them all waits, ever
- *     longer, until the foreground has gone, and then for as long again.
+ *  1. The queue's length is in bytes, because an skb may be many packets. For a probe "more
+ *     than one packet" means more bytes than one packet of the device has (MTU and link
+ *     header). A few ACKs that wait are no queue.
+ *  2. The router's queue is not changed: one FIFO, or whatever qdisc is there. We mark or
+ *     drop before it and never reorder; its own tail drop stays.
+ *  3. The paper does not give the weight of the average: 1/16 of the limit in packets, at
+ *     most RED's 512 (which it is at the paper's 7500 packets). With a buffer of one
+ *     bandwidth-delay product that is 1/16 RTT, "feedback on time-scales of an RTT".
+ *  4. Packets that are not IP pass, and count as standard.
+ *  5. Where the standard class's RED takes packets, it takes those of all classes, and those
+ *     of nf and probe are dropped: marks were not obeyed, or were removed on the way, and
+ *     packets that nothing stops would push aside traffic that only reacts to loss (RFC
+ *     7567, 4.2.1; RFC 3168, 7).
+ *  6. 1 % of the paper's queue is 75 packets; of a home router's it is less than one. By
+ *     default marks begin at no less than three packets: fewer are no queue but packets that
+ *     came together, and a flow alone would leave a fifth of the link unused.
+ *  7. Of TCP packets of nf and probe that are due and not ECT half are dropped, at random.
+ *     A retransmission is never ECT (RFC 3168, 6.1.5): a flow that loses all of them waits,
+ *     ever longer, until the foreground has gone, and then for as long again.
  */
 #include "ccbpf/aqm.h"
 #include "kern/compat.bpf.h"
@@ -76,8 +75,7 @@ char _license[] SEC("license") = "GPL";
 #define TCP 6
 #define CE 3
 
-_Static_assert(CCBPF_AQM_BUCKETS == RED_BUCKETS &&
-		       CCBPF_AQM_WHOLE == RED_WHOLE &&
+_Static_assert(CCBPF_AQM_BUCKETS == RED_BUCKETS && CCBPF_AQM_WHOLE == RED_WHOLE &&
 		       CCBPF_AQM_SHIFT_MOST == RED_SHIFT_MAX,
 	       "the law's and the maps'");
 
@@ -115,8 +113,7 @@ static __always_inline bool is_vlan(u16 type)
 /* Find the IP header. Of two tags one is in the packet (a bridge, bpf_skb_vlan_push),
  * and the kernel's own offset is that tag's: bpf_skb_ecn_set_ce(), which goes by
  * it, would write there. Behind tags we look for ourselves. */
-static __always_inline void look_for_ip(struct __sk_buff *ctx,
-					struct look *look)
+static __always_inline void look_for_ip(struct __sk_buff *ctx, struct look *look)
 {
 	struct sk_buff *skb = compat_skb(ctx);
 	u16 type = bpf_ntohs(ctx->protocol);
@@ -147,8 +144,7 @@ static __always_inline enum ccbpf_aqm_class class_of(u8 dscp)
 {
 	if (config.dscps[CCBPF_AQM_nf] >> dscp & 1)
 		return CCBPF_AQM_nf;
-	return config.dscps[CCBPF_AQM_probe] >> dscp & 1 ? CCBPF_AQM_probe
-							 : CCBPF_AQM_standard;
+	return config.dscps[CCBPF_AQM_probe] >> dscp & 1 ? CCBPF_AQM_probe : CCBPF_AQM_standard;
 }
 
 /* The header, mostly in the linear part of the skb. */
@@ -227,8 +223,7 @@ __noinline u32 leaf_backlog(struct __sk_buff *ctx)
 	s64 found;
 
 	for (u32 i = 0; i < 16; i++) {
-		found = chained_backlog(
-			(u64)BPF_CORE_READ(dev, qdisc_hash[i].first));
+		found = chained_backlog((u64)BPF_CORE_READ(dev, qdisc_hash[i].first));
 		if (found >= 0)
 			return found;
 	}
@@ -261,19 +256,16 @@ __noinline int measure(u32 queue, u32 own_bytes, u32 packets)
 	u64 waiting = (u64)queue + own_bytes;
 
 	if (!queue && now > last) /* another CPU may have been later */
-		steps += red_idle_packets(now - last, config.packet_ns,
-					  state.waiting_bytes,
+		steps += red_idle_packets(now - last, config.packet_ns, state.waiting_bytes,
 					  config.packet_bytes);
-	state.average_q16 = red_average_q16(state.average_q16, queue,
-					    config.average_shift, steps);
+	state.average_q16 = red_average_q16(state.average_q16, queue, config.average_shift, steps);
 	state.last_ns = now;
 	state.waiting_bytes = waiting < ~0u ? waiting : ~0u;
 	state.backlog_bytes = queue;
 	return 0;
 }
 
-static __always_inline bool decide_red(enum ccbpf_aqm_class class, u32 min,
-				       u32 max, u32 packets)
+static __always_inline bool decide_red(enum ccbpf_aqm_class class, u32 min, u32 max, u32 packets)
 {
 	struct red_curve curve = { config.limit_bytes, min, max };
 	struct ccbpf_aqm_spacing *kept = &state.spacing[class];
@@ -296,8 +288,7 @@ static __always_inline bool decide_red(enum ccbpf_aqm_class class, u32 min,
 __noinline bool decide_late(u32 packets)
 {
 	return config.std_min != CCBPF_AQM_OFF &&
-	       decide_red(CCBPF_AQM_standard, config.std_min, config.std_max,
-			  packets);
+	       decide_red(CCBPF_AQM_standard, config.std_min, config.std_max, packets);
 }
 
 /* Is it, in a class that is told early? */
@@ -307,8 +298,7 @@ __noinline bool decide_early(u32 class, u32 packets, u32 queue)
 	case CCBPF_AQM_probe:
 		return queue > config.packet_bytes;
 	case CCBPF_AQM_nf:
-		return decide_red(CCBPF_AQM_nf, config.nf_min, config.nf_max,
-				  packets);
+		return decide_red(CCBPF_AQM_nf, config.nf_min, config.nf_max, packets);
 	default:
 		return false;
 	}
@@ -338,8 +328,7 @@ static __always_inline bool set_ce(struct __sk_buff *ctx, struct look *look)
 		return true;
 	if (look->type == ETH_P_IPV6) {
 		look->head[1] |= CE << 4;
-		return !bpf_skb_store_bytes(ctx, look->at, look->head, 2,
-					    BPF_F_RECOMPUTE_CSUM);
+		return !bpf_skb_store_bytes(ctx, look->at, look->head, 2, BPF_F_RECOMPUTE_CSUM);
 	}
 	look->head[1] |= CE;
 	update_check(look->head, old); /* the sum over the header stays */
@@ -351,8 +340,8 @@ __noinline u32 bucket_of(u32 queue)
 	return red_bucket(queue);
 }
 
-static __always_inline void count(const struct look *look, u32 bytes, u32 queue,
-				  bool blind, bool marked, bool dropped)
+static __always_inline void count(const struct look *look, u32 bytes, u32 queue, bool blind,
+				  bool marked, bool dropped)
 {
 	u32 zero = 0, bucket = bucket_of(queue), class = look->class;
 	struct ccbpf_aqm_counts *c = bpf_map_lookup_elem(&counts, &zero);

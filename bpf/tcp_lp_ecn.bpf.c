@@ -2,33 +2,34 @@
 /*
  * TCP-LP/ECN: TCP-LP's policy with the router's marks as its signal.
  *
- * A. Kuzmanovic, E. Knightly: "TCP-LP: Low-Priority Service via End-Point
- * Congestion Control", IEEE/ACM ToN 2006, section IV-A: the router marks packets
- * of this class when its queue exceeds delta Q, and lets the others be; the mark
- * comes back as ECE and is the early congestion indication of figure 3.
+ * A. Kuzmanovic, E. Knightly: "TCP-LP: Low-Priority Service via End-Point Congestion
+ * Control", IEEE/ACM ToN 2006, section IV-A: the router marks packets of this class when
+ * its queue exceeds delta Q, and does not mark others; the mark comes back as ECE and is
+ * the early congestion indication of figure 3.
  *
- *	ECE on an ACK	 the kernel enters CWR, asks ssthresh(), and brings the
+ *	ECE on an ACK	 the kernel enters CWR, calls ssthresh(), and brings the
  *			 window there within one RTT (PRR): at most one reaction
- *			 per RTT, as figure 3 wants it
+ *			 per RTT, as in figure 3
  *	ssthresh()	 AVOIDANCE: w/2, and INFERENCE begins
  *			 INFERENCE: 1, and its timer restarts
  *	loss		 reno
  *
- * Growth, small windows, undo: as tcp_lp, see there. Marks count from the first
- * one on, in slow start too: what a router says needs no learning.
+ * Growth, small windows, undo: as tcp_lp, see there. Marks count from the first one on, in
+ * slow start too: a router's mark needs no learning.
  *
- * Where and why this is not the paper to the letter:
+ * Deviations from the paper:
  *
- *  1. Without ECN (the peer or a middlebox refused it) there is no signal. Then
- *     the flow is tcp_lp, whole: it yields to delay. `flows` says which of the
- *     two it is, delay_source.
- *  2. With ECN the delays are still measured and shown, and decide nothing.
- *  3. The router knows the class by its DSCP, LE (RFC 8622); the paper does not say
- *     how. An application that has set one of its own keeps it.
+ *  1. The paper's router marks. Most of today's routers do not, and ECN that two hosts have
+ *     agreed on does not tell. So until this connection has seen a mark, and again when none
+ *     has come for delay_memory, the flow is tcp_lp in all respects: it yields to delay. The
+ *     same where ECN was refused. `flows` shows which of the two it is, delay_source.
+ *  2. While marks come, delays are still measured and shown, but decide nothing.
+ *  3. The router knows the class by its DSCP, LE (RFC 8622); the paper does not say how. An
+ *     application that has set a DSCP keeps it.
  *  4. An ACK that reports a loss and a mark is answered as a loss.
  *  5. The first echo in the RTT after that of a cut is answered to the kernel, and not
- *     counted. The kernel takes its cut over an RTT (PRR), and what leaves at its
- *     beginning still meets the queue that was told of. The inference phase is longer by
+ *     counted. The kernel spreads its cut over an RTT (PRR), and the packets that leave at
+ *     its beginning still meet the queue that was reported. The inference phase is longer by
  *     the RTT that this takes: the next echo counts, also where the queue has grown.
  */
 #define LP_PARAMS TCP_LP_ECN_PARAMS
@@ -37,6 +38,7 @@
 
 #include "kern/dscp.bpf.h"
 
+#define LP_ECN_HALVES 2 /* of delay_memory, that a mark is remembered */
 #define LP_ECN_LATE 2 /* RTT from a cut, until which an echo may be of its queue */
 
 char _license[] SEC("license") = "GPL";
@@ -44,32 +46,41 @@ char _license[] SEC("license") = "GPL";
 CCBPF_IDENTITY(tcp_lp_ecn);
 LP_PARAMS_DEFINE();
 
-/* 1. Told in init(); or, where that came while the connection was made, and the kernel
- * had asked for ECN, at the first ACK. */
-static __noinline int lp_ecn_refused(struct sock *sk)
+/* 1. Another signal decides from now on. */
+static __noinline int lp_ecn_signal(struct sock *sk, u32 signal)
 {
 	struct lp *lp = lp_of(sk);
+	u32 was = lp->signal;
 
-	lp->signal = lp->delay.tick_ns ? CCBPF_SIGNAL_OWD : CCBPF_SIGNAL_RTT;
+	lp->signal = signal;
 	flow_count(fallbacks);
-	lp_event(sk, lp, CCBPF_EVENT_FALLBACK, CCBPF_SIGNAL_ECN, lp->signal);
+	lp_event(sk, lp, CCBPF_EVENT_FALLBACK, was, signal);
 	return 0;
 }
 
-/* 5. The kernel's CWR clears that echo, and what counts is one after that. */
-static __always_inline bool lp_ecn_of_the_cut(struct tcp_sock *tp,
-					      struct lp *lp)
+/* A half of delay_memory is over. */
+static __noinline int lp_ecn_forget(struct sock *sk)
+{
+	struct lp *lp = lp_of(sk);
+
+	if (lp->marked)
+		lp->marked--;
+	if (lp->signal == CCBPF_SIGNAL_ECN && !lp->marked)
+		lp_ecn_signal(sk, lp_delay_signal(lp));
+	return 0;
+}
+
+/* 5. The kernel's CWR clears that echo; only a later echo counts. */
+static __always_inline bool lp_ecn_of_the_cut(struct tcp_sock *tp, struct lp *lp)
 {
 	u32 rtts = param_inference_rtts();
-	u64 late_us = (u64)lp->rtt_us * (rtts > LP_ECN_LATE ? rtts - LP_ECN_LATE
-							    : 0);
+	u64 late_us = (u64)sock_rtt_us(tp) * (rtts > LP_ECN_LATE ? rtts - LP_ECN_LATE : 0);
 
 	inference_unmute(&lp->inference, tp->snd_una);
-	if (lp->answered ||
-	    inference_left_us(&lp->inference, tp->tcp_mstamp) <= late_us)
+	if (lp->answered || inference_left_us(&lp->inference, tp->tcp_mstamp) <= late_us)
 		return false;
 	lp->answered = 1;
-	inference_forgive(&lp->inference, tp->snd_nxt, lp->rtt_us);
+	inference_forgive(&lp->inference, tp->snd_nxt, sock_rtt_us(tp));
 	return true;
 }
 
@@ -80,19 +91,22 @@ static __always_inline u32 lp_ecn_mark(struct sock *sk, struct lp *lp)
 	enum inference_verdict verdict;
 	u32 to = tp->snd_cwnd;
 
+	lp->marked = LP_ECN_HALVES;
+	if (lp->signal != CCBPF_SIGNAL_ECN)
+		lp_ecn_signal(sk, CCBPF_SIGNAL_ECN);
 	lp_avoid(lp);
 	if (lp_ecn_of_the_cut(tp, lp))
 		return to ?: 1;
 	verdict = lp_decide(sk, lp, true);
 	if (verdict == INFERENCE_HALVE || verdict == INFERENCE_TO_ONE) {
 		lp->answered = 0;
-		to = lp_set_window(sk, lp, lp_reduced(tp, lp, verdict));
+		to = lp_set_window(sk, lp, lp_reduced(tp, lp, verdict, &tcp_lp_policy));
 		lp_tell_indication(sk, lp, verdict);
 	}
 	if (lp->window)
-		to = 1; /* the next one starts from none in flight: paced */
+		to = 1; /* the next pair leaves with nothing in flight: paced */
 	lp_tell_reduction(sk, lp, false, to);
-	lp->loss_cwnd = 0;
+	lp->lost = 0;
 	return to ?: 1;
 }
 
@@ -102,24 +116,23 @@ void BPF_PROG(tcp_lp_ecn_in_ack_event, struct sock *sk, __u32 flags)
 	struct lp *lp = lp_of(sk);
 
 	lp->echoed = !!(flags & CA_ACK_ECE);
-	if (sock_ca_state(sk) == TCP_CA_CWR)
-		lp_publish(sk, lp); /* cong_avoid() is not asked then */
+	if (sock_ca_state(sk) == TCP_CA_CWR) /* cong_avoid() is not called */
+		lp_publish(sk, lp, &tcp_lp_policy);
 }
 
 SEC("struct_ops")
 void BPF_PROG(tcp_lp_ecn_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 {
 	struct lp *lp = lp_of(sk);
-	bool delayed = lp_measure(sk, lp, acked), indicated;
+	u16 half = lp->delay.half;
+	bool delayed = law_forget(lp_measure(sk, lp, acked));
 	enum inference_verdict verdict;
 
-	if (law_unlikely(lp->signal == CCBPF_SIGNAL_ECN &&
-			 !sock_ecn(tcp_of(sk))))
-		lp_ecn_refused(sk);
-	indicated = delayed && lp->signal != CCBPF_SIGNAL_ECN;
-	verdict = lp_decide(sk, lp, indicated);
-	lp_act(sk, lp, verdict, acked);
-	lp_publish(sk, lp);
+	if (law_unlikely(lp->delay.half != half))
+		lp_ecn_forget(sk);
+	verdict = lp_decide(sk, lp, delayed && lp->signal != CCBPF_SIGNAL_ECN);
+	lp_act(sk, lp, verdict, acked, &tcp_lp_policy);
+	lp_publish(sk, lp, &tcp_lp_policy);
 }
 
 SEC("struct_ops")
@@ -128,24 +141,18 @@ __u32 BPF_PROG(tcp_lp_ecn_ssthresh, struct sock *sk)
 	struct tcp_sock *tp = tcp_of(sk);
 	struct lp *lp = lp_of(sk);
 
-	if (lp->signal == CCBPF_SIGNAL_ECN && lp->echoed && !tp->lost_out)
+	if (sock_ecn(tp) && lp->echoed && !tp->lost_out)
 		return lp_ecn_mark(sk, lp);
-	return lp_loss(sk, lp, true);
+	return lp_loss(sk, lp, true, &tcp_lp_policy);
 }
 
 SEC("struct_ops")
 void BPF_PROG(tcp_lp_ecn_init, struct sock *sk)
 {
 	static const char name[CCBPF_NAME_LEN] = "tcp_lp_ecn";
-	struct lp *lp = lp_of(sk);
 
 	lp_open(sk, name);
 	dscp_begin(sk, param_dscp());
-	if (sock_ecn(tcp_of(sk))) {
-		lp->signal = CCBPF_SIGNAL_ECN;
-		return;
-	}
-	lp_ecn_refused(sk);
 }
 
 LP_PROGRAMS(tcp_lp_ecn)

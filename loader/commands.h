@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The table of commands: one row here, one file cmd_<name>.c with its `struct
+ * The table of commands: one row here, one file cmd/<name>.c with its `struct
  * command` and all it does. The table drives dispatch, help and completion.
  *
  *   X(name)
@@ -12,8 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "controllers.h"
-#include "params.h"
+#include "cc/controllers.h"
+#include "cc/params.h"
 
 #define CCBPF_COMMANDS(X) \
 	X(list)           \
@@ -75,27 +75,10 @@ enum option_key {
 	OPTION_PRETTY,
 	OPTION_OWN, /* and up to MOST_OWN - 1 more */
 };
-#define ROW_SET                                \
-	{ "set",                               \
-	  OPTION_SET,                          \
-	  "KEY=VALUE",                         \
-	  0,                                   \
-	  "set a parameter (can be repeated)", \
-	  0 }
-#define ROW_DEFAULT                                        \
-	{ "default",                                       \
-	  OPTION_DEFAULT,                                  \
-	  0,                                               \
-	  0,                                               \
-	  "make it the default of this network namespace", \
-	  0 }
-#define ROW_ECN                                                \
-	{ "ecn",                                               \
-	  OPTION_ECN,                                          \
-	  0,                                                   \
-	  0,                                                   \
-	  "connections of this network namespace ask for ECN", \
-	  0 }
+#define ROW_SET { "set", OPTION_SET, "KEY=VALUE", 0, "set a parameter (can be repeated)", 0 }
+#define ROW_DEFAULT \
+	{ "default", OPTION_DEFAULT, 0, 0, "make it the default of this network namespace", 0 }
+#define ROW_ECN { "ecn", OPTION_ECN, 0, 0, "connections of this network namespace ask for ECN", 0 }
 
 /* The command of that name, or NULL. */
 const struct command *command_find(const char *name);
@@ -110,8 +93,7 @@ void command_help(const struct command *command);
  * what is wrong (none given, unknown, twice).
  */
 int request_controllers(const struct request *request, unsigned int least,
-			const struct controller **out, unsigned int *n,
-			unsigned int *rest);
+			const struct controller **out, unsigned int *n, unsigned int *rest);
 
 /*
  * Fail because an argument is not expected, if there are any. Returns EXIT_OK

@@ -6,7 +6,7 @@
  *
  * It parses (the global options are understood anywhere), finds the command in
  * the table, runs it, and sees to it that the output was written. It keeps no
- * state: what runs is what is pinned (pins.h).
+ * state: what runs is what is pinned (sys/pins.h).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,11 +17,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cc/program.h"
 #include "commands.h"
-#include "errors.h"
-#include "output.h"
-#include "pins.h"
-#include "program.h"
+#include "out/errors.h"
+#include "out/output.h"
+#include "sys/pins.h"
+#include "util/memory.h"
+#include "util/nearest.h"
+#include "util/text.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define LONGEST_S \
@@ -40,7 +43,8 @@ static const struct argp_option global_options[] = {
 	{ "json", 'j', 0, 0, "JSON instead of tables, also for errors", 10 },
 	{ "pretty", OPTION_PRETTY, 0, 0, "JSON, indented", 10 },
 	{ "verbose", 'v', 0, 0,
-	  "more: libbpf's messages, what flows know; twice: and the verifier's log", 10 },
+	  "more detail: libbpf's messages, the controllers' state of flows; given twice: also the verifier's log",
+	  10 },
 	{ "help", 'h', 0, 0, "this help", 10 },
 	{ 0 },
 };
@@ -57,24 +61,19 @@ static int bad_usage(const struct request *request, const char *why)
 {
 	const char *name = request->command ? request->command->name : NULL;
 
-	return FAIL(EXIT_USAGE, .what = name ?: "understand the command line",
-		    .why = why,
-		    .remedy = text("see `ccbpf %s--help`",
-				   name ? text("%s ", name) : ""));
+	return FAIL(EXIT_USAGE, .what = name ?: "understand the command line", .why = why,
+		    .remedy = text("see `ccbpf %s--help`", name ? text("%s ", name) : ""));
 }
 
-static int parse_seconds(const struct request *request, const char *string,
-			 uint64_t *ns)
+static int parse_seconds(const struct request *request, const char *string, uint64_t *ns)
 {
 	char *end;
 	double seconds = strtod(string, &end);
 
-	if (end == string || *end || !isfinite(seconds) ||
-	    seconds < SHORTEST_S || seconds > LONGEST_S)
-		return bad_usage(
-			request,
-			text("`%s` is not a number of seconds from %.2f to %.0f",
-			     string, SHORTEST_S, LONGEST_S));
+	if (end == string || *end || !isfinite(seconds) || seconds < SHORTEST_S ||
+	    seconds > LONGEST_S)
+		return bad_usage(request, text("`%s` is not a number of seconds from %.2f to %.0f",
+					       string, SHORTEST_S, LONGEST_S));
 	*ns = seconds * 1e9;
 	return EXIT_OK;
 }
@@ -86,15 +85,9 @@ struct parse {
 	int exit;
 };
 
-static int parse_option(int key, char *arg, struct argp_state *state)
+/* An option of every command. */
+static int parse_global(int key, struct parse *parse)
 {
-	struct parse *parse = state->input;
-	struct request *request = &parse->request;
-
-	if (key >= OPTION_OWN && key < OPTION_OWN + MOST_OWN) {
-		request->own[key - OPTION_OWN] = arg;
-		return 0;
-	}
 	switch (key) {
 	case 'j':
 		output.json = true;
@@ -108,6 +101,31 @@ static int parse_option(int key, char *arg, struct argp_state *state)
 	case 'h':
 		parse->help = true;
 		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static void bad_option(struct parse *parse, const struct argp_state *state)
+{
+	const char *option = state->argv[state->next - (state->next > 1)];
+
+	if (!parse->exit)
+		parse->exit =
+			bad_usage(&parse->request,
+				  text("option `%s` is unknown, or lacks its argument", option));
+}
+
+static int parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct parse *parse = state->input;
+	struct request *request = &parse->request;
+
+	if (key >= OPTION_OWN && key < OPTION_OWN + MOST_OWN) {
+		request->own[key - OPTION_OWN] = arg;
+		return 0;
+	}
+	switch (key) {
 	case OPTION_SET:
 		request->sets[request->n_sets++] = arg;
 		return 0;
@@ -121,29 +139,21 @@ static int parse_option(int key, char *arg, struct argp_state *state)
 		request->all = true;
 		return 0;
 	case OPTION_WATCH:
-		parse->exit = parse->exit
-				      ?: parse_seconds(request, arg,
-						       &request->watch_ns);
+		if (!parse->exit)
+			parse->exit = parse_seconds(request, arg, &request->watch_ns);
 		return 0;
 	case OPTION_FOR:
-		parse->exit = parse->exit
-				      ?: parse_seconds(request, arg,
-						       &request->for_ns);
+		if (!parse->exit)
+			parse->exit = parse_seconds(request, arg, &request->for_ns);
 		return 0;
 	case ARGP_KEY_ARG:
 		request->args[request->n_args++] = arg;
 		return 0;
 	case ARGP_KEY_ERROR:
-		parse->exit =
-			parse->exit
-				?: bad_usage(
-					   request,
-					   text("option `%s` is unknown, or lacks its argument",
-						state->argv[state->next -
-							    (state->next > 1)]));
+		bad_option(parse, state);
 		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return parse_global(key, parse);
 	}
 }
 
@@ -176,8 +186,7 @@ static void print_params(FILE *to)
 
 			fprintf(to,
 				"  %-16s %u to %u %s, by default %u (%s)\n                   %s\n",
-				p->name, p->min, p->max, p->unit, p->def,
-				p->source, p->text);
+				p->name, p->min, p->max, p->unit, p->def, p->source, p->text);
 		}
 	}
 }
@@ -186,12 +195,12 @@ static void print_commands(FILE *to)
 {
 	fprintf(to, "\nCommands:\n");
 	for (unsigned int i = 0; i < n_commands; i++)
-		fprintf(to, "  %-7s %-45s %s\n", commands[i]->name,
-			commands[i]->args, commands[i]->text);
+		fprintf(to, "  %-7s %-45s %s\n", commands[i]->name, commands[i]->args,
+			commands[i]->text);
 	fprintf(to,
 		"\nExit codes: 0 done, 1 failed, 2 usage, 3 the kernel lacks something, 4 permission,\n"
-		"5 nothing was done: it is so already, or what is named is not enabled.\n"
-		"Environment: CCBPF_PIN_ROOT, where the pins lie (" PINS_DEFAULT_ROOT
+		"5 nothing to do: already in this state, or the named controller is not enabled.\n"
+		"Environment: CCBPF_PIN_ROOT, the pin directory (" PINS_DEFAULT_ROOT
 		"); NO_COLOR.\n");
 }
 
@@ -199,23 +208,18 @@ void command_help(const struct command *command)
 {
 	struct argp_option *options = options_of(command);
 	char *usage = must_alloc(1, 256), *doc = must_alloc(1, 2048);
-	struct argp argp = { .options = options,
-			     .args_doc = usage,
-			     .doc = doc };
+	struct argp argp = { .options = options, .args_doc = usage, .doc = doc };
 
 	if (command) {
 		snprintf(usage, 256, "%s %s", command->name, command->args);
-		snprintf(doc, 2048, "%s.\v%s", command->text,
-			 command->more ?: "");
+		snprintf(doc, 2048, "%s.\v%s", command->text, command->more ?: "");
 	} else {
 		snprintf(usage, 256, "COMMAND [ARGUMENT...]");
 		snprintf(
 			doc, 2048,
-			"Congestion controllers in BPF that yield: enable them, see what they do.");
+			"Enable and watch low-priority TCP congestion controllers, which are BPF programs.");
 	}
-	argp_help(&argp, stdout,
-		  ARGP_HELP_USAGE | ARGP_HELP_DOC | ARGP_HELP_LONG,
-		  (char *)"ccbpf");
+	argp_help(&argp, stdout, ARGP_HELP_USAGE | ARGP_HELP_DOC | ARGP_HELP_LONG, (char *)"ccbpf");
 	if (!command)
 		print_commands(stdout);
 	else if (command->shows_params)
@@ -245,10 +249,8 @@ static int unknown_command(const char *name)
 	for (unsigned int i = 0; i < n_commands; i++)
 		names[i] = commands[i]->name;
 	near = nearest(name, names, n_commands, sizeof(names[0]));
-	return FAIL(EXIT_USAGE, .what = "run", .on = name,
-		    .why = "there is no such command",
-		    .remedy = near ? text("did you mean %s?", near)
-				   : "see `ccbpf --help`");
+	return FAIL(EXIT_USAGE, .what = "run", .on = name, .why = "there is no such command",
+		    .remedy = near ? text("did you mean %s?", near) : "see `ccbpf --help`");
 }
 
 /* Errors speak JSON wherever -j stands, also among others (-vj) and behind what is
@@ -282,12 +284,13 @@ static int run(int argc, char **argv, struct parse *parse)
 		argc--;
 	}
 	argp.options = options = options_of(request->command);
-	err = argp_parse(&argp, argc, argv,
-			 ARGP_NO_HELP | ARGP_NO_ERRS | ARGP_NO_EXIT, NULL,
+	err = argp_parse(&argp, argc, argv, ARGP_NO_HELP | ARGP_NO_ERRS | ARGP_NO_EXIT, NULL,
 			 parse);
 	free(options);
-	if (parse->exit || err)
-		return parse->exit ?: bad_usage(request, strerror(err));
+	if (!parse->exit && err)
+		parse->exit = bad_usage(request, strerror(err));
+	if (parse->exit)
+		return parse->exit;
 	if (parse->help) {
 		command_help(request->command);
 		return EXIT_OK;
@@ -318,6 +321,7 @@ int main(int argc, char **argv)
 	struct parse parse = { 0 };
 	int code, written;
 
+	memory_exhausted = fail_out_of_memory;
 	guard_standard_files();
 	signal(SIGPIPE, SIG_DFL); /* a reader that has seen enough ends us
 				     quietly */
@@ -325,7 +329,10 @@ int main(int argc, char **argv)
 	parse.request.sets = must_alloc(argc + 1, sizeof(char *));
 	code = run(argc, argv, &parse);
 	written = output_finish();
+	if (!code)
+		code = written;
 	free(parse.request.args);
 	free(parse.request.sets);
-	return code ?: written;
+	text_release(NULL);
+	return code;
 }

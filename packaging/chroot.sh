@@ -28,6 +28,7 @@ make_tar() {
     noble) origin=Ubuntu components=main,universe keyring=ubuntu-archive-keyring script=gutsy ;;
     *) die "$suite is none of bookworm, trixie, noble" ;;
     esac
+    # shellcheck disable=SC2016 # the dollars are apt's
     mirror=${CCBPF_CHROOT_ARCHIVE:-$(apt-get indextargets --format '$(ORIGIN)|$(CODENAME)|$(REPO_URI)' 'Created-By: Packages' |
              awk -F '|' -v o=$origin '$1 == o && $2 !~ /-/ { print $3; exit }')}
     [ -n "$mirror" ] || die "apt on this machine lists no $origin archive to take $suite from: name one in CCBPF_CHROOT_ARCHIVE"

@@ -25,13 +25,14 @@ apt()  { apt-get -q -y -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 -o Acquire:
              cat "$log" >&2; die "apt-get $* failed on this machine (its words are above); mend that and run 'make deps' again"; }; }
 
 [ -r /etc/os-release ] || die "no /etc/os-release: install the packages of packaging/deps.sh by hand"
+# shellcheck source=/dev/null
 . /etc/os-release
-command -v apt-get >/dev/null || die "$PRETTY_NAME has no apt: install clang >= 16, libbpf >= 1.4, bpftool, libelf, json-c, libcap, ncursesw, iperf3 and python3-venv by hand, then 'make all'"
+command -v apt-get >/dev/null || die "$PRETTY_NAME has no apt: install clang >= 16, libbpf >= 1.4, bpftool, libelf, json-c, libcap, libmnl, iperf3 and python3-venv by hand, then 'make all'"
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-packages="make gcc libc6-dev pkg-config libbpf-dev libelf-dev libjson-c-dev libcap-dev libncurses-dev
+packages="make gcc libc6-dev pkg-config libbpf-dev libelf-dev libjson-c-dev libcap-dev libmnl-dev
           iproute2 iputils-ping procps kmod iperf3 tcpdump ethtool libcap2-bin util-linux python3 python3-venv ca-certificates git"
 release="$ID ${VERSION_ID:-}"
 if [ "$release" = "ubuntu 24.04" ] && have linux-tools-common; then # it would have to go for the package bpftool
@@ -109,7 +110,7 @@ system_packages() {
     "ubuntu 24.04") add_next_release ;;
     esac
     say "installing:$(missing)"
-    # shellcheck disable=SC2086 -- a list of words is meant
+    # shellcheck disable=SC2086 # a list of words is meant
     apt install --no-install-recommends $packages
     new_enough || die "libbpf $(pkg-config --modversion libbpf) is older than 1.4: take Debian 12 with backports, Debian 13 or Ubuntu 24.04"
 }

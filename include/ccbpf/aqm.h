@@ -23,9 +23,9 @@
 #define CCBPF_AQM_OFF 0xffffffffu /* as a threshold: never */
 
 /*   X(name, text); the order is the ABI's */
-#define CCBPF_AQM_CLASSES(X)                                                                  \
-	X(standard, "everything else: marked by the average, late or not at all")             \
-	X(nf, "background, LE and other DSCPs: marked by the average, early")                 \
+#define CCBPF_AQM_CLASSES(X)                                                      \
+	X(standard, "everything else: marked by the average, late or not at all") \
+	X(nf, "background, LE and other DSCPs: marked by the average, early")     \
 	X(probe, "chirps of nf_tcp: marked when more than one packet waits at this instant")
 
 enum ccbpf_aqm_class {

@@ -11,24 +11,29 @@
 #ifndef CCBPF_CONTROLLERS_H
 #define CCBPF_CONTROLLERS_H
 
-#define CCBPF_CONTROLLERS(X)                                                                          \
-	X(1, tcp_lp, OPEN, "low priority, yields to rising one-way delay",                            \
-	  "TCP-LP, Kuzmanovic and Knightly 2003/2006")                                                \
-	X(2, tcp_lp_ecn, OPEN, "low priority, yields to ECN marks set at a small queue",              \
-	  "TCP-LP/ECN, the same paper, section IV-A")                                                 \
-	X(3, hstcp_lp, OPEN, "low priority on fast long paths, yields to rising one-way delay",       \
-	  "HSTCP-LP, Kuzmanovic, Knightly and Cottrell 2004; RFC 3649")                               \
-	X(4, tcpw_lp, OPEN, "low priority, yields to a queue that others keep, survives random loss", \
-	  "TCPW-LP, Shimonishi, Hama, Sanadidi, Gerla and Murase 2006")                               \
-	X(5, ltcp, RESTRICTED, "fast on long paths: a window of several virtual layers",              \
-	  "LTCP, Bhandarkar, Jain and Reddy 2006")                                                    \
-	X(6, nf_tcp, OPEN, "low priority, yields to early ECN marks, takes what its chirps find free", \
+#define CCBPF_CONTROLLERS(X)                                                                    \
+	X(1, tcp_lp, OPEN, "low priority, yields to rising one-way delay",                      \
+	  "TCP-LP, Kuzmanovic and Knightly 2003/2006")                                          \
+	X(2, tcp_lp_ecn, OPEN, "low priority, yields to ECN marks set at a small queue",        \
+	  "TCP-LP/ECN, the same paper, section IV-A")                                           \
+	X(3, hstcp_lp, OPEN, "low priority on fast long paths, yields to rising one-way delay", \
+	  "HSTCP-LP, Kuzmanovic, Knightly and Cottrell 2004; RFC 3649")                         \
+	X(4, tcpw_lp, OPEN,                                                                     \
+	  "low priority, yields to a queue of other flows, survives random loss",               \
+	  "TCPW-LP, Shimonishi, Hama, Sanadidi, Gerla and Murase 2006")                         \
+	X(5, ltcp, RESTRICTED, "fast on long paths: a window of several virtual layers",        \
+	  "LTCP, Bhandarkar, Jain and Reddy 2006")                                              \
+	X(6, nf_tcp, OPEN,                                                                      \
+	  "low priority, yields to early ECN marks, takes what its chirps find free",           \
 	  "NF-TCP, Arumaithurai, Fu and Ramakrishnan 2011")
 
 /* Those whose signal is a mark: they want ECN to be agreed. */
 #define CCBPF_ECN_CONTROLLERS(X) \
 	X(tcp_lp_ecn)            \
 	X(nf_tcp)
+
+/* Those whose chirps need the echo of each packet's mark (RFC 3168), which AccECN has not. */
+#define CCBPF_ECHO_CONTROLLERS(X) X(nf_tcp)
 
 enum ccbpf_kind {
 	CCBPF_KIND_NONE = 0,

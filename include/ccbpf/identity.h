@@ -8,7 +8,7 @@
 
 #include "ccbpf/types.h"
 
-#define CCBPF_ABI 1 /* grows with any change to a pinned map's layout */
+#define CCBPF_ABI 2 /* grows with any change to a pinned map's layout */
 #define CCBPF_VERSION_LEN 24
 
 struct ccbpf_identity {
@@ -18,7 +18,9 @@ struct ccbpf_identity {
 	char version[CCBPF_VERSION_LEN];
 };
 
-#define CCBPF_FLOWS_MAX 65536 /* entries of `flows`; a full map costs visibility, never a connection */
-#define CCBPF_EVENTS_BYTES (1 << 20) /* size of `events`: 8 000 events, a second of 500 flows in trouble */
+#define CCBPF_FLOWS_MAX \
+	65536 /* entries of `flows`; a full map costs visibility, never a connection */
+#define CCBPF_EVENTS_BYTES \
+	(1 << 20) /* size of `events`: 8 000 events, a second of 500 flows in trouble */
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Packets that leave at chosen instants, from an unmodified kernel, and what comes
- * back of them: the mechanism of a chirp (law/chirp.h says when its steps leave,
- * law/proecn.h what they say).
+ * The departures of a chirp: packets that an unmodified kernel sends at chosen instants.
+ * law/chirp.h says when each step leaves. The ACKs are in kern/chirp_answer.bpf.h;
+ * law/knee.h says what they mean.
  *
- * tcp_write_xmit() (net/ipv4/tcp_output.c) asks min_tso_segs() each time before it
+ * tcp_write_xmit() (net/ipv4/tcp_output.c) calls min_tso_segs() each time before it
  * sends, arms its pacing timer before it looks at the window, and computes the next
- * departure from sk_pacing_rate when a packet has left. So whoever answers
- * min_tso_segs() can let out one step, and say when the next one leaves:
+ * departure from sk_pacing_rate when a packet has left. So min_tso_segs() can let out
+ * one step, and set the time of the next one:
  *
  *	snd_cwnd = in flight + burst			one step, no more
  *	gap	 = t_next - now - lead, at least 1 ns	else no timer is armed
@@ -19,58 +19,55 @@
  *            nothing leaves       a step at its time     the flow goes on,
  *            until nothing is     (absolute, from step   each ACK is a
  *            in flight            0 on)                  step's sample
+ *            [loan of the window: CHIRP           ]
  *
- * A chirp begins with nothing in flight. Not only would own data be a queue before
- * the first step: while older data is in flight, tcp_tso_should_defer() holds single
- * packets back for its ACKs. The last packet before the silence asks to be
- * acknowledged at once, and the pacing timer ends the silence.
- *
- * While it lasts the flow's own window waits in chirp.window. Whatever ends it, early
- * or not, chirp_give_back() puts it and the pacing back; the next departure is one gap
- * away at the most. Until the first ACK comes the flow then sends a window per RTT, and
- * not the kernel's 120 %: its pipe is empty, and a full one would be a queue at once.
- *
- * The last step is followed by one packet more, as close as the timer goes: by how much
- * later it comes law/proecn.h knows what a packet takes at the bottleneck. Behind it 3/8
- * of the chirp's own time stay empty. A chirp whose average is what is free leaves 0.28
- * of its time in the queue (15 steps of 1.2), and that packet 0.07: data that followed at
- * once would keep that queue, and be marked for it.
- *
- * Every chirp packet carries CWR: a Linux receiver acknowledges it at once, and
- * forgets the mark of the one before. So each ACK is one packet's, with its own ECE.
+ *  1. A chirp begins with nothing in flight. Earlier data of the flow would be a queue
+ *     before the first step, and while it is in flight tcp_tso_should_defer() holds
+ *     single packets back for its ACKs. The last packet before the silence asks to be
+ *     acknowledged at once, and the pacing timer ends the silence.
+ *  2. From the end of a chirp until the first ACK the flow sends a window per RTT and
+ *     not the kernel's 120 %: its pipe is empty, and filling it faster would be a queue
+ *     at once (loan_return()).
+ *  3. Behind the last step 5/16 of the chirp's duration stay empty. A chirp whose
+ *     average rate is exactly the free rate leaves 0.28 of its duration in the queue (15
+ *     steps of 1.2). Data that followed at once would keep that queue standing, and be
+ *     marked for it.
+ *  4. Every chirp packet carries CWR: a Linux receiver then acknowledges it at once, and
+ *     forgets the mark of the packet before. So each ACK is that of one packet, with its
+ *     own ECE.
  */
 #ifndef CCBPF_KERN_CHIRP_BPF_H
 #define CCBPF_KERN_CHIRP_BPF_H
 
 #include "ccbpf/flow.h"
 #include "kern/dscp.bpf.h"
-#include "kern/pace.bpf.h"
-/* Functions of their own: in one piece the verifier would carry what each loop made it
- * learn of the number of steps into all that follow. */
+#include "kern/loan.bpf.h"
+#include "law/fixed.h"
+/* The laws are functions of their own here. Inlined, the verifier would carry what it learns
+ * in one loop of the number of steps into all loops that follow. */
 #undef LAW
+#undef INLINE_LAW
 #define LAW static __attribute__((noinline, unused))
+#define INLINE_LAW static inline
 #include "law/chirp.h"
-#include "law/proecn.h"
+#include "law/range.h"
 #undef LAW
+#undef INLINE_LAW
 #define LAW static inline
+#define INLINE_LAW LAW
 
-#define CHIRP_LEAD_NS \
-	14000 /* from the timer's expiry to the device; measured */
+#define CHIRP_LEAD_NS 14000 /* from the timer's expiry to the device; measured */
 #define CHIRP_GAP_NS 28000 /* shorter gaps are not kept; measured */
-#define CHIRP_LATE_NS \
-	10000 /* later than this and a quarter of the gap: too late */
+#define CHIRP_LATE_NS 10000 /* later than this and a quarter of the gap: too late */
 #define CHIRP_LATE_SHIFT 2
-#define CHIRP_SPARE \
-	2 /* packets queued beyond the chirp's: its last one is not alone */
-#define CHIRP_UNPACED \
-	10 /* packets: tcp_update_skb_after_send() paces from then on */
-#define CHIRP_PATIENCE_US \
-	100000 /* beyond 4 RTT: the silence, or the feedback */
-#define CHIRP_SLOTS \
-	16 /* CHIRP_MOST steps, and the packet behind the last one */
+#define CHIRP_SPARE 2 /* packets queued beyond the chirp's: its last one is not alone */
+#define CHIRP_UNPACED 10 /* packets: tcp_update_skb_after_send() paces from then on */
+#define CHIRP_PATIENCE_US 100000 /* beyond 4 RTT: the silence, or the feedback */
+#define CHIRP_SLOTS 16 /* steps: a power of 2 from CHIRP_MOST on */
 #define CHIRP_IDLE_SHIFT 3 /* the silence begins with 7/8 RTT by the timer */
+#define CHIRP_TAIL_NUM 5 /* of the chirp's time stay empty behind it */
+#define CHIRP_TAIL_SHIFT 4
 #define NSEC_PER_SEC 1000000000ull
-#define USEC_PER_SEC 1000000
 #define IPV4_HEADER 20
 #define IPV6_HEADER 40
 
@@ -88,18 +85,15 @@ enum chirp_turn { /* of transmitting, besides enum ccbpf_chirp_end */
 
 /* Of a connection, in icsk_ca_priv. */
 struct chirp {
-	u32 window; /* packets: the flow's own, while snd_cwnd is not it; else 0 */
-	u32 ssthresh; /* packets: as it was then */
 	u32 begin; /* sequence numbers: of the last chirp, and of what follows it */
 	u32 end;
 	u8 phase; /* enum chirp_phase */
 };
 
-/* One chirp, in the socket's storage. */
+/* One chirp, in the socket's storage: its departures, and what came back. */
 struct chirp_flight {
-	struct proecn_chirp c; /* what the law gets */
+	struct knee_chirp c; /* what the law gets */
 	u64 at_ns[CHIRP_SLOTS]; /* each step's departure: its first packet's */
-	u64 heard_ns; /* the newest sample's ACK */
 	u64 planned_ns; /* of the step that is next */
 	u64 gap_ns; /* before it */
 	u64 rate_q8; /* 1/256 kbit/s of the gap after it */
@@ -109,13 +103,13 @@ struct chirp_flight {
 	u32 seq; /* ... of the step that is next */
 	u32 mss; /* payload of a packet */
 	u8 plan; /* steps */
-	u8 next; /* the step that is next; plan: the packet behind the last one */
+	u8 next; /* the step that is next */
 	u8 heard; /* the first one without a sample */
 	u8 dscp; /* for its packets */
 	u8 dscp_was; /* DSCP_UNKNOWN: it was not changed */
 };
 
-/* What is asked for. */
+/* What a chirp shall be. */
 struct chirp_plan {
 	u32 min_kbps;
 	u32 spread; /* permille */
@@ -131,8 +125,7 @@ static __always_inline u32 chirp_packet_bytes(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_of(sk);
 
-	return tp->mss_cache + tp->tcp_header_len +
-	       (dscp_v6(sk) ? IPV6_HEADER : IPV4_HEADER);
+	return tp->mss_cache + tp->tcp_header_len + (dscp_v6(sk) ? IPV6_HEADER : IPV4_HEADER);
 }
 
 /* The next departure is gap_ns after the packet that leaves now. */
@@ -163,8 +156,8 @@ static __always_inline bool chirp_calm(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_of(sk);
 
-	return sock_ca_state(sk) == TCP_CA_Open && !tp->sacked_out &&
-	       !tp->lost_out && !tp->retrans_out;
+	return sock_ca_state(sk) == TCP_CA_Open && !tp->sacked_out && !tp->lost_out &&
+	       !tp->retrans_out;
 }
 
 /* Everything that a chirp needs before it begins. */
@@ -172,30 +165,11 @@ static __always_inline bool chirp_possible(struct sock *sk, u32 packets)
 {
 	struct tcp_sock *tp = tcp_of(sk);
 
-	return chirp_calm(sk) && tp->data_segs_out >= CHIRP_UNPACED &&
-	       tp->mss_cache && sk->sk_pacing_status <= SK_PACING_NEEDED &&
-	       chirp_fed(tp, packets + CHIRP_SPARE);
+	return chirp_calm(sk) && tp->data_segs_out >= CHIRP_UNPACED && tp->mss_cache &&
+	       sk->sk_pacing_status <= SK_PACING_NEEDED && chirp_fed(tp, packets + CHIRP_SPARE);
 }
 
-/* Give the flow its window and its pacing: whatever happens in a chirp ends here. */
-static __always_inline void chirp_give_back(struct sock *sk, struct chirp *ch)
-{
-	struct tcp_sock *tp = tcp_of(sk);
-	u64 rate;
-
-	if (!ch->window)
-		return;
-	rate = (u64)ch->window * tp->mss_cache * USEC_PER_SEC /
-	       sock_srtt_us(tp);
-	tp->snd_cwnd = ch->window;
-	if (rate > sk->sk_max_pacing_rate) /* the application's limit */
-		rate = sk->sk_max_pacing_rate;
-	sk->sk_pacing_rate = rate ?: 1;
-	ch->window = 0;
-}
-
-static __always_inline void chirp_dscp_back(struct sock *sk,
-					    struct chirp_flight *f)
+static __always_inline void chirp_dscp_back(struct sock *sk, struct chirp_flight *f)
 {
 	u32 was = f->dscp_was;
 
@@ -206,8 +180,8 @@ static __always_inline void chirp_dscp_back(struct sock *sk,
 		dscp_set(sk, was);
 }
 
-/* It is over, for whatever reason. Not in release(), see dscp.bpf.h. */
-static __always_inline void chirp_end(struct sock *sk, struct chirp *ch,
+/* The chirp is over, for whatever reason. Not to be called in release(), see dscp.bpf.h. */
+static __always_inline void chirp_end(struct sock *sk, struct loan *loan, struct chirp *ch,
 				      struct chirp_flight *f)
 {
 	struct tcp_sock *tp = tcp_of(sk);
@@ -217,14 +191,14 @@ static __always_inline void chirp_end(struct sock *sk, struct chirp *ch,
 		tp->ecn_flags |= TCP_ECN_QUEUE_CWR; /* its last mark ends */
 	}
 	ch->phase = CHIRP_NONE;
-	chirp_give_back(sk, ch);
+	if (loan->to == LOAN_CHIRP)
+		loan_return(sk, loan);
 	chirp_dscp_back(sk, f);
 }
 
-/* The silence before it begins: the packet that leaves now is the last one. */
-static __always_inline void chirp_begin(struct sock *sk, struct chirp *ch,
-					struct chirp_flight *f,
-					const struct chirp_plan *plan)
+/* The silence before a chirp begins: the packet that leaves now is the last one. */
+static __always_inline void chirp_begin(struct sock *sk, struct loan *loan, struct chirp *ch,
+					struct chirp_flight *f, const struct chirp_plan *plan)
 {
 	struct tcp_sock *tp = tcp_of(sk);
 
@@ -243,14 +217,12 @@ static __always_inline void chirp_begin(struct sock *sk, struct chirp *ch,
 	f->dscp_was = plan->dscp ? plan->dscp_data : DSCP_UNKNOWN;
 	f->seq0 = tp->snd_nxt;
 	f->begun_us = tp->tcp_mstamp;
-	f->patience_us =
-		f->begun_us + 4ull * sock_srtt_us(tp) + CHIRP_PATIENCE_US;
-	ch->window = tp->snd_cwnd ?: 1;
-	ch->ssthresh = tp->snd_ssthresh;
+	f->patience_us = f->begun_us + 4ull * sock_srtt_us(tp) + CHIRP_PATIENCE_US;
+	loan_take(tp, loan, LOAN_CHIRP);
 	ch->phase = CHIRP_DRAINING;
 }
 
-/* Nothing more leaves until nothing is in flight. True: it is so. */
+/* Nothing more leaves until nothing is in flight. True: nothing is. */
 static __always_inline bool chirp_drain(struct sock *sk, struct chirp_flight *f)
 {
 	struct tcp_sock *tp = tcp_of(sk);
@@ -263,18 +235,15 @@ static __always_inline bool chirp_drain(struct sock *sk, struct chirp_flight *f)
 		return false;
 	tp->snd_cwnd++;
 	tp->ecn_flags |= TCP_ECN_QUEUE_CWR;
-	chirp_pace(sk, f->mss,
-		   1000ull * (srtt_us - (srtt_us >> CHIRP_IDLE_SHIFT)));
+	chirp_pace(sk, f->mss, 1000ull * (srtt_us - (srtt_us >> CHIRP_IDLE_SHIFT)));
 	return false;
 }
 
-static __always_inline void chirp_start(struct sock *sk, struct chirp *ch,
-					struct chirp_flight *f)
+static __always_inline void chirp_start(struct sock *sk, struct chirp *ch, struct chirp_flight *f)
 {
 	struct tcp_sock *tp = tcp_of(sk);
 
-	if (f->dscp_was != DSCP_UNKNOWN &&
-	    (dscp_of(sk) != f->dscp_was || dscp_set(sk, f->dscp)))
+	if (f->dscp_was != DSCP_UNKNOWN && (dscp_of(sk) != f->dscp_was || dscp_set(sk, f->dscp)))
 		f->dscp_was = DSCP_UNKNOWN; /* the application's, meanwhile */
 	f->seq0 = tp->snd_nxt;
 	f->seq = f->seq0;
@@ -285,18 +254,10 @@ static __always_inline void chirp_start(struct sock *sk, struct chirp *ch,
 	ch->phase = CHIRP_SENDING;
 }
 
-/* packets of the step that is next */
-static __always_inline u32 chirp_step_packets(struct chirp_flight *f)
-{
-	return f->next < f->plan ? f->c.burst : 1;
-}
-
 /* The step that was next has left. */
-static __always_inline void chirp_next(struct tcp_sock *tp,
-				       struct chirp_flight *f)
+static __always_inline void chirp_next(struct tcp_sock *tp, struct chirp_flight *f)
 {
-	if (f->next < f->plan)
-		f->c.steps++;
+	f->c.steps++;
 	f->next++;
 	f->seq = tp->snd_nxt;
 	f->gap_ns = chirp_gap_ns(f->rate_q8 >> CHIRP_RATE_SHIFT, f->c.bytes);
@@ -305,8 +266,7 @@ static __always_inline void chirp_next(struct tcp_sock *tp,
 }
 
 /* Let the rest of a step leave now, and the next one at its time. */
-static __always_inline void chirp_let_out(struct sock *sk,
-					  struct chirp_flight *f, u32 packets)
+static __always_inline void chirp_let_out(struct sock *sk, struct chirp_flight *f, u32 packets)
 {
 	struct tcp_sock *tp = tcp_of(sk);
 	u32 in_flight = sock_in_flight(tp);
@@ -315,47 +275,39 @@ static __always_inline void chirp_let_out(struct sock *sk,
 	s64 wait_ns = f->planned_ns + gap_ns - now_ns - CHIRP_LEAD_NS;
 
 	if (f->next + 1 == f->plan)
-		wait_ns = 1;
-	else if (f->next == f->plan)
-		wait_ns = (now_ns - f->at_ns[0]) * 3 >> 3;
-	if (packets == chirp_step_packets(f))
+		wait_ns = (now_ns - f->at_ns[0]) * CHIRP_TAIL_NUM >> CHIRP_TAIL_SHIFT;
+	if (packets == f->c.burst)
 		f->at_ns[law_index(f->next, CHIRP_SLOTS)] = now_ns;
 	/* the kernel sends at most half of its window at once */
-	tp->snd_cwnd =
-		in_flight +
-		law_max(packets, 2 * packets - law_min(in_flight, packets));
+	tp->snd_cwnd = in_flight + law_max(packets, 2 * packets - law_min(in_flight, packets));
 	tp->ecn_flags |= TCP_ECN_QUEUE_CWR;
 	chirp_pace(sk, (u64)packets * f->mss, wait_ns);
 }
 
-/* Too late? Step 0 is the beginning, and the packet behind the last one has no time. */
+/* Too late? Step 0 is the beginning. */
 static __always_inline bool chirp_late(struct chirp_flight *f, u64 now_ns)
 {
-	return f->next && f->next < f->plan &&
-	       now_ns > f->planned_ns + CHIRP_LATE_NS +
-				(f->gap_ns >> CHIRP_LATE_SHIFT);
+	return f->next && now_ns > f->planned_ns + CHIRP_LATE_NS + (f->gap_ns >> CHIRP_LATE_SHIFT);
 }
 
 /*
- * The kernel is about to send, in SENDING: what it may. Returns CHIRP_GOES_ON,
- * CHIRP_ALL_LEFT, or why it ends early.
+ * The kernel is about to send, in SENDING: sets what it may send. Returns CHIRP_GOES_ON,
+ * CHIRP_ALL_LEFT, or why the chirp ends early.
  */
-static __always_inline u32 chirp_transmit(struct sock *sk,
-					  struct chirp_flight *f)
+static __always_inline u32 chirp_transmit(struct sock *sk, struct chirp_flight *f)
 {
 	struct tcp_sock *tp = tcp_of(sk);
 	u32 left = tp->snd_nxt - f->seq, mss = f->mss ?: 1;
-	u32 packets = chirp_step_packets(f);
+	u32 packets = f->c.burst;
 	u64 now_ns = tp->tcp_clock_cache;
 
 	if (!chirp_calm(sk))
 		return CCBPF_CHIRP_LOSS;
 	if (left == packets * mss) {
 		chirp_next(tp, f);
-		packets = chirp_step_packets(f);
 		left = 0;
 	}
-	if (f->next > f->plan)
+	if (f->next >= f->plan)
 		return CHIRP_ALL_LEFT;
 	if (left % mss || left > packets * mss || tp->mss_cache != mss)
 		return CCBPF_CHIRP_DATA;
@@ -375,97 +327,14 @@ static __always_inline u32 chirp_transmit(struct sock *sk,
 }
 
 /* All steps that will leave have left: the flow goes on. */
-static __always_inline void chirp_left(struct sock *sk, struct chirp *ch,
+static __always_inline void chirp_left(struct sock *sk, struct loan *loan, struct chirp *ch,
 				       struct chirp_flight *f)
 {
 	struct tcp_sock *tp = tcp_of(sk);
 
-	chirp_end(sk, ch, f);
+	chirp_end(sk, loan, ch, f);
 	ch->phase = CHIRP_RETURNING;
-	f->patience_us =
-		tp->tcp_mstamp + 4ull * sock_srtt_us(tp) + CHIRP_PATIENCE_US;
-}
-
-/* How much later than the last step the packet behind it came: where it came no
- * closer than it was sent, the bottleneck has spaced them. */
-static __always_inline void chirp_pair(struct chirp_flight *f, u64 now_ns)
-{
-	u32 last = law_index(f->plan - 1, CHIRP_SLOTS);
-	u64 came_ns = now_ns - f->heard_ns;
-	u64 sent_ns =
-		f->at_ns[law_index(f->plan, CHIRP_SLOTS)] - f->at_ns[last];
-
-	if (f->heard != f->plan || came_ns <= sent_ns)
-		return;
-	f->c.pair_us = came_ns / 1000;
-	f->c.pair_bytes = f->c.bytes;
-}
-
-static __always_inline void chirp_sample(struct chirp_flight *f, u32 step,
-					 u64 now_ns, bool ece)
-{
-	f->c.delay_us[law_index(step, CHIRP_MOST)] =
-		(now_ns - f->at_ns[law_index(step, CHIRP_SLOTS)]) / 1000;
-	f->c.sampled |= 1 << step;
-	if (ece)
-		f->c.ece |= 1 << step;
-	f->heard_ns = now_ns;
-}
-
-/* Is this ACK of a chirp's packet, also of one that was discarded? Its mark is then
- * an answer. */
-static __always_inline bool chirp_covers(struct tcp_sock *tp, struct chirp *ch)
-{
-	return law_after(tp->snd_una, ch->begin) &&
-	       (ch->phase == CHIRP_SENDING || !law_after(tp->snd_una, ch->end));
-}
-
-/* An ACK of a packet, in SENDING or RETURNING: the newest step that it is of has a
- * sample. */
-static __always_inline void chirp_acked(struct tcp_sock *tp,
-					struct chirp_flight *f, bool ece)
-{
-	u32 bytes = f->mss * f->c.burst, span = tp->snd_una - f->seq0, step;
-
-	if (!bytes || span < f->mss)
-		return;
-	step = (span - f->mss) / bytes;
-	if (step < f->heard || step > f->next || step > f->plan)
-		return;
-	if (step < f->plan)
-		chirp_sample(f, step, tp->tcp_clock_cache, ece);
-	else
-		chirp_pair(f, tp->tcp_clock_cache);
-	f->heard = step + 1;
-}
-
-/* A mark ends it while it leaves: what has left is all there is. */
-static __always_inline void chirp_cut_short(struct tcp_sock *tp,
-					    struct chirp_flight *f)
-{
-	if (tp->snd_nxt - f->seq == chirp_step_packets(f) * f->mss)
-		chirp_next(tp, f);
-}
-
-/* Has every packet come back, or is there nothing more to come? */
-static __always_inline bool
-chirp_returned(struct tcp_sock *tp, struct chirp *ch, struct chirp_flight *f)
-{
-	return f->heard >= f->next || !law_after(ch->end, tp->snd_una);
-}
-
-/* What a chirp says. A function of its own for the verifier, which then looks at it
- * once and not for each way that leads here. */
-__noinline int chirp_estimate(struct proecn *pe, struct proecn_chirp *c,
-			      struct proecn_estimate *e,
-			      struct proecn_params *par, u32 now_kius)
-{
-	if (!pe || !c || !e || !par)
-		return 0;
-	proecn_pair(pe, c);
-	proecn_estimate(c, e);
-	proecn_result(pe, par, c, e, now_kius);
-	return 0;
+	f->patience_us = tp->tcp_mstamp + 4ull * sock_srtt_us(tp) + CHIRP_PATIENCE_US;
 }
 
 #endif

@@ -4,15 +4,15 @@
  * where it changed and what we do. Decided by BTF, never by a version number.
  *
  *  1. tcp_sock.tcp_usec_ts (6.7): microsecond timestamps. Absent: milliseconds.
- *  2. struct_ops links (6.4): the loader's business (loader/running.c).
+ *  2. struct_ops links (6.4): the loader's business (loader/cc/running.c).
  *  3. cwnd_event()'s CA_EVENT_TX_START (7.1): a member of its own there,
  *     cwnd_event_tx_start(). A controller has a program <name>_tx_start for it
  *     and leaves the member empty, or no earlier kernel would take the object;
- *     the loader puts it in where the kernel knows it (loader/program.c).
+ *     the loader puts it in where the kernel knows it (loader/cc/program.c).
  *  4. bpf_cast_to_kern_ctx() (6.2): a tc program reads its sk_buff, device and
  *     queue as plain memory. Absent: the same by bpf_probe_read_kernel(), which
  *     takes the context for the sk_buff that it is. COMPAT_READ() is either.
- *  5. TCX links (6.6) are the loader's business (loader/aqm.c).
+ *  5. TCX links (6.6) are the loader's business (loader/aqm/hook.c).
  *  6. bpf_setsockopt(SOL_IP) on a socket of IPv6 that carries IPv4: refused where
  *     the kernel looks at the socket's family only. Tried (kern/dscp.bpf.h).
  */
@@ -27,27 +27,25 @@
 /* 1. ns per tick of our own timestamp clock; include/net/tcp.h: TCP_TS_HZ */
 static __always_inline __u32 compat_our_tick_ns(struct tcp_sock *tp)
 {
-	if (bpf_core_field_exists(tp->tcp_usec_ts) &&
-	    BPF_CORE_READ_BITFIELD(tp, tcp_usec_ts))
+	if (bpf_core_field_exists(tp->tcp_usec_ts) && BPF_CORE_READ_BITFIELD(tp, tcp_usec_ts))
 		return 1000;
 	return 1000000;
 }
 
 /* 3. A controller's cwnd_event() and tx_start: start(sk), when nothing was in flight and
  * the first packets leave. */
-#define COMPAT_TX_START(cc, start)                      \
-	SEC("struct_ops")                               \
-	void BPF_PROG(cc##_cwnd_event, struct sock *sk, \
-		      enum tcp_ca_event event)          \
-	{                                               \
-		if (event == CA_EVENT_TX_START)         \
-			start(sk);                      \
-	}                                               \
-                                                        \
-	SEC("?struct_ops")                              \
-	void BPF_PROG(cc##_tx_start, struct sock *sk)   \
-	{                                               \
-		start(sk);                              \
+#define COMPAT_TX_START(cc, start)                                               \
+	SEC("struct_ops")                                                        \
+	void BPF_PROG(cc##_cwnd_event, struct sock *sk, enum tcp_ca_event event) \
+	{                                                                        \
+		if (event == CA_EVENT_TX_START)                                  \
+			start(sk);                                               \
+	}                                                                        \
+                                                                                 \
+	SEC("?struct_ops")                                                       \
+	void BPF_PROG(cc##_tx_start, struct sock *sk)                            \
+	{                                                                        \
+		start(sk);                                                       \
 	}
 
 /* 4. */
@@ -61,8 +59,7 @@ static __always_inline struct sk_buff *compat_skb(struct __sk_buff *ctx)
 }
 
 /* A member of what compat_skb() leads to. */
-#define COMPAT_READ(from, member)                               \
-	(bpf_ksym_exists(bpf_cast_to_kern_ctx) ? (from)->member \
-					       : BPF_CORE_READ(from, member))
+#define COMPAT_READ(from, member) \
+	(bpf_ksym_exists(bpf_cast_to_kern_ctx) ? (from)->member : BPF_CORE_READ(from, member))
 
 #endif

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The DSCP of a connection's packets, by bpf_setsockopt(): the kernel keeps the ECN
- * bits, and looks its route up anew. Not in release(), where it is refused: what was
- * set stays with a socket that goes over to another controller. For IPv4 on a socket of
- * IPv6 (::ffff:a.b.c.d) IP_TOS counts, which kernels refuse there that look at the
- * socket's family only: then its packets stay as they are, and dscp_of() says
- * DSCP_UNKNOWN. IP_TOS sets the socket's priority as well (net/ipv4/ip_sockglue.c), by
- * which qdiscs choose a band or a class: that is the application's, and stays.
+ * The DSCP of a connection's packets, by bpf_setsockopt(): the kernel keeps the ECN bits, and
+ * looks its route up anew.
+ *
+ *  1. Not in release(), where the kernel refuses it: the DSCP that was set stays with a
+ *     socket that changes its controller.
+ *  2. For IPv4 on a socket of IPv6 (::ffff:a.b.c.d) IP_TOS counts. Kernels that look at the
+ *     socket's family only refuse it there: then its packets keep their DSCP, and dscp_of()
+ *     returns DSCP_UNKNOWN.
+ *  3. IP_TOS also sets the socket's priority (net/ipv4/ip_sockglue.c), by which qdiscs choose
+ *     a band or a class. The priority belongs to the application, and is restored.
  */
 #ifndef CCBPF_KERN_DSCP_BPF_H
 #define CCBPF_KERN_DSCP_BPF_H
@@ -27,9 +30,8 @@ static __always_inline bool dscp_mapped(struct sock *sk)
 {
 	struct in6_addr *a = &sk->__sk_common.skc_v6_daddr;
 
-	return sk->__sk_common.skc_family == AF_INET6 &&
-	       !a->in6_u.u6_addr32[0] && !a->in6_u.u6_addr32[1] &&
-	       a->in6_u.u6_addr32[2] == ADDRESS_MAPPED;
+	return sk->__sk_common.skc_family == AF_INET6 && !a->in6_u.u6_addr32[0] &&
+	       !a->in6_u.u6_addr32[1] && a->in6_u.u6_addr32[2] == ADDRESS_MAPPED;
 }
 
 /* Does IPv6 carry its packets? */
@@ -43,8 +45,8 @@ static __noinline u32 dscp_of(struct sock *sk)
 	bool v6 = dscp_v6(sk);
 	int tos = 0;
 
-	if (bpf_getsockopt(sk, v6 ? SOL_IPV6 : SOL_IP,
-			   v6 ? IPV6_TCLASS : IP_TOS, &tos, sizeof(tos)))
+	if (bpf_getsockopt(sk, v6 ? SOL_IPV6 : SOL_IP, v6 ? IPV6_TCLASS : IP_TOS, &tos,
+			   sizeof(tos)))
 		return DSCP_UNKNOWN;
 	return (tos & 0xff) >> DSCP_SHIFT;
 }
@@ -55,16 +57,15 @@ static __noinline int dscp_set(struct sock *sk, u32 dscp)
 	int tos = dscp << DSCP_SHIFT & 0xff;
 	u32 priority = sk->sk_priority;
 	bool v6 = dscp_v6(sk);
-	int err = bpf_setsockopt(sk, v6 ? SOL_IPV6 : SOL_IP,
-				 v6 ? IPV6_TCLASS : IP_TOS, &tos, sizeof(tos));
+	int err = bpf_setsockopt(sk, v6 ? SOL_IPV6 : SOL_IP, v6 ? IPV6_TCLASS : IP_TOS, &tos,
+				 sizeof(tos));
 
 	if (!err && sk->sk_priority != priority)
-		bpf_setsockopt(sk, SOL_SOCKET, SO_PRIORITY, &priority,
-			       sizeof(priority));
+		bpf_setsockopt(sk, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority));
 	return err;
 }
 
-/* A new connection's, where its application has chosen none. Returns what it has. */
+/* Set a new connection's DSCP, unless its application has set one. Returns what it has. */
 static __always_inline u32 dscp_begin(struct sock *sk, u32 dscp)
 {
 	u32 has = dscp_of(sk);

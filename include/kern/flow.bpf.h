@@ -53,17 +53,16 @@ struct {
 /* One definition in each object, by CCBPF_IDENTITY(). */
 extern const volatile struct ccbpf_identity identity;
 
-#define CCBPF_IDENTITY(name)                                        \
-	const volatile struct ccbpf_identity identity SEC(          \
-		".rodata.identity") = { .abi = CCBPF_ABI,           \
-					.kind = CCBPF_KIND_##name }
+#define CCBPF_IDENTITY(name)                               \
+	const volatile struct ccbpf_identity identity SEC( \
+		".rodata.identity") = { .abi = CCBPF_ABI, .kind = CCBPF_KIND_##name }
 
 /* Atomic: a softirq may count on the same CPU in the middle of a close(). */
-#define flow_count(counter)                                         \
-	do {                                                        \
-		struct ccbpf_stats *__s = flow_stats();             \
-		if (__s)                                            \
-			__sync_fetch_and_add(&__s->counter, 1);     \
+#define flow_count(counter)                                     \
+	do {                                                    \
+		struct ccbpf_stats *__s = flow_stats();         \
+		if (__s)                                        \
+			__sync_fetch_and_add(&__s->counter, 1); \
 	} while (0)
 
 static __always_inline struct ccbpf_stats *flow_stats(void)
@@ -86,8 +85,7 @@ static __always_inline struct ccbpf_flow *flow_of(struct sock *sk)
 	return bpf_map_lookup_elem(&flows, &key);
 }
 
-static __always_inline void flow_addresses(struct sock *sk, u8 *local,
-					   u8 *remote)
+static __always_inline void flow_addresses(struct sock *sk, u8 *local, u8 *remote)
 {
 	struct sock_common *c = &sk->__sk_common;
 
@@ -114,15 +112,13 @@ static __always_inline void flow_fill(struct tcp_sock *tp, struct ccbpf_flow *f)
 	f->retransmits = tp->total_retrans;
 	f->bytes_acked = tp->bytes_acked;
 	if (interval_us)
-		f->rate_bps = (u64)tp->rate_delivered * tp->mss_cache *
-			      8000000 / interval_us;
+		f->rate_bps = (u64)tp->rate_delivered * tp->mss_cache * 8000000 / interval_us;
 }
 
 /* Where a window grows, in slow start or behind it; a controller knows more phases. */
 static __always_inline enum ccbpf_phase flow_phase(struct tcp_sock *tp)
 {
-	return sock_in_slow_start(tp) ? CCBPF_PHASE_SLOW_START
-				      : CCBPF_PHASE_AVOIDANCE;
+	return sock_in_slow_start(tp) ? CCBPF_PHASE_SLOW_START : CCBPF_PHASE_AVOIDANCE;
 }
 
 /* A new record; also for a socket that changes its controller. */
@@ -173,10 +169,9 @@ struct flow_event {
 	u32 b;
 };
 
-/* Whose event it is. A socket that closes has given back its port, and after a
- * reset its addresses too; its record still knows them. */
-static __always_inline void flow_event_ends(struct sock *sk,
-					    struct ccbpf_event *out)
+/* The addresses of an event's flow. A socket that closes has given back its port, and after a
+ * reset its addresses too; its record still has them. */
+static __always_inline void flow_event_ends(struct sock *sk, struct ccbpf_event *out)
 {
 	struct sock_common *c = &sk->__sk_common;
 	struct ccbpf_flow *f = c->skc_num ? NULL : flow_of(sk);
@@ -241,13 +236,12 @@ static __always_inline bool flow_idle(struct tcp_sock *tp, u32 published_kius)
 	u32 now_kius = tp->tcp_mstamp >> KIUS_SHIFT;
 	u32 two_rtt_kius = sock_srtt_us(tp) >> (KIUS_SHIFT - 1);
 
-	return now_kius - published_kius >
-	       law_max(FLOW_IDLE_KIUS, two_rtt_kius);
+	return now_kius - published_kius > law_max(FLOW_IDLE_KIUS, two_rtt_kius);
 }
 
-/* The kernel asks cong_avoid() again when its repair is over, or never, while every
- * ACK carries ECE: the record, just written, says so at its beginning, once per
- * RTT. */
+/* The kernel calls cong_avoid() again when its repair is over, or never, while every ACK
+ * carries ECE. So the record, just written, says at the beginning of a repair that there is
+ * one, once per RTT. */
 static __always_inline void flow_repairs(struct sock *sk, u32 ssthresh)
 {
 	struct ccbpf_flow *f = flow_of(sk);
@@ -258,10 +252,9 @@ static __always_inline void flow_repairs(struct sock *sk, u32 ssthresh)
 	f->ssthresh = ssthresh;
 }
 
-/* Count and tell a reduction that the kernel asked for: by a loss, or by an ECN
- * echo. @e: the RTT and the delay. */
-static __always_inline void flow_reduced(struct sock *sk, struct flow_event *e,
-					 bool loss, u32 to)
+/* Count and report a reduction that the kernel asked for, for a loss or for an ECN echo. @e:
+ * the RTT and the delay. */
+static __always_inline void flow_reduced(struct sock *sk, struct flow_event *e, bool loss, u32 to)
 {
 	struct ccbpf_flow *f = flow_of(sk);
 	struct tcp_sock *tp = tcp_of(sk);
@@ -280,9 +273,8 @@ static __always_inline void flow_reduced(struct sock *sk, struct flow_event *e,
 	}
 }
 
-/* Count and tell that the kernel took a reduction back. */
-static __always_inline void flow_undone(struct sock *sk, struct flow_event *e,
-					u32 given_back)
+/* Count and report that the kernel took a reduction back. */
+static __always_inline void flow_undone(struct sock *sk, struct flow_event *e, u32 given_back)
 {
 	struct ccbpf_flow *f = flow_of(sk);
 

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Slow start is the kernel's, tcp_slow_start(). The parameter gentle_start (off) makes
- * it begin with less and half as fast, and ends it when the delay rises
- * (law/gentle_start.h, after RFC 9406), before a loss does.
+ * Slow start is the kernel's, tcp_slow_start(). The parameter gentle_start (off) makes it
+ * begin with less and half as fast, and ends it when the delay rises (law/gentle_start.h,
+ * after RFC 9406), before a loss does.
  *
  *	an ACK in slow start, of a flow that is not yet avoiding, with gentle_start:
- *		 an RTT known, the delay rises
+ *		 an RTT is known, and the delay rises
  *			ssthresh = w, the controller's left(); the whole ACK is left
  *			for what comes after slow start
  *		 else
  *			the kernel's growth, by half of the ACK's packets
- *	any other:
- *			the kernel's growth, up to ssthresh; left is what it did not use
- *	one that finds the window no limit, with or without gentle_start:
- *		 for a window of packets something else was, data waited, the delay high
+ *	any other ACK:
+ *			the kernel's growth, up to ssthresh; what it did not use is left
+ *	an ACK that finds the window no limit, with or without gentle_start:
+ *		 for a window of packets something else was the limit, data waited, and the
+ *		 delay was high
  *			ssthresh = w, the controller's left()
  *
- * Only a flow's first slow start is so. From a reduction on, or taken over from
+ * Only a flow's first slow start is so. After a reduction, or when it was taken over from
  * another controller with an ssthresh, a flow is `avoiding`: the next slow start, after a
- * timeout or idle, has an ssthresh to end at.
+ * timeout or an idle time, has an ssthresh to end at.
  *
  * A controller's state has the members `gentle` (struct gentle_start) and `avoiding`.
  */
@@ -28,15 +29,13 @@
 #include "kern/socket.bpf.h"
 #include "law/gentle_start.h"
 
-/* A flow begins; @wanted: the parameter. One that has sent more than that stays as it
- * is; iperf3, and whoever chooses after a greeting, has not. */
-static __always_inline void gentle_open(struct tcp_sock *tp,
-					struct gentle_start *gentle,
+/* A flow begins; @wanted: the parameter. A flow that has already sent more than that stays as
+ * it is. iperf3 has not, nor an application that selects the controller after a greeting. */
+static __always_inline void gentle_open(struct tcp_sock *tp, struct gentle_start *gentle,
 					bool wanted)
 {
 	gentle_start_init(gentle);
-	if (wanted && tp->data_segs_out < GENTLE_WINDOW &&
-	    tp->snd_cwnd > GENTLE_WINDOW)
+	if (wanted && tp->data_segs_out < GENTLE_WINDOW && tp->snd_cwnd > GENTLE_WINDOW)
 		tp->snd_cwnd = GENTLE_WINDOW;
 }
 
@@ -44,29 +43,26 @@ static __always_inline void gentle_open(struct tcp_sock *tp,
  * comes after it. @rtt_us: the last valid sample, 0: none yet; @wanted: the parameter;
  * @left(sk) sets `avoiding`, calls gentle_left() and tells it. A macro, as each argument
  * is to be read only where those before it let it: the parameter is volatile. */
-#define gentle_slow_start(sk, state, rtt_us, wanted, left, acked)             \
-	({                                                                    \
-		struct tcp_sock *__tp = tcp_of(sk);                           \
-		u32 __acked = (acked);                                        \
-                                                                              \
-		if (!(state)->avoiding)                                       \
-			gentle_start_limited(&(state)->gentle, rtt_us);       \
-		if ((state)->avoiding || !(wanted))                           \
-			__acked = tcp_slow_start(__tp, __acked);              \
-		else if ((rtt_us) &&                                          \
-			 gentle_start_ack(&(state)->gentle, rtt_us))          \
-			left(sk);                                             \
-		else                                                          \
-			__acked = tcp_slow_start(                             \
-				__tp, gentle_start_counted(&(state)->gentle,  \
-							   __acked));         \
-		__acked;                                                      \
+#define gentle_slow_start(sk, state, rtt_us, wanted, left, acked)                                  \
+	({                                                                                         \
+		struct tcp_sock *__tp = tcp_of(sk);                                                \
+		u32 __acked = (acked);                                                             \
+                                                                                                   \
+		if (!(state)->avoiding)                                                            \
+			gentle_start_limited(&(state)->gentle, rtt_us);                            \
+		if ((state)->avoiding || !(wanted))                                                \
+			__acked = tcp_slow_start(__tp, __acked);                                   \
+		else if ((rtt_us) && gentle_start_ack(&(state)->gentle, rtt_us))                   \
+			left(sk);                                                                  \
+		else                                                                               \
+			__acked = tcp_slow_start(__tp,                                             \
+						 gentle_start_counted(&(state)->gentle, __acked)); \
+		__acked;                                                                           \
 	})
 
 /* An ACK, where the window is not what limits the flow: is it time to leave the first slow
- * start? Of data that waits less than a packet is none: it may wait for more. */
-static __always_inline bool gentle_held(struct tcp_sock *tp,
-					struct gentle_start *gentle,
+ * start? Less than one packet of unsent data counts as no data: it may wait for more. */
+static __always_inline bool gentle_held(struct tcp_sock *tp, struct gentle_start *gentle,
 					bool avoiding, u32 rtt_us, u32 acked)
 {
 	if (law_likely(avoiding || !sock_in_slow_start(tp)))

@@ -13,7 +13,8 @@
 /* For a table: the initialiser of each parameter. */
 #define PARAM_DEFAULT(name, unit, min, max, def, source, text) .name = def,
 
-/* For a table: param_<name>(), the parameter as it is now, clamped whoever wrote it. */
+/* For a table: param_<name>(), the parameter as it is now, clamped whoever wrote it. The verifier
+ * forgets where it was clamped: each parameter would double the paths that it follows. */
 #define PARAM_GETTER(name, unit, min, max, def, source, text) \
 	static __always_inline u32 param_##name(void)         \
 	{                                                     \
@@ -21,7 +22,7 @@
                                                               \
 		if (min)                                      \
 			v = law_max(v, min);                  \
-		return law_min(v, max);                       \
+		return law_forget(law_min(v, max));           \
 	}
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Sending less than a packet per RTT (law/small_window.h) on the kernel side: pairs
- * of packets, the kernel's pacing between them. Who is small, and for how long, is
- * the controller's own story.
+ * Sending less than a packet per RTT (law/small_window.h) on the kernel side: pairs of
+ * packets, with the kernel's pacing between them. When a window is small, and for how long,
+ * is each controller's own decision.
  */
 #ifndef CCBPF_KERN_SMALL_BPF_H
 #define CCBPF_KERN_SMALL_BPF_H
@@ -11,11 +11,9 @@
 #include "law/small_window.h"
 
 /* us between two pairs of a window, base_us: the RTT without a queue */
-static __always_inline u32 small_gap(struct tcp_sock *tp, u32 window,
-				     u32 spread, u32 base_us)
+static __always_inline u32 small_gap(struct tcp_sock *tp, u32 window, u32 spread, u32 base_us)
 {
-	return small_gap_us(small_gap_rtts(window, tp->mss_cache, spread),
-			    base_us);
+	return small_gap_us(small_gap_rtts(window, tp->mss_cache, spread), base_us);
 }
 
 /* The kernel's window of a small one. Nothing while a pair is in flight, whose ACKs

@@ -18,7 +18,8 @@
 #define AF_INET6 10
 #define TCP_INFINITE_SSTHRESH 0x7fffffff /* include/net/tcp.h */
 #define TCP_CONG_NON_RESTRICTED 1 /* include/net/tcp.h: anyone may select it */
-#define TCP_ECN_OK 1 /* include/net/tcp.h: RFC 3168 was agreed */
+#define TCP_ECN_MODE_RFC3168 1 /* include/net/tcp.h: RFC 3168 was agreed */
+#define TCP_ECN_MODE_ACCECN 0x10 /* ... or AccECN, RFC 9768 (7.0) */
 #define TCP_ECN_QUEUE_CWR 2 /* ... the next data packet carries CWR */
 #define CA_ACK_ECE 4 /* include/net/tcp.h, enum tcp_ca_ack_event_flags */
 #define SK_PACING_NONE 0 /* include/net/sock.h, enum sk_pacing */
@@ -46,9 +47,16 @@ static __always_inline __u8 sock_ca_state(struct sock *sk)
 	return BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state);
 }
 
+/* Does the peer echo marks, in either way? */
 static __always_inline bool sock_ecn(struct tcp_sock *tp)
 {
-	return tp->ecn_flags & TCP_ECN_OK;
+	return tp->ecn_flags & (TCP_ECN_MODE_RFC3168 | TCP_ECN_MODE_ACCECN);
+}
+
+/* Does it echo them until CWR, so that CWR on each packet asks for an echo of each? */
+static __always_inline bool sock_ecn_classic(struct tcp_sock *tp)
+{
+	return tp->ecn_flags & TCP_ECN_MODE_RFC3168;
 }
 
 /* Did the ACK being processed carry timestamps? */
@@ -84,8 +92,7 @@ static __always_inline u32 sock_rtt_us(struct tcp_sock *tp)
 /* packets that the kernel takes to be on the way: tcp_packets_in_flight() */
 static __always_inline u32 sock_in_flight(struct tcp_sock *tp)
 {
-	return tp->packets_out - tp->sacked_out - tp->lost_out +
-	       tp->retrans_out;
+	return tp->packets_out - tp->sacked_out - tp->lost_out + tp->retrans_out;
 }
 
 static __always_inline bool sock_in_slow_start(struct tcp_sock *tp)

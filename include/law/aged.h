@@ -16,6 +16,7 @@
 
 #define AGED_NO_MIN LAW_S32_MAX
 #define AGED_NO_MAX LAW_S32_MIN
+#define AGED_CLOCK_SHIFT 16 /* 65.5 ms; u16 of them wrap after 71 minutes */
 
 struct aged {
 	s32 now; /* extreme of this half */
@@ -32,6 +33,19 @@ LAW void aged_turn(struct aged *a, s32 none)
 {
 	a->before = a->now;
 	a->now = none;
+}
+
+/* 65.5 ms: a clock that tells how old a half is */
+LAW u16 aged_clock(u64 now_us)
+{
+	return now_us >> AGED_CLOCK_SHIFT;
+}
+
+/* Is a half that began so long ago (65.5 ms) over? @memory_s: 1 ... 3600 s, of both */
+LAW bool aged_over(u16 since, u32 memory_s)
+{
+	return law_unlikely(since >= (memory_s * KIUS_PER_S / 2) >>
+			    (AGED_CLOCK_SHIFT - KIUS_SHIFT));
 }
 
 LAW s32 aged_min(const struct aged *a)

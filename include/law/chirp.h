@@ -43,12 +43,12 @@
 #define CHIRP_BYTES_MAX (1u << 24)
 #define CHIRP_NS_BITS 8000000ull /* bits of a byte, in kbit/s ns */
 
-LAW u32 chirp_spread(u32 spread_permille)
+INLINE_LAW u32 chirp_spread(u32 spread_permille)
 {
 	return law_clamp(spread_permille, CHIRP_SPREAD_MIN, CHIRP_SPREAD_MAX);
 }
 
-LAW u32 chirp_steps(u32 n)
+INLINE_LAW u32 chirp_steps(u32 n)
 {
 	return law_clamp(n, CHIRP_LEAST, CHIRP_MOST);
 }
@@ -73,7 +73,7 @@ LAW u32 chirp_rate_kbps(u32 min_kbps, u32 spread_permille, u32 i)
 }
 
 /* kbit/s of the last gap of n steps (eq. 4) */
-LAW u32 chirp_max_kbps(u32 min_kbps, u32 spread_permille, u32 n)
+INLINE_LAW u32 chirp_max_kbps(u32 min_kbps, u32 spread_permille, u32 n)
 {
 	return chirp_rate_kbps(min_kbps, spread_permille, chirp_steps(n) - 2);
 }
@@ -81,8 +81,7 @@ LAW u32 chirp_max_kbps(u32 min_kbps, u32 spread_permille, u32 n)
 /* ns that a step of so many bytes lasts at the rate, at least 1 */
 LAW u64 chirp_gap_ns(u32 kbps, u32 bytes)
 {
-	u64 gap_ns = law_min(bytes, CHIRP_BYTES_MAX) * CHIRP_NS_BITS /
-		     law_max(kbps, 1);
+	u64 gap_ns = law_min(bytes, CHIRP_BYTES_MAX) * CHIRP_NS_BITS / law_max(kbps, 1);
 
 	return law_forget(gap_ns ? gap_ns : 1);
 }
@@ -114,17 +113,15 @@ LAW u32 chirp_min_kbps(u32 avg_kbps, u32 spread_permille, u32 n, u32 floor_kbps)
 		sum += share;
 		share = share * 1000 / spread_permille;
 	}
-	return law_max((avg_kbps * sum / gaps) >> CHIRP_SHARE_SHIFT,
-		       floor_kbps);
+	return law_max((avg_kbps * sum / gaps) >> CHIRP_SHARE_SHIFT, floor_kbps);
 }
 
 /* kbit/s that bursts of this many packets of so many bytes can probe, with gaps of
  * floor_ns at the least */
 LAW u32 chirp_reach_kbps(u32 burst, u32 packet_bytes, u32 floor_ns)
 {
-	u64 kbps = (u64)law_min(burst, CHIRP_BURST_MOST) *
-		   law_min(packet_bytes, CHIRP_BYTES_MAX) * CHIRP_NS_BITS /
-		   law_max(floor_ns, 1);
+	u64 kbps = (u64)law_min(burst, CHIRP_BURST_MOST) * law_min(packet_bytes, CHIRP_BYTES_MAX) *
+		   CHIRP_NS_BITS / law_max(floor_ns, 1);
 
 	return kbps > ~0u ? ~0u : kbps;
 }

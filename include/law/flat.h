@@ -1,21 +1,31 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Is it a queue, or did the path become longer?
+ * Is a delay that stands still a queue, or did the path become longer?
  *
- * A flow that sends almost nothing does not make the delay that it sees. If that
- * stays above the threshold but stands still, RTT after RTT to the millisecond,
- * it is no queue that TCP fills and drains but a new base delay (another route):
+ * A flow that sends almost nothing does not cause the delay that it measures. If that delay
+ * stays above the threshold but stands still, RTT after RTT to the millisecond, it is no
+ * queue that TCP fills and drains but a new base delay (another route):
  *
- *	flat	 n samples in a row, each within 1 ms of the first of them
- *	full	 the queueing delay is above 7/8 of the largest: a buffer that is kept
- *		 full is flat as well, so then it says nothing
+ *	flat	 n samples in a row, each within 1 ms of the first of them, or within
+ *		 the noise of the path where that is more
+ *	full	 the queueing delay is that of a full buffer, give or take an eighth: a
+ *		 buffer that is kept full is flat as well, but it loses packets, and a
+ *		 loss starts the count anew; so then it takes four times as many samples
  *
- * Without this the old minimum counts until it is forgotten, up to three minutes.
- * The plateau of cubic is not that long: within 1 ms it is 3 s at 10 Mbit/s, 5 s at
- * 100, and 12 s at 1 Gbit/s and 100 ms, where six pairs take 10 s: there the two
- * come close. A standing queue that neither grows nor drains (of a sender that its receive
- * window limits) is taken for the path sooner than by forgetting; no end host can
- * tell the two apart.
+ * A flow that has a window causes a part of the delay itself, and that part grows with the
+ * window, by a packet each round. So if the smallest delay of a round stands still for 16
+ * rounds, the flow does not cause it either:
+ *
+ *	flat	 the same of rounds, within 1 ms, the time of a packet and a half, or a
+ *		 quarter of the noise: the smallest of a round's samples is that much
+ *		 steadier than one of them
+ *	low	 up to 1 ms, or the noise, there is nothing to explain
+ *
+ * Without this the old minimum counts until it is forgotten, up to three minutes. The
+ * plateau of cubic is shorter: within 1 ms it is 3 s at 10 Mbit/s, 5 s at 100, and 12 s at
+ * 1 Gbit/s and 100 ms, where six pairs take 10 s: there the two come close. A standing queue
+ * that neither grows nor drains (of a sender that its receive window limits) is taken for a
+ * longer path sooner than by forgetting; no end host can tell the two apart.
  */
 #ifndef CCBPF_LAW_FLAT_H
 #define CCBPF_LAW_FLAT_H
@@ -24,20 +34,39 @@
 
 #define FLAT_TOLERANCE_US 1000
 #define FLAT_COUNT_MAX 255
+#define FLAT_ROUNDS 16
+#define FLAT_FULL 4 /* times as many */
 
 /* The number of flat samples in a row after the first one, with this one; 0: this
- * is a first one. us: this RTT and the first one's (0: none); the queueing delay
- * and the largest. */
-LAW u32 flat_count(u32 count, u32 rtt_us, u32 first_us, u32 queue_us,
-		   u32 queue_max_us)
+ * is a first one. us: this RTT and the first one's (0: none), how far apart they may be. */
+LAW u32 flat_count(u32 count, u32 rtt_us, u32 first_us, u32 noise_us)
 {
-	u32 apart_us = rtt_us > first_us ? rtt_us - first_us :
-					   first_us - rtt_us;
+	u32 apart_us = rtt_us > first_us ? rtt_us - first_us : first_us - rtt_us;
 
-	if (!first_us || apart_us > FLAT_TOLERANCE_US ||
-	    queue_us > queue_max_us - queue_max_us / 8)
+	if (!first_us || apart_us > law_max(FLAT_TOLERANCE_US, noise_us))
 		return 0;
 	return law_min(count + 1, FLAT_COUNT_MAX);
+}
+
+/* How many mean a longer path, of which `pairs` (1 ... 255) are enough elsewhere. us: the queueing
+ * delay, and that of a full buffer (0: not known). */
+LAW u32 flat_enough(u32 pairs, u32 queue_us, u32 full_us)
+{
+	u32 band_us = full_us / 8;
+
+	if (!full_us || queue_us <= full_us - band_us || queue_us > full_us + band_us)
+		return pairs;
+	return law_min(pairs * FLAT_FULL, FLAT_COUNT_MAX);
+}
+
+/* The same of rounds. us: the smallest delay of this round and that of the first one; the
+ * time of a packet. */
+LAW u32 flat_rounds(u32 count, u32 low_us, u32 first_us, u32 noise_us, u32 packet_us)
+{
+	if (low_us <= law_max(FLAT_TOLERANCE_US, noise_us))
+		return 0;
+	return flat_count(count, low_us, first_us,
+			  law_max(noise_us / 4, packet_us + packet_us / 2));
 }
 
 #endif

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * A slow start that nobody feels: it begins with less, is half as fast, and ends when
- * the delay rises, not when the buffer is full (RFC 9406, HyStart++, section 4.2,
- * made stricter).
+ * A slow start that foreground traffic does not feel: it begins with less, is half as fast,
+ * and ends when the delay rises, not when the buffer is full (RFC 9406, HyStart++, section
+ * 4.2, made stricter).
  *
  *	begin	 with 4 packets (RFC 3390), where today's TCP has 10
  *	grow	 w += acked / 2: half as much again per RTT, where slow start doubles
  *	leave	 when 4 RTTs in a row are above the smallest so far by
  *		 clamp(that / 8, 4 ms, 16 ms)
  *
- * And of any slow start: where for a whole window of packets the delay was above that, and
- * it was not the window that held the flow back, though data waited, it is over. Something
- * else is the limit, the queue of the sender's own device or the receiver's window: nothing
- * may ever be lost there, and what begins after the first loss would never begin. Without
- * the delay it is no queue that holds the flow, but the hosts.
+ * Any slow start, gentle or not, is over when for a whole window of packets the delay was
+ * above that limit, data waited, and the window was not what held the flow back. Something
+ * else is the limit then: the queue of the sender's own device, or the receiver's window.
+ * There may never be a loss there, so whatever begins after the first loss would never
+ * begin. Without the delay it is not a queue that holds the flow, but the hosts.
  *
- * Why not the RFC's rounds: what it waits for, the smallest RTT of a round, is known
- * a round trip after that round was sent, and the next one is twice as large. On a
- * buffer of one bandwidth-delay product it left after the first loss, with the
- * queue full. This leaves with 0.3 to 0.5 of it in the queue, from 20 packets on
- * (test_gentle_start.py), and with a window of the path's at the least.
+ * Why not the RFC's rounds: the smallest RTT of a round is known only a round trip after that
+ * round was sent, and the next round is twice as large. On a buffer of one bandwidth-delay
+ * product the RFC's way left slow start after the first loss, with the queue full. This one
+ * leaves it with 0.3 to 0.5 of the buffer in the queue, from 20 packets on
+ * (test_gentle_start.py), and with a window of at least the path's.
  *
- * Other than the RFC there is no Conservative Slow Start: a background flow that
- * leaves too early only grows by a packet per RTT from there.
+ * Unlike the RFC there is no Conservative Slow Start: a background flow that leaves too early
+ * only grows by a packet per RTT from there.
  */
 #ifndef CCBPF_LAW_GENTLE_START_H
 #define CCBPF_LAW_GENTLE_START_H
@@ -55,8 +55,8 @@ LAW void gentle_start_init(struct gentle_start *g)
 /* us; base_us is known */
 LAW u32 gentle_start_limit_us(const struct gentle_start *g)
 {
-	return g->base_us + law_clamp(g->base_us >> GENTLE_RISE_SHIFT,
-				      GENTLE_RISE_MIN_US, GENTLE_RISE_MAX_US);
+	return g->base_us +
+	       law_clamp(g->base_us >> GENTLE_RISE_SHIFT, GENTLE_RISE_MIN_US, GENTLE_RISE_MAX_US);
 }
 
 /* One ACK in slow start, rtt_us in 1 ... 2^23; true: leave slow start. */
@@ -89,8 +89,7 @@ LAW void gentle_start_limited(struct gentle_start *g, u32 rtt_us)
 
 /* One that does not, of @acked packets; @waits: there is data. True: for a window of them
  * the delay was high, leave slow start. */
-LAW bool gentle_start_held(struct gentle_start *g, u32 acked, u32 window,
-			   u32 rtt_us, bool waits)
+LAW bool gentle_start_held(struct gentle_start *g, u32 acked, u32 window, u32 rtt_us, bool waits)
 {
 	bool held;
 
@@ -99,8 +98,7 @@ LAW bool gentle_start_held(struct gentle_start *g, u32 acked, u32 window,
 	held = waits && rtt_us && rtt_us >= gentle_start_limit_us(g);
 	if (!held)
 		acked = g->held = 0;
-	g->held = law_min(g->held + law_min(acked, GENTLE_HELD_MAX),
-			  GENTLE_HELD_MAX);
+	g->held = law_min(g->held + law_min(acked, GENTLE_HELD_MAX), GENTLE_HELD_MAX);
 	return held && g->held >= law_min(window, GENTLE_HELD_MAX);
 }
 

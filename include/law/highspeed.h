@@ -33,8 +33,7 @@
 #define HIGHSPEED_HIGH 83000 /* W_high */
 #define HIGHSPEED_TOP 100000 /* where appendix B ends */
 #define HIGHSPEED_ROWS 73
-#define HIGHSPEED_TABLE \
-	128 /* with room to the next power of two, for the search */
+#define HIGHSPEED_TABLE 128 /* with room to the next power of two, for the search */
 #define HIGHSPEED_ACKED_MAX (1u << 25)
 #define HIGHSPEED_Q16 65536u
 #define HIGHSPEED_LOG_BITS 16
@@ -49,15 +48,13 @@
 LAW u32 highspeed_begins(u32 row)
 {
 	static const u32 begins[HIGHSPEED_TABLE] = {
-		38,    118,   221,   347,   495,   663,	  851,	 1058,	1284,
-		1529,  1793,  2076,  2378,  2699,  3039,  3399,	 3778,	4177,
-		4596,  5036,  5497,  5979,  6483,  7009,  7558,	 8130,	8726,
-		9346,  9991,  10661, 11358, 12082, 12834, 13614, 14424, 15265,
-		16137, 17042, 17981, 18955, 19965, 21013, 22101, 23230, 24402,
-		25618, 26881, 28193, 29557, 30975, 32450, 33986, 35586, 37253,
-		38992, 40808, 42707, 44694, 46776, 48961, 51258, 53677, 56230,
-		58932, 61799, 64851, 68113, 71617, 75401, 79517, 84035, 89053,
-		94717,
+		38,    118,   221,   347,   495,   663,	  851,	 1058,	1284,  1529,  1793,
+		2076,  2378,  2699,  3039,  3399,  3778,  4177,	 4596,	5036,  5497,  5979,
+		6483,  7009,  7558,  8130,  8726,  9346,  9991,	 10661, 11358, 12082, 12834,
+		13614, 14424, 15265, 16137, 17042, 17981, 18955, 19965, 21013, 22101, 23230,
+		24402, 25618, 26881, 28193, 29557, 30975, 32450, 33986, 35586, 37253, 38992,
+		40808, 42707, 44694, 46776, 48961, 51258, 53677, 56230, 58932, 61799, 64851,
+		68113, 71617, 75401, 79517, 84035, 89053, 94717,
 	};
 
 	return row < HIGHSPEED_ROWS ? begins[row] : ~0u;
@@ -151,8 +148,7 @@ LAW u32 highspeed_left(u32 w, u32 part)
 /* packets: what a reducing verdict leaves of @w, at least 1. Up to HIGHSPEED_LOW L
  * is 0, and what b and c leave then is what TCP-LP leaves: half, and one packet.
  * first_half, second_one: as TCP-LP's with any window. */
-LAW u32 highspeed_reduced(enum inference_verdict verdict, u32 w,
-			  bool first_half, bool second_one)
+LAW u32 highspeed_reduced(enum inference_verdict verdict, u32 w, bool first_half, bool second_one)
 {
 	u32 part;
 

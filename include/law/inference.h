@@ -13,11 +13,16 @@
  * time until all that was sent before the reaction is acknowledged, a window of
  * sequence numbers and not of time (paper III-B.2; RFC 3168, 6.1.2). In that
  * window indications are muted, and the window does not grow while one stands.
+ *
+ * Ranges: the clock is the lower 32 bits of us; a phase lasts up to 268 s, and a pause that
+ * is longer ends it (inference_idle()), as the clock wraps after 71.6 minutes.
  */
 #ifndef CCBPF_LAW_INFERENCE_H
 #define CCBPF_LAW_INFERENCE_H
 
 #include "law/fixed.h"
+
+#define INFERENCE_MOST_US (1u << 28) /* 268 s: no phase is longer */
 
 enum inference_verdict {
 	INFERENCE_GROW,
@@ -27,7 +32,7 @@ enum inference_verdict {
 };
 
 struct inference {
-	u64 until_us; /* our clock: end of the inference phase */
+	u32 until_us; /* our clock: end of the inference phase */
 	u32 muted_until; /* sequence number: the reaction's RTT ends here */
 	u8 active; /* in the inference phase */
 	u8 muted; /* muted_until counts */
@@ -35,7 +40,7 @@ struct inference {
 
 /* Where the flow stands at this ACK. */
 struct inference_ack {
-	u64 now_us; /* our clock */
+	u32 now_us; /* our clock */
 	u32 rtt_us; /* us: smoothed round trip */
 	u32 snd_una; /* sequence numbers */
 	u32 snd_nxt;
@@ -68,19 +73,30 @@ LAW bool inference_unmute(struct inference *m, u32 snd_una)
 	return true;
 }
 
-/* Ends the inference phase when its time is over; true if it just did. */
-LAW bool inference_expire(struct inference *m, u64 now_us)
+/* us until the inference phase ends; 0: there is none, or its time is over. The clock wraps:
+ * what is further away than any phase is long lies behind us. */
+LAW u32 inference_left_us(const struct inference *m, u32 now_us)
 {
-	if (!m->active || now_us < m->until_us)
+	u32 left_us = m->until_us - now_us;
+
+	return m->active && left_us < INFERENCE_MOST_US ? left_us : 0;
+}
+
+/* Ends the inference phase when its time is over; true if it just did. */
+LAW bool inference_expire(struct inference *m, u32 now_us)
+{
+	if (!m->active || inference_left_us(m, now_us))
 		return false;
 	m->active = 0;
 	return true;
 }
 
-/* us until the inference phase ends; 0: there is none */
-LAW u64 inference_left_us(const struct inference *m, u64 now_us)
+/* After so long without an ACK (1024 us): no phase outlives a pause that is longer than any
+ * phase, however the clock has wrapped meanwhile. */
+LAW void inference_idle(struct inference *m, u32 idle_kius)
 {
-	return m->active && m->until_us > now_us ? m->until_us - now_us : 0;
+	if (idle_kius >= INFERENCE_MOST_US >> KIUS_SHIFT)
+		m->active = 0;
 }
 
 /* An indication that is still of the last reaction: it does not count, its RTT is muted
@@ -91,10 +107,16 @@ LAW void inference_forgive(struct inference *m, u32 snd_nxt, u32 rtt_us)
 	inference_mute(m, snd_nxt);
 }
 
+LAW u32 inference_length_us(const struct inference_ack *a)
+{
+	u64 length_us = (u64)a->rtt_us * a->rtts;
+
+	return length_us < INFERENCE_MOST_US ? length_us : INFERENCE_MOST_US - 1;
+}
+
 /* figure 3, after inference_unmute() and inference_expire() */
-LAW enum inference_verdict
-inference_step(struct inference *m, const struct inference_ack *a,
-	       bool indicated)
+LAW enum inference_verdict inference_step(struct inference *m, const struct inference_ack *a,
+					  bool indicated)
 {
 	enum inference_verdict verdict;
 
@@ -104,7 +126,7 @@ inference_step(struct inference *m, const struct inference_ack *a,
 		return INFERENCE_HOLD;
 	verdict = m->active ? INFERENCE_TO_ONE : INFERENCE_HALVE;
 	m->active = 1;
-	m->until_us = a->now_us + (u64)a->rtt_us * a->rtts;
+	m->until_us = a->now_us + inference_length_us(a);
 	inference_mute(m, a->snd_nxt);
 	return verdict;
 }

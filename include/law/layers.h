@@ -105,8 +105,7 @@ LAW bool layers_place(struct layers *l, u32 window, u32 first)
 	l->first = first;
 	l->layer = layers_of(window, first);
 	l->begin = layers_window(l->layer, first);
-	l->end = l->layer < LAYERS_MAX ? layers_window(l->layer + 1, first) :
-					 ~0u;
+	l->end = l->layer < LAYERS_MAX ? layers_window(l->layer + 1, first) : ~0u;
 	return l->layer != was;
 }
 
@@ -166,8 +165,7 @@ LAW u32 layers_grow(struct layers *l, u32 window, u32 acked)
 /* The window after a loss, beta in 1/1000 */
 LAW u32 layers_reduced(u32 window, u32 first, u32 beta)
 {
-	u32 kept = window > first ? (u64)window * (1000 - beta) / 1000 :
-				    window / 2;
+	u32 kept = window > first ? (u64)window * (1000 - beta) / 1000 : window / 2;
 
 	return law_max(kept, LAYERS_REDUCED_MIN);
 }

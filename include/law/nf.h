@@ -8,19 +8,24 @@
  *
  * So the share is what a whole window of ACKs adds, and eq. 8 is a share of one packet.
  *
- *  1. What is not yet a whole packet stays in a credit of shares: w packets of share are
- *     one packet of window, nothing is lost by rounding. The credit goes with a mark.
- *  2. The window does not pass the target by eq. 7: what it was when the estimate came,
- *     and 15/16 of BW_est for one RTT; from there eq. 8 ("gets close to the available
- *     bandwidth and then resorts to a slower increase", 4.4). Without it a flow that sees
- *     neither mark nor new estimate would take alpha BW_est again in every RTT, and with
- *     the whole of a true estimate the next thing is a mark, which costs twice that 1/16.
- *     Nor is more taken in an RTT than is missing: a dozen packets within a tenth of it
- *     are a queue as well.
+ * Deviations from the paper:
+ *
+ *  1. Fractions of a packet are kept in a credit of shares: w packets of share are one
+ *     packet of window, nothing is lost by rounding. A mark clears the credit.
+ *  2. Eq. 7 ends at a target of 15/16 of BW_est for one RTT; from there eq. 8 ("gets close
+ *     to the available bandwidth and then resorts to a slower increase", 4.4). Without a
+ *     target a flow that sees neither mark nor new estimate would add alpha BW_est again in
+ *     every RTT. With the whole of a true estimate as its target it would be marked next,
+ *     which costs twice that 1/16. In one RTT the window grows by no more than is missing to
+ *     the target: a dozen packets within a tenth of an RTT are a queue as well.
  *  3. Never faster than slow start: as many packets as were acknowledged.
- *  4. A share is one packet at the least: a small estimate is no reason to grow slower
- *     than with none.
- *  5. Eq. 2 takes a packet at the least, and leaves 2.
+ *  4. A share is at least one packet: a small estimate is no reason to grow slower than
+ *     without one.
+ *  5. Eq. 2 takes at least one packet, and leaves at least 2.
+ *  6. b doubles with each mark, up to a half, and halves with each RTT without one: where
+ *     the first cut did not end the marks, other flows want the link (nf_decrease()).
+ *  7. A single mark says that the window was a little too large. After an RTT without another
+ *     mark eq. 7 goes back to a part of the marked window (nf_back()).
  *
  * Ranges: windows up to 2^23 packets, the share up to 2^22 packets in 1/256, saturating.
  */
@@ -36,6 +41,24 @@
 #define NF_WINDOW_MAX (1u << 23) /* and its 1/256 fit a u32 */
 #define NF_CLOSE_SHIFT 4 /* 15/16 of what is free is close to it */
 #define NF_KBIT_US 1000 /* kbit/s us in a bit */
+#define NF_ROW_MOST 7 /* doublings of b: from 1 % to all */
+
+/* permille: b of eq. 2, doubled `row` times, up to most (see 6.) */
+LAW u32 nf_decrease(u32 b_permille, u32 most_permille, u32 row)
+{
+	u32 b = law_min(b_permille, 1000) << law_min(row, NF_ROW_MOST);
+
+	return law_max(law_min(b, most_permille), law_min(b_permille, 1000));
+}
+
+/* The row after a mark: one more, where that takes more. */
+LAW u32 nf_row(u32 b_permille, u32 most_permille, u32 row)
+{
+	u32 b = nf_decrease(b_permille, most_permille, row);
+
+	row = law_min(row, NF_ROW_MOST);
+	return nf_decrease(b_permille, most_permille, row + 1) > b ? row + 1 : row;
+}
 
 /* packets: the window after a mark (eq. 2), b in permille; a packet less at the least.
  * A window of 2 or less stays, and is never 0. */
@@ -52,17 +75,28 @@ LAW u32 nf_cut(u32 w, u32 b_permille)
 LAW u32 nf_packets_q8(u32 kbps, u32 rtt_us, u32 packet_bytes)
 {
 	u64 bits = (u64)kbps * rtt_us / NF_KBIT_US;
-	u64 packets_q8 = (bits >> 56 ? ~0ull : bits << NF_SHARE_SHIFT) / 8 /
-			 law_max(packet_bytes, 1);
+	u64 packets_q8 =
+		(bits >> 56 ? ~0ull : bits << NF_SHARE_SHIFT) / 8 / law_max(packet_bytes, 1);
 
 	return packets_q8 > NF_SHARE_MAX ? NF_SHARE_MAX : packets_q8;
+}
+
+/* packets: the window after a loss, reno's */
+LAW u32 nf_half(u32 w)
+{
+	return law_max(w / 2, NF_LEAST);
+}
+
+/* packets: the target after a mark, a part of the window that was marked (see 7.) */
+LAW u32 nf_back(u32 w, u32 part_permille)
+{
+	return (u64)w * law_min(part_permille, 1000) / 1000;
 }
 
 /* kbit/s: a window each round trip; 0 without one */
 LAW u32 nf_kbps(u32 w, u32 rtt_us, u32 packet_bytes)
 {
-	u64 bits = (u64)law_min(w, NF_WINDOW_MAX) * 8 *
-		   law_min(packet_bytes, 1u << 16);
+	u64 bits = (u64)law_min(w, NF_WINDOW_MAX) * 8 * law_min(packet_bytes, 1u << 16);
 	u64 kbps = rtt_us ? bits * NF_KBIT_US / rtt_us : 0;
 
 	return kbps > ~0u ? ~0u : kbps;
@@ -70,23 +104,27 @@ LAW u32 nf_kbps(u32 w, u32 rtt_us, u32 packet_bytes)
 
 /* 1/256 packets that a window of ACKs adds: eq. 7, alpha in permille; eq. 8 with
  * bw_kbps 0 */
-LAW u32 nf_share_q8(u32 alpha_permille, u32 bw_kbps, u32 rtt_us,
-		    u32 packet_bytes)
+LAW u32 nf_share_q8(u32 alpha_permille, u32 bw_kbps, u32 rtt_us, u32 packet_bytes)
 {
 	u64 all_q8 = nf_packets_q8(bw_kbps, rtt_us, packet_bytes);
 
-	return law_max(all_q8 * law_min(alpha_permille, 1000) / 1000,
-		       NF_SHARE_ONE);
+	return law_max(all_q8 * law_min(alpha_permille, 1000) / 1000, NF_SHARE_ONE);
 }
 
-/* packets: up to here by eq. 7. was: what is not in the estimate, the window when it
- * came (0 where the estimate is of all that we may send) */
-LAW u32 nf_target(u32 was, u32 bw_kbps, u32 rtt_us, u32 packet_bytes)
+/* packets: up to here by eq. 7. A chirp measures all that the flow may have. */
+LAW u32 nf_target(u32 bw_kbps, u32 rtt_us, u32 packet_bytes)
 {
 	u32 all_q8 = nf_packets_q8(bw_kbps, rtt_us, packet_bytes);
 
-	return law_min(was, NF_WINDOW_MAX) +
-	       ((all_q8 - (all_q8 >> NF_CLOSE_SHIFT)) >> NF_SHARE_SHIFT);
+	return (all_q8 - (all_q8 >> NF_CLOSE_SHIFT)) >> NF_SHARE_SHIFT;
+}
+
+/* 1/256 packets: a share that takes what is missing in an RTT, at least eq. 8's */
+LAW u32 nf_missing_q8(u32 w, u32 target)
+{
+	u32 missing = w < target ? law_min(target - w, NF_WINDOW_MAX) : 0;
+
+	return law_max(law_min(missing << NF_SHARE_SHIFT, NF_SHARE_MAX), NF_SHARE_ONE);
 }
 
 /* packets: the window after `acked` packets were acknowledged in one ACK. credit: of

@@ -10,21 +10,21 @@
  *	     = (avg - min) / (max - min)	min < avg <= max
  *	     = 1				avg > max
  *
- * Marks are spaced evenly, not thrown by a coin for each packet: the first packet since the
+ * Marks are spaced evenly, not drawn for each packet alone: the first packet since the
  * last mark (or since avg rose above min) with count p_b >= R is marked, R uniform in [0, 1)
  * and drawn once for each mark. The gap between two marks is uniform in 1 ... 1/p_b packets
  * (Floyd and Jacobson, section 7, method 2).
  *
- * Where and why this is not the paper to the letter:
+ * Deviations from the paper:
  *
  *  1. An skb may be a train of n packets (GSO). It counts as n: n steps of the average, in
- *     closed form with the queue that its first packet found, and n for the count. It is
- *     marked as a whole if any of its packets were to be.
- *  2. p_b reaches 1 at max. RED has a max_p below 1 there, NF-TCP's paper names none, and
- *     a jump would be one number more to choose.
+ *     closed form with the queue that its first packet met, and n for the count. It is
+ *     marked as a whole if any of its packets were to be marked.
+ *  2. p_b reaches 1 at max. RED has a max_p below 1 there. NF-TCP's paper names none, and
+ *     a jump at max would be one more number to choose.
  *  3. A packet that finds the queue empty is a sample (q = 0) of its own besides the idle
- *     time before it. RED knows the moment when the queue became empty; we do not, and
- *     take the last arrival and what waited then off the idle time.
+ *     time before it. RED knows the moment when the queue became empty; we do not. We count
+ *     from the last arrival, and subtract the time of what waited then.
  *  4. min = max is a step: a packet is marked if avg > min.
  *
  * Ranges: sizes are bytes up to 2^32-1, the average is Q16 of it (48 bits). Thresholds are
@@ -46,11 +46,9 @@
 
 #define RED_TRAIN_BITS 6 /* of the packets in one GSO skb, nearly always */
 
-#define RED_COUNT_MAX \
-	(1u << 22) /* packets since the last mark: then it is due */
+#define RED_COUNT_MAX (1u << 22) /* packets since the last mark: then it is due */
 
-#define RED_BUCKETS \
-	33 /* of a histogram of u32 values: empty, and one per bit */
+#define RED_BUCKETS 33 /* of a histogram of u32 values: empty, and one per bit */
 
 struct red_curve {
 	u32 limit_bytes;
@@ -123,8 +121,7 @@ LAW u64 red_average_q16(u64 average_q16, u32 queue_bytes, u32 shift, u32 n)
 /* Packets that could have left an empty queue since the last arrival, elapsed_ns ago, when
  * waiting_bytes waited (that packet with them) and were sent first. packet_ns: that one packet
  * of packet_bytes takes, 0: not known, then none. */
-LAW u32 red_idle_packets(u64 elapsed_ns, u32 packet_ns, u32 waiting_bytes,
-			 u32 packet_bytes)
+LAW u32 red_idle_packets(u64 elapsed_ns, u32 packet_ns, u32 waiting_bytes, u32 packet_bytes)
 {
 	u64 sent, could;
 
@@ -135,8 +132,7 @@ LAW u32 red_idle_packets(u64 elapsed_ns, u32 packet_ns, u32 waiting_bytes,
 	if (could <= sent)
 		return 0;
 	could -= sent;
-	return could < 1u << (RED_STEPS_BITS - 1) ? (u32)could
-						  : 1u << (RED_STEPS_BITS - 1);
+	return could < 1u << (RED_STEPS_BITS - 1) ? (u32)could : 1u << (RED_STEPS_BITS - 1);
 }
 
 /* The average and the thresholds in the same unit: bytes, 1/1000 % and 8 bits more; 2^57 at
@@ -162,8 +158,8 @@ LAW enum red_zone red_zone(u64 average_q16, const struct red_curve *c)
 
 /* Between the thresholds: is one of these n packets to be marked? random: 32 random bits,
  * asked for only where the count is 0. */
-LAW bool red_due(u64 average_q16, const struct red_curve *c,
-		 struct red_spacing *s, u32 n, u32 random)
+LAW bool red_due(u64 average_q16, const struct red_curve *c, struct red_spacing *s, u32 n,
+		 u32 random)
 {
 	u64 min = red_threshold(c, c->min);
 	u64 part = (red_place(average_q16) - min) >> 17; /* < 2^40 */
@@ -172,8 +168,7 @@ LAW bool red_due(u64 average_q16, const struct red_curve *c,
 	if (!s->count)
 		s->random_q16 = random >> 16;
 	s->count = law_min(s->count + law_min(n, RED_COUNT_MAX), RED_COUNT_MAX);
-	if (s->count < RED_COUNT_MAX &&
-	    part * s->count < whole * (s->random_q16 & 0xffff) >> 16)
+	if (s->count < RED_COUNT_MAX && part * s->count < whole * (s->random_q16 & 0xffff) >> 16)
 		return false;
 	s->count = 0;
 	return true;

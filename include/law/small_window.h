@@ -2,18 +2,17 @@
 /*
  * Sending less than a packet per RTT (TCP-LP paper, III-B.4).
  *
- * The paper sends 64-byte segments below 5 packets. The segment size is not ours
- * to change, so the byte rate is kept by time: a window of w packets is sent in
- * k = min(MSS / 64, spread) RTT instead of one. Packets leave in pairs, because
- * the second one makes the receiver acknowledge at once, where a single one
- * meets the delayed ACK, 40 ms that would read as congestion:
+ * The paper sends 64-byte segments below 5 packets. A controller cannot change the segment
+ * size, so the same byte rate is reached by time: a window of w packets is sent in
+ * k = min(MSS / 64, spread) RTT instead of one. Packets leave in pairs, because the second
+ * one makes the receiver acknowledge at once; a single one meets the delayed ACK, 40 ms that
+ * would read as congestion:
  *
  *	gap between two pairs = 2 k / w base RTT, at least 2 RTT and at most 2 s
  *
- * in whole RTT, rounded down: the rate is up to 7 % above that by default (w = 3),
- * 50 % in the worst case (2.9 RTT). The bounds keep the reaction time. As the
- * window of TCP grows by a packet per RTT, a pair that found no queue earns one
- * for each RTT of the gap.
+ * in whole RTT, rounded down: the rate is up to 7 % above that by default (w = 3), 50 % in
+ * the worst case (2.9 RTT). The bounds limit the reaction time. As TCP's window grows by a
+ * packet per RTT, a pair that met no queue adds a packet for each RTT of the gap.
  */
 #ifndef CCBPF_LAW_SMALL_WINDOW_H
 #define CCBPF_LAW_SMALL_WINDOW_H
@@ -37,15 +36,13 @@ LAW u32 small_gap_us(u32 gap_rtts, u32 rtt_us)
 {
 	u64 gap_us = (u64)rtt_us * gap_rtts;
 
-	return gap_us > SMALL_GAP_MAX_US ? SMALL_GAP_MAX_US :
-					   law_max(gap_us, 1);
+	return gap_us > SMALL_GAP_MAX_US ? SMALL_GAP_MAX_US : law_max(gap_us, 1);
 }
 
 /* bytes/s that make the kernel wait gap_us (>= 1) after a pair; at least 1 */
 LAW u64 small_rate(u32 mss, u32 gap_us)
 {
-	return ((u64)SMALL_PAIR * law_max(mss, 1) * 1000000 + gap_us - 1) /
-	       gap_us;
+	return ((u64)SMALL_PAIR * law_max(mss, 1) * 1000000 + gap_us - 1) / gap_us;
 }
 
 #endif

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A link of two namespaces for the tests of nf_red: frames made by hand, a queue that can be stopped, and a capture.
 
-    with Line(ccbpf) as line:
-        line.tbf()                    a queue that lets nothing out
-        line.aqm("attach", "v0")      ccbpf aqm … at its device
-        line.send([Frame(dscp=1)])    as they are, by AF_PACKET
-        line.release()                lets the queue out
-        line.received(1)              what came, in order
+with Line(ccbpf) as line:
+    line.tbf()                    a queue that lets nothing out
+    line.aqm("attach", "v0")      ccbpf aqm … at its device
+    line.send([Frame(dscp=1)])    as they are, by AF_PACKET
+    line.release()                lets the queue out
+    line.received(1)              what came, in order
 """
+
 from __future__ import annotations
 
 import json
@@ -35,7 +36,7 @@ NOT_ECT, ECT1, ECT0, CE = range(4)
 
 
 def checksum(data: bytes) -> int:
-    total = sum(struct.unpack(f">{len(data) // 2}H", data))
+    total: int = sum(struct.unpack(f">{len(data) // 2}H", data))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return ~total & 0xFFFF
@@ -65,14 +66,14 @@ class Frame:
         head += socket.inet_aton("10.0.0.1") + socket.inet_aton("10.0.0.2")
         return head[:10] + struct.pack(">H", checksum(head)) + head[12:] + udp
 
+    @property
+    def with_ce(self) -> bytes:
+        return replace(self, ecn=CE).ip()
+
     def bytes(self) -> bytes:
         types = [0x88A8, 0x8100][-len(self.tags) :] if self.tags else []
         head = b"".join(struct.pack(">HH", t, tag) for t, tag in zip(types, self.tags, strict=True))
         return MAC[1] + MAC[0] + head + struct.pack(">H", 0x0800 if self.version == 4 else 0x86DD) + self.ip()
-
-    @property
-    def with_ce(self) -> bytes:
-        return replace(self, ecn=CE).ip()
 
 
 def ip_of(frame: bytes) -> bytes:
@@ -150,22 +151,25 @@ class Line:
         return self
 
     def attach(self, *options: object) -> dict[str, Any]:
+        queue: dict[str, Any]
         (queue,) = self.aqm("attach", DEV, *options, json=True).json["queues"]
         return queue
 
     def shown(self) -> dict[str, Any]:
+        queue: dict[str, Any]
         (queue,) = self.aqm("show", DEV, json=True).json["queues"]
         return queue
 
     def classes(self) -> dict[str, Any]:
-        return self.shown()["classes"]
+        found: dict[str, Any] = self.shown()["classes"]
+        return found
 
     def send(self, frames: list[Frame]) -> None:
         for frame in frames:
             with suppress(OSError):  # ENOBUFS: dropped at once
                 self.out.send(frame.bytes())
 
-    def fill(self, packets: int, **what: int) -> None:
+    def fill(self, packets: int, **what: Any) -> None:
         """That many packets wait, and one more went out at once (the token bucket was full)."""
         self.send([Frame(ident=1_000_000 + i, **what) for i in range(packets + 1)])
 

@@ -6,8 +6,10 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -21,13 +23,16 @@ from tests.functional import kernel
 from tests.functional.aqm import Line
 from tests.functional.peer import Peer
 
-CCBPF = kernel.ROOT / "build/ccbpf"
+CCBPF = kernel.ROOT / os.environ.get("CCBPF_TEST_COMMAND", "build/ccbpf")
+SANITIZER_CODE = 99  # no test expects it: a report never passes for an expected failure
+for sanitizer in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
+    os.environ.setdefault(sanitizer, f"exitcode={SANITIZER_CODE}:print_stacktrace=1")
 BPFFS = Path("/sys/fs/bpf")
 COMMAND_S = 60.0
 _counter = itertools.count()
 
 
-RERUNS = 2
+RERUNS = int(os.environ.get("CCBPF_TEST_RERUNS", "2"))  # 0 shows the first failure
 FLOWS = "test_flow_"  # modules whose peer, in Python, keeps time beside a kernel
 
 
@@ -55,7 +60,22 @@ class Result:
     @property
     def error(self) -> dict[str, Any]:
         """The error on stderr of a command under -j; notes may stand before it."""
-        return json.loads(self.err.splitlines()[-1])["error"]
+        said: dict[str, Any] = json.loads(self.err.splitlines()[-1])["error"]
+        return said
+
+
+MEMORY_NOISE = 16 << 10  # bytes: four pages
+
+
+def own_memory(process: subprocess.Popen[str]) -> int:
+    """Bytes of memory that no file backs: the least of some readings, because it is read amid a round as well."""
+
+    def reading() -> int:
+        time.sleep(0.01)
+        (line,) = re.findall(r"^RssAnon:\s+(\d+) kB$", Path(f"/proc/{process.pid}/status").read_text(), re.M)
+        return int(line) << 10
+
+    return min(reading() for _ in range(20))
 
 
 @dataclass
@@ -64,13 +84,14 @@ class Cli:
 
     root: Path
     environment: dict[str, str] = field(default_factory=dict)
+    command: Path = CCBPF
 
     def env(self) -> dict[str, str]:
         return {**os.environ, "CCBPF_PIN_ROOT": str(self.root), **self.environment}
 
     def run(self, *arguments: object, prefix: tuple[str, ...] = (), **options: Any) -> Result:
         """Whatever it ends with."""
-        words = [*prefix, str(CCBPF), *(str(a) for a in arguments)]
+        words = [*prefix, str(self.command), *(str(a) for a in arguments)]
         done = subprocess.run(words, capture_output=True, text=True, env=self.env(), timeout=COMMAND_S, **options)
         return Result(done.returncode, done.stdout, done.stderr)
 
@@ -81,8 +102,13 @@ class Cli:
         return result
 
     def popen(self, *arguments: object, **options: Any) -> subprocess.Popen[str]:
-        words = [str(CCBPF), *(str(a) for a in arguments)]
+        words = [str(self.command), *(str(a) for a in arguments)]
         return subprocess.Popen(words, text=True, env=self.env(), **options)
+
+    def without_quarantine(self) -> Cli:
+        """The same; built with ASan, it gives back at once what is freed, so that its memory can be compared."""
+        options = f"{os.environ['ASAN_OPTIONS']}:quarantine_size_mb=0:thread_local_quarantine_size_kb=0"
+        return Cli(self.root, {**self.environment, "ASAN_OPTIONS": options}, self.command)
 
     def status(self) -> dict[str, dict[str, Any]]:
         """`ccbpf status`, by name of the controller."""
@@ -116,6 +142,29 @@ def ccbpf(pin_root: Path) -> Cli:
     return Cli(pin_root)
 
 
+def preload(directory: Path, name: str) -> Path:
+    """A library of this directory, to be preloaded into a command."""
+    library = directory / f"{name}.so"
+    kernel.run("gcc", "-Wall", "-Werror", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library,
+               Path(__file__).with_name(f"{name}.c"))  # fmt: skip
+    return library
+
+
+@pytest.fixture(scope="session")
+def kill_at(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return preload(tmp_path_factory.mktemp("preload"), "kill_at")
+
+
+@pytest.fixture(scope="session")
+def vanish(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return preload(tmp_path_factory.mktemp("preload"), "vanish")
+
+
+@pytest.fixture(scope="session")
+def refuse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return preload(tmp_path_factory.mktemp("preload"), "refuse")
+
+
 @pytest.fixture
 def line(ccbpf: Cli) -> Iterator[Line]:
     with Line(ccbpf) as line:
@@ -130,16 +179,9 @@ def either(line: Line, request: pytest.FixtureRequest) -> Line:
 
 @pytest.fixture
 def netns_pair() -> Iterator[tuple[kernel.Namespace, kernel.Namespace]]:
-    """Two namespaces, joined: 10.77.0.1, fd77::1 in the first, 10.77.0.2, fd77::2 in the second."""
-    with kernel.Namespace("a") as a, kernel.Namespace("b") as b:
-        a.ip("link", "add", "veth0", "type", "veth", "peer", "name", "veth0", "netns", b.name)
-        for namespace in (a, b):
-            namespace.sysctl("net.ipv6.conf.veth0.accept_dad=0")
-            namespace.ip("link", "set", "veth0", "up")
-        for namespace, host in ((a, 1), (b, 2)):
-            namespace.ip("address", "add", f"10.77.0.{host}/24", "dev", "veth0")
-            namespace.ip("address", "add", f"fd77::{host}/64", "dev", "veth0", "nodad")
-        yield a, b
+    """See kernel.joined()."""
+    with kernel.joined() as pair:
+        yield pair
 
 
 @contextmanager

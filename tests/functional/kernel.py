@@ -8,6 +8,7 @@ of include/ccbpf, sockets in namespaces, and TCP_INFO.
     tcp_info(sock)     the kernel's own view of a connection
     eventually(…)      a condition that must hold within a bound
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -25,11 +26,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TypeVar
+from typing import Any, Literal, TypeVar
 
 import cffi
 
@@ -42,15 +43,15 @@ NAME = "ccbpf-flow"
 T = TypeVar("T")
 
 
-def run(*arguments: object, check: bool = True, **options: object) -> subprocess.CompletedProcess[str]:
+def run(*arguments: object, check: bool = True, **options: Any) -> subprocess.CompletedProcess[str]:
     """A short command; its failure says what it said."""
     words = [str(a) for a in arguments]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=COMMAND_S, **options)  # type: ignore[call-overload]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=COMMAND_S, **options)
     assert not check or done.returncode == 0, f"{' '.join(words)}: {done.returncode}: {done.stderr or done.stdout}"
     return done
 
 
-def eventually(condition: Callable[[], T], seconds: float, what: str, every_s: float = 0.01) -> T:
+def eventually(condition: Callable[[], T | Literal[False] | None], seconds: float, what: str, every_s: float = 0.01) -> T:
     """Polls until the condition is true and returns its value; fails after `seconds` with its last value."""
     end = time.monotonic() + seconds
     while True:
@@ -65,11 +66,12 @@ def eventually(condition: Callable[[], T], seconds: float, what: str, every_s: f
 
 ffi = cffi.FFI()
 ffi.cdef(headers.preprocessed("".join(f'#include "{name}"\n' for name in headers.SHARED)))
-PHASE = SimpleNamespace(SLOW_START=0, AVOIDANCE=1, INFERENCE=2, RECOVERY=3, SMALL=4)
-SIGNAL = SimpleNamespace(RTT=0, OWD=1, ECN=2)
+PHASE = SimpleNamespace(**{row[1]: row[0] for row in headers.table("ccbpf/flow.h", "CCBPF_FLOW_PHASES", "vwvv")})
+SIGNAL = SimpleNamespace(**{row[1]: row[0] for row in headers.table("ccbpf/flow.h", "CCBPF_FLOW_SIGNALS", "vwvv")})
 _flow = dict(ffi.typeof("struct ccbpf_flow").fields)
 OWN_PARTS = {name for name, field in _flow.items() if name and field.offset >= _flow["own"].offset}  # of a flow's record
 PARAM_STRUCTS = {name for name in ffi.list_types()[1] if name.endswith("_params")}
+ABI = headers.constants()["CCBPF_ABI"]
 EVENT_WORDS = {row[0]: row[2] for row in headers.table("ccbpf/event.h", "CCBPF_EVENTS", "vwvv")}
 EVENT_DATA = 1 << 20
 
@@ -77,7 +79,7 @@ EVENT_DATA = 1 << 20
 def decode(kind: str, data: bytes) -> SimpleNamespace:
     """A C struct as an object: char arrays as text, other arrays as bytes or lists, structs as objects."""
 
-    def convert(value: object, type_: cffi.FFI.CType) -> object:
+    def convert(value: Any, type_: cffi.FFI.CType) -> object:
         if type_.kind == "struct":
             return fields(value, type_)
         if type_.kind == "union":
@@ -85,8 +87,8 @@ def decode(kind: str, data: bytes) -> SimpleNamespace:
         if type_.kind == "array":
             if type_.item.cname == "char":
                 return ffi.string(value).decode()
-            return bytes(ffi.buffer(value)) if ffi.sizeof(type_.item) == 1 else list(value)  # type: ignore[call-overload]
-        return int(value)  # type: ignore[call-overload]
+            return bytes(ffi.buffer(value)) if ffi.sizeof(type_.item) == 1 else list(value)
+        return int(value)
 
     def fields(value: object, type_: cffi.FFI.CType) -> SimpleNamespace:
         found: dict[str, object] = {}
@@ -107,7 +109,8 @@ def decode(kind: str, data: bytes) -> SimpleNamespace:
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _NR_BPF = {"x86_64": 321, "aarch64": 280}[platform.machine()]
-LOOKUP, UPDATE, DELETE, NEXT_KEY, OBJ_GET, FD_BY_ID, INFO_BY_FD = 1, 2, 3, 4, 7, 14, 15
+LOOKUP, UPDATE, DELETE, NEXT_KEY, OBJ_PIN, OBJ_GET, FD_BY_ID, INFO_BY_FD, LINK_CREATE = 1, 2, 3, 4, 6, 7, 14, 15, 28
+TCX_EGRESS = 47
 LOOKUP_BATCH, UPDATE_BATCH, DELETE_BATCH = 24, 26, 27
 POSSIBLE_CPUS = int(Path("/sys/devices/system/cpu/possible").read_text().strip().rpartition("-")[2]) + 1
 
@@ -119,6 +122,22 @@ def bpf(command: int, attributes: bytes) -> tuple[int, bytes]:
     if result < 0:
         raise OSError(ctypes.get_errno(), f"bpf({command}): {os.strerror(ctypes.get_errno())}")
     return result, buffer.raw
+
+
+def open_pin(path: str | Path) -> int:
+    """A descriptor of the pinned object."""
+    name = ctypes.create_string_buffer(os.fsencode(path))
+    return bpf(OBJ_GET, struct.pack("=QII", ctypes.addressof(name), 0, 0))[0]
+
+
+def pin_tcx_link(program: Path, ifindex: int, path: Path) -> None:
+    """Attaches a pinned program at the device's egress, and pins the link."""
+    fd = open_pin(program)
+    link, _ = bpf(LINK_CREATE, struct.pack("=IIII", fd, ifindex, TCX_EGRESS, 0))
+    name = ctypes.create_string_buffer(os.fsencode(path))
+    bpf(OBJ_PIN, struct.pack("=QII", ctypes.addressof(name), link, 0))
+    os.close(link)
+    os.close(fd)
 
 
 class Map:
@@ -139,8 +158,7 @@ class Map:
 
     @classmethod
     def by_pin(cls, path: str | Path) -> Map:
-        name = ctypes.create_string_buffer(os.fsencode(path))
-        return cls(bpf(OBJ_GET, struct.pack("=QII", ctypes.addressof(name), 0, 0))[0])
+        return cls(open_pin(path))
 
     def close(self) -> None:
         os.close(self.fd)
@@ -168,8 +186,12 @@ class Map:
     def delete(self, key: bytes) -> None:
         self._element(DELETE, key, None)
 
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.keys())
+
     def keys(self) -> list[bytes]:
-        found, key = [], None
+        found: list[bytes] = []
+        key = None
         while True:
             following = ctypes.create_string_buffer(self.key_size)
             try:
@@ -243,7 +265,7 @@ class Controller:
     def flows(self) -> list[SimpleNamespace]:
         """The live records of this controller."""
         flows = self.maps["flows"]
-        values = ((key, flows.lookup(key)) for key in flows.keys())
+        values = ((key, flows.lookup(key)) for key in flows)
         records = []
         for key, value in values:
             if value is not None:
@@ -308,11 +330,19 @@ class Controller:
 _TABLE = headers.table("ccbpf/controllers.h", "CCBPF_CONTROLLERS", "vwwvv")
 KINDS = {row[1]: row[0] for row in _TABLE}
 OPEN = [row[1] for row in _TABLE if row[2] == "OPEN"]  # anybody may select them
-LP_FAMILY = ["tcp_lp", "tcp_lp_ecn", "hstcp_lp"]  # TCP-LP's machinery: below 38 packets they are one
+# TCP-LP's machinery, and its part of the record: below 38 packets they are one
+LP_FAMILY = [name for name, part in headers.table("ccbpf/flow.h", "CCBPF_FLOW_OWN", "ww") if part == "lp"]
 
 
 def available() -> set[str]:
     return set(Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split())
+
+
+def struct_ops_value(map_id: int) -> dict[str, object]:
+    """The ops table in a struct_ops map."""
+    shown = json.loads(run("bpftool", "-j", "struct_ops", "dump", "id", map_id).stdout)
+    data: dict[str, object] = shown[1]["bpf_struct_ops_tcp_congestion_ops"]["data"]
+    return data
 
 
 def struct_ops() -> dict[int, SimpleNamespace]:
@@ -340,7 +370,8 @@ def name_in_object(path: Path) -> str:
     texts = sections[names][4]
     for name, _, _, _, offset, length in sections:
         if elf[texts + name :].startswith(b".struct_ops\0"):
-            return re.findall(rb"[a-z][a-z_]{2,}", elf[offset : offset + length])[0].decode()
+            words: list[bytes] = re.findall(rb"[a-z][a-z_]{2,}", elf[offset : offset + length])
+            return words[0].decode()
     raise AssertionError(f"{path}: no section .struct_ops")
 
 
@@ -435,11 +466,25 @@ class Namespace:
             return socket.socket(family, socket.SOCK_STREAM)
 
 
+@contextmanager
+def joined() -> Iterator[tuple[Namespace, Namespace]]:
+    """Two namespaces, joined: 10.77.0.1, fd77::1 in the first, 10.77.0.2, fd77::2 in the second."""
+    with Namespace("a") as a, Namespace("b") as b:
+        a.ip("link", "add", "veth0", "type", "veth", "peer", "name", "veth0", "netns", b.name)
+        for namespace in (a, b):
+            namespace.sysctl("net.ipv6.conf.veth0.accept_dad=0")
+            namespace.ip("link", "set", "veth0", "up")
+        for namespace, host in ((a, 1), (b, 2)):
+            namespace.ip("address", "add", f"10.77.0.{host}/24", "dev", "veth0")
+            namespace.ip("address", "add", f"fd77::{host}/64", "dev", "veth0", "nodad")
+        yield a, b
+
+
 class Child:
     """A process in a namespace, with all its output so far; it dies with us."""
 
     def __init__(self, arguments: list[str]) -> None:
-        self._log = tempfile.TemporaryFile()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed with the process
         self._process = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", *arguments], stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log
         )
@@ -556,10 +601,8 @@ class Sink:
         self.server.close()
         self._accepter.join(5)
         for connection in self._connections:
-            try:
+            with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
         for thread in self._threads:
             thread.join(5)
 

@@ -35,9 +35,8 @@ long syscall(long number, ...)
 		a[i] = va_arg(args, long);
 	va_end(args);
 	if (number == SYS_bpf &&
-	    (a[0] == BPF_OBJ_PIN || a[0] == BPF_LINK_CREATE ||
-	     a[0] == BPF_LINK_UPDATE || a[0] == BPF_LINK_DETACH ||
-	     a[0] == BPF_MAP_UPDATE_ELEM || a[0] == BPF_MAP_DELETE_ELEM))
+	    (a[0] == BPF_OBJ_PIN || a[0] == BPF_LINK_CREATE || a[0] == BPF_LINK_UPDATE ||
+	     a[0] == BPF_LINK_DETACH || a[0] == BPF_MAP_UPDATE_ELEM || a[0] == BPF_MAP_DELETE_ELEM))
 		step();
 	return REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Other people's tc programs, for the tests of nf_red. Each counts and passes
- * the packet on. */
+/* Other people's tc programs, for the tests of nf_red. */
 #include "vmlinux.h"
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
 #define TC_ACT_UNSPEC (-1)
+#define TC_ACT_OK 0
 #define ETH_P_8021Q 0x8100
 #define ETH_P_8021AD 0x88a8
 
@@ -18,6 +18,14 @@ int pass(struct __sk_buff *ctx)
 {
 	__sync_fetch_and_add(&seen, 1);
 	return TC_ACT_UNSPEC;
+}
+
+/* The end of the way: no program behind this one sees the packet. */
+SEC("tc/ok")
+int ok(struct __sk_buff *ctx)
+{
+	__sync_fetch_and_add(&seen, 1);
+	return TC_ACT_OK;
 }
 
 /* One tag, accelerated. */

@@ -18,8 +18,10 @@ An ACK is written to the device in one system call, in which the kernel processe
 connection's state right after that ACK. Each connection checks that every byte is the one that was sent there. One
 thread does it all, for any number of connections, at about 10 000 packets/s.
 """
+
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import heapq
@@ -94,6 +96,7 @@ class Behaviour:
     ack_every = 2
     reneges = False  # out-of-order data is SACKed and thrown away
     samples = True
+    sacks = False  # set before each ece(): the ACK carries SACK
 
     def __init__(
         self,
@@ -149,6 +152,7 @@ class End:
         self.peer = peer
         self.behaviour = behaviour
         self.segments: list[Segment] = []  # all that left the sender, lost ones too
+        self.probes_s: list[float] = []  # when a probe of a closed window came
         self.drops = 0
         self.samples: list[Sample] = []
         self.received = 0  # bytes in order
@@ -183,6 +187,13 @@ class End:
             self._on_syn(now, flags, seq, options)
         elif data or flags & FIN:
             self._on_data(now, flags, seq, options, data, tos)
+        elif newer(seq, self._irs + 1 + self.received & U32) < 0:
+            self.probes_s.append(now)
+            self.update(now)
+
+    def update(self, now: float) -> None:
+        """An ACK of what has come, with the window as it is now (RFC 9293, 3.8.6.1 and 3.10.7.4)."""
+        self._ack(now, None)
 
     def _on_syn(self, now: float, flags: int, seq: int, options: bytes) -> None:
         offered = dict(_options(options))
@@ -286,6 +297,7 @@ class End:
             options += struct.pack(f">BBBB{len(edges)}I", 1, 1, 5, 2 + 4 * len(edges), *edges)
         if b.reneges:
             self._recent.clear()
+        b.sacks = bool(blocks)
         flags = ACK | (ECE if self.ecn and b.ece(self._latched) else 0)
         packet = self._packet(
             flags, self._iss + 1, self._irs + 1 + self.received + self.finished, b.window_bytes >> WINDOW_SHIFT, options
@@ -310,9 +322,7 @@ class End:
     def _packet(self, flags: int, seq: int, ack: int, window: int, options: bytes) -> bytes:
         ports = (self.peer.port_of(self), self._port)
         length = 20 + len(options)
-        head = struct.pack(
-            ">HHIIBBHHH", *ports, seq & U32, ack & U32, length // 4 << 4, flags, min(window, 65535), 0, 0
-        )
+        head = struct.pack(">HHIIBBHHH", *ports, seq & U32, ack & U32, length // 4 << 4, flags, min(window, 65535), 0, 0)
         addresses = socket.inet_aton(RECEIVER) + socket.inet_aton(SENDER)
         tcp = head + options
         total = _checksum(addresses + struct.pack(">HH", 6, length) + tcp)
@@ -322,7 +332,7 @@ class End:
 
 
 def _checksum(data: bytes) -> int:
-    total = sum(struct.unpack(f">{len(data) // 2}H", data))
+    total: int = sum(struct.unpack(f">{len(data) // 2}H", data))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return ~total & 0xFFFF
@@ -435,10 +445,8 @@ class Peer:
     def _be_prompt(prompt: bool) -> None:
         """This thread and those that it starts before all others of the machine: delays are what is measured here."""
         policy, priority = (os.SCHED_FIFO, 1) if prompt else (os.SCHED_OTHER, 0)
-        try:
+        with contextlib.suppress(PermissionError):  # in a container: right on a machine that is not busy
             os.sched_setscheduler(0, policy, os.sched_param(priority))
-        except PermissionError:
-            pass  # in a container: right on a machine that is not busy
 
     def __exit__(self, *_: object) -> None:
         self._be_prompt(False)

@@ -4,9 +4,14 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import struct
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -15,12 +20,13 @@ from tests.functional.aqm import CE, DEV, ECT0, ECT1, NEIGHBOUR, NOT_ECT, OPEN, 
 from tests.functional.conftest import Cli
 
 LE, PROBE, STANDARD = 1, 7, 0
+PROG_FD_BY_ID, LINK_CREATE, TCX_EGRESS, BEFORE = 13, 28, 47, 1 << 3  # include/uapi/linux/bpf.h
 NOW = ("--average", 1)  # the queue as it is
 STEP = (*NOW, "--nf-min", 10, "--nf-max", 10)  # marks above 10 000 of 100 000 bytes: above ten packets
 
 
-def frames(count: int, **what: object) -> list[Frame]:
-    return [Frame(ident=i, **what) for i in range(count)]  # type: ignore[arg-type]
+def frames(count: int, **what: Any) -> list[Frame]:
+    return [Frame(ident=i, **what) for i in range(count)]
 
 
 def test_marks_where_the_queue_exceeds_the_threshold_and_nothing_else(either: Line) -> None:
@@ -235,7 +241,7 @@ def gso_socket(namespace: kernel.Namespace, size: int) -> socket.socket:
 
 
 def test_a_gso_train_counts_as_its_packets(ccbpf: Cli, netns_pair: tuple[kernel.Namespace, kernel.Namespace]) -> None:
-    near, far = netns_pair
+    near, _ = netns_pair
     near.ip("neighbour", "replace", "10.77.0.2", "lladdr", "02:00:00:00:00:02", "dev", "veth0")
     near.run("tc", "qdisc", "add", "dev", "veth0", "root", "handle", "1:", "tbf", "rate", "8kbit", "burst", "64k",
              "limit", "1000k")  # fmt: skip
@@ -397,7 +403,7 @@ def test_a_qdisc_changed_under_it(either: Line) -> None:
     assert either.classes()["nf"]["marked"] == before + 8
 
 
-NOT_TRUE = "what packets find and the average are not true; `tc qdisc replace dev v0 root bfifo limit BYTES`"
+NOT_TRUE = "is lock-free: its length and the average are unknown; `tc qdisc replace dev v0 root bfifo limit BYTES`"
 
 
 def test_a_lock_free_queue_under_it_is_said(line: Line) -> None:
@@ -406,10 +412,10 @@ def test_a_lock_free_queue_under_it_is_said(line: Line) -> None:
     line.tc("qdisc", "replace", "dev", DEV, "root", "pfifo_fast")
     line.send(frames(5, dscp=LE))
     assert (line.shown()["blind"], line.shown()["lock_free"]) == (5, True)
-    assert "without a lock" in line.aqm("show", DEV).out and NOT_TRUE in line.aqm("show", DEV).out
+    assert "met a lock-free queue" in line.aqm("show", DEV).out and NOT_TRUE in line.aqm("show", DEV).out
     line.tbf()
     assert not line.shown()["lock_free"]
-    assert "without a lock" in line.aqm("show", DEV).out, "that was"
+    assert "met a lock-free queue" in line.aqm("show", DEV).out, "that was"
     assert NOT_TRUE not in line.aqm("show", DEV).out
 
 
@@ -470,22 +476,88 @@ def test_it_lives_beside_other_programs(either: Line) -> None:
         assert struct.unpack("=Q", counted[0].lookup(bytes(4)) or b"")[0] == 15
 
 
-def test_a_tcx_program_of_others_stays(line: Line) -> None:
-    """It was there before and is so after us."""
+@contextmanager
+def others(line: Line, name: str) -> Iterator[int]:
+    """The id of one of the neighbour's programs, loaded."""
     pins = line.ccbpf.root.parent / f"{line.ccbpf.root.name}-other"
     try:
         kernel.run("bpftool", "prog", "loadall", NEIGHBOUR, pins, "type", "classifier")
-        shown = json.loads(kernel.run("bpftool", "-j", "prog", "show", "pinned", pins / "pass").stdout)
-        line.near.run("bpftool", "net", "attach", "tcx_egress", "id", shown["id"], "dev", DEV)
-        line.tbf()
-        line.attach(*STEP)
-        assert [row["name"] for row in line.tcx()] == ["pass", "nf_red"]
-        line.send(frames(15, dscp=LE))
-        assert line.classes()["nf"]["marked"] == 3
-        line.aqm("detach", DEV)
-        assert [row["name"] for row in line.tcx()] == ["pass"]
+        yield json.loads(kernel.run("bpftool", "-j", "prog", "show", "pinned", pins / name).stdout)["id"]
     finally:
         for pin in pins.glob("*"):
             pin.unlink()
         if pins.exists():
             pins.rmdir()
+
+
+@pytest.mark.parametrize("name", ["pass", "ok"])
+def test_a_tcx_program_of_others_stays(line: Line, name: str) -> None:
+    """It was there before and is so after us; ours is before it, as behind a program that ends a packet's way ours would see
+    none."""
+    with others(line, name) as program:
+        line.near.run("bpftool", "net", "attach", "tcx_egress", "id", program, "dev", DEV)
+        line.tbf()
+        line.attach(*STEP)
+        assert [row["name"] for row in line.tcx()] == ["nf_red", name]
+        line.send(frames(15, dscp=LE))
+        assert line.classes()["nf"]["marked"] == 3
+        line.aqm("detach", DEV)
+        assert [row["name"] for row in line.tcx()] == [name]
+
+
+def test_a_filter_of_others_comes_behind_ours(line: Line) -> None:
+    line.without_tcx().tbf()
+    line.tc("qdisc", "add", "dev", DEV, "clsact")
+    line.tc("filter", "add", "dev", DEV, "egress", "prio", 7, "bpf", "da", "obj", NEIGHBOUR, "sec", "tc/ok")
+    line.attach(*STEP)
+    line.send(frames(15, dscp=LE))
+    assert line.classes()["nf"]["marked"] == 3
+    line.aqm("detach", DEV)
+    filters = line.tc("filter", "show", "dev", DEV, "egress")
+    assert "pref 7" in filters and "nf_red" not in filters
+
+
+@contextmanager
+def sending(line: Line) -> Iterator[None]:
+    """A packet each 5 ms."""
+    stop = threading.Event()
+
+    def loop() -> None:
+        while not stop.wait(0.005):
+            line.send(frames(1, dscp=LE))
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_it_is_told_that_no_packet_is_seen(either: Line) -> None:
+    """A program that came later, before ours, and ends the packets' way; and nothing is told while ours sees them, or while
+    nothing is sent."""
+    either.tbf(how=OPEN)
+    either.attach(*STEP)
+    with sending(either):
+        time.sleep(1.1)
+        assert either.shown()["unseen"] is False
+    time.sleep(1.1)
+    assert either.shown()["unseen"] is False, "idle"
+    with others(either, "ok") as program:
+        if either.ccbpf.environment:  # clsact
+            either.tc("filter", "add", "dev", DEV, "egress", "prio", 1, "bpf", "da", "obj", NEIGHBOUR, "sec", "tc/ok")
+        else:
+            fd = kernel.bpf(PROG_FD_BY_ID, struct.pack("=III", program, 0, 0))[0]
+            with kernel.inside(either.near.name):
+                where = struct.pack("=IIII", fd, socket.if_nametoindex(DEV), TCX_EGRESS, BEFORE)
+                link = kernel.bpf(LINK_CREATE, where)[0]
+        with sending(either):
+            time.sleep(1.1)
+            assert either.shown()["unseen"] is True
+            said = either.aqm("show", DEV).out
+            assert "nf_red sees none, because a program before it ends their processing" in said
+        if not either.ccbpf.environment:
+            os.close(link)
+            os.close(fd)

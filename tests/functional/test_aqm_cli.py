@@ -17,7 +17,7 @@ import pytest
 from tests import registry
 from tests.functional import kernel
 from tests.functional.aqm import DEV, Frame, Line
-from tests.functional.conftest import CCBPF, Cli
+from tests.functional.conftest import CCBPF, MEMORY_NOISE, Cli, own_memory
 
 MAPS = {"config", "counts", "identity", "state"}
 
@@ -64,7 +64,7 @@ def test_attach_show_detach(either: Line) -> None:
     hold = "program" if either.ccbpf.environment else "link"
     assert "nf_red attached: tbf, limit 100000 bytes" in either.aqm("attach", DEV).out
     assert names(either) == MAPS | {hold}
-    assert [row["name"] for row in either.tcx()][0].startswith("nf_red")
+    assert next(row["name"] for row in either.tcx()).startswith("nf_red")
     queue = either.shown()
     assert (queue["device"], queue["qdisc"], queue["netns"]) == (DEV, "tbf", either.near.inode)
     assert {n: (c["dscp"], c["min_percent"], c["max_percent"]) for n, c in queue["classes"].items()} == {
@@ -124,7 +124,7 @@ def test_another_class_has_a_limit_and_a_rate_of_its_own(line: Line) -> None:
     assert have("set", "--class", "1:10", "--limit", 7000, "--rate", "10M") == ("1:10", 7000, 1_211_200)
     line.tc("qdisc", "replace", "dev", DEV, "parent", "1:20", "htb")
     refused = line.aqm("set", DEV, "--class", "1:20", code=2).err
-    assert "the limit of its queue (htb) cannot be read; say how much may wait: `--limit SIZE`" in refused
+    assert "the limit of its queue (htb) cannot be read; give the size of the queue by `--limit SIZE`" in refused
     assert have("set", "--nf-min", 2) == ("1:10", 7000, 1_211_200), "all of it or nothing"
     assert have("set", "--class", "1:20", "--limit", 9000) == ("1:20", 9000, 151_400_000)
 
@@ -132,6 +132,7 @@ def test_another_class_has_a_limit_and_a_rate_of_its_own(line: Line) -> None:
 @pytest.mark.parametrize("kind, limits", [("pfifo", (40 * 1514, 40 * 9014)), ("bfifo", (40, 40))])
 def test_an_mtu_changed_under_it(line: Line, kind: str, limits: tuple[int, int]) -> None:
     """It is said, and set takes it: a limit in packets goes with them, the rate stays what it is."""
+
     def have(**options: Any) -> tuple[int, int, int]:
         (queue,) = line.aqm(*options.get("words", ("show", DEV)), json=True).json["queues"]
         return queue["limit_bytes"], queue["packet_bytes"], queue["packet_ns"]
@@ -167,7 +168,7 @@ def test_limits_and_rates_are_read(line: Line) -> None:
 
 REFUSED = {
     "noqueue": (["del", "root"], 1, "it has no queue (noqueue)", "tc qdisc replace dev v0 root bfifo"),
-    "pfifo_fast": (["replace", "root", "pfifo_fast"], 1, "pfifo_fast, has no lock", "tc qdisc replace dev v0 root bfifo"),
+    "pfifo_fast": (["replace", "root", "pfifo_fast"], 1, "pfifo_fast, is lock-free", "tc qdisc replace dev v0 root bfifo"),
     "no limit": (["replace", "root", "handle", "2:", "htb"], 2, "the limit of its queue (htb)", "--limit SIZE"),
 }
 
@@ -186,8 +187,8 @@ def test_queues_that_are_refused(line: Line, verb: list[str], code: int, why: st
 
 OPTIONS = {"--limit", "--nf-max", "--nf-dscp", "--average", "--rate", "--class"}
 USAGE = {
-    "nothing": ([], "neither attach, show, set nor detach"),
-    "unknown": (["atach", DEV], "it is not attach"),
+    "nothing": ([], "expected attach, show, set or detach"),
+    "unknown": (["atach", DEV], "expected attach, show, set or detach"),
     "no device": (["attach"], "no device is named"),
     "two devices": (["attach", DEV, "lo"], "one device at a time"),
     "all and one": (["detach", DEV, "--all"], "--all takes no device"),
@@ -458,19 +459,10 @@ def test_many_foreign_files_are_all_said(line: Line) -> None:
 def test_a_file_that_is_not_ours_in_our_place(line: Line) -> None:
     directory = line.ccbpf.root / f"aqm/{line.near.inode}_{int(line.near.run('cat', f'/sys/class/net/{DEV}/ifindex').stdout)}"
     make_strange(directory)
-    assert "is not what this ccbpf keeps there" in line.aqm("attach", DEV, code=1).err
+    assert "is not one of this ccbpf" in line.aqm("attach", DEV, code=1).err
     line.ccbpf("clean", "--all")
     assert not line.ccbpf.root.exists()
     line.attach()
-
-
-@pytest.fixture(scope="module")
-def kill_at(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """kill_at.c, to be preloaded."""
-    library = tmp_path_factory.mktemp("preload") / "kill_at.so"
-    kernel.run("gcc", "-Wall", "-Werror", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library,
-               kernel.ROOT / "tests/functional/kill_at.c")  # fmt: skip
-    return library
 
 
 def killed_at_every_step(line: Line, library: Path, *words: str) -> Iterator[int]:
@@ -537,6 +529,30 @@ def test_watch(line: Line) -> None:
     process.terminate()
     assert process.wait(10) == 0
     assert seen[0]["time_ns"] < seen[1]["time_ns"] < seen[2]["time_ns"]
+
+
+@pytest.mark.parametrize("options", [[], ["-j"]], ids=["table", "json"])
+def test_a_long_watch_takes_no_more_memory(line: Line, options: list[str]) -> None:
+    """What a round formats is freed after it."""
+    line.attach()
+    ccbpf = line.ccbpf.without_quarantine()
+    words = ["ip", "netns", "exec", line.near.name, str(CCBPF), *options, "aqm", "show", DEV, "--watch", "0.01"]
+    process = subprocess.Popen(words, env=ccbpf.env(), stdout=subprocess.PIPE, text=True)
+
+    def rounds(n: int) -> None:
+        assert process.stdout
+        while n:
+            shown = process.stdout.readline()
+            assert shown, "it ended"
+            n -= "limit" in shown
+
+    rounds(120)  # after a second without packets a round also asks whether the device sends
+    early = own_memory(process)
+    rounds(60)
+    late = own_memory(process)
+    process.terminate()
+    assert process.wait(10) == 0
+    assert late - early <= MEMORY_NOISE
 
 
 def test_check_says_how(ccbpf: Cli) -> None:

@@ -15,13 +15,13 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.functional import kernel
-from tests.functional.conftest import Cli
+from tests.functional.conftest import MEMORY_NOISE, Cli, own_memory
 
 WIDTH = 99
 MANY = 10_000
@@ -38,7 +38,7 @@ def enabled(ccbpf: Cli) -> Cli:
 def flows_map(enabled: Cli) -> Iterator[kernel.Map]:
     flows = kernel.Map.by_pin(enabled.root / "flows")
     yield flows
-    for key in flows.keys():
+    for key in flows:
         flows.delete(key)
     flows.close()
 
@@ -56,14 +56,19 @@ def record(**fields: object) -> bytes:
 
 def test_every_field_of_the_record_is_shown(enabled: Cli, flows_map: kernel.Map) -> None:
     """Whatever include/ccbpf/flow.h declares, by its name: a field that the loader's table lacks is found here."""
-    numbers, value = {}, 1000
-    fields = {}
+    numbers: dict[str, int] = {}
+    value = 1000
+    fields: dict[str, object] = {}
     for name, field in kernel.ffi.typeof("struct ccbpf_flow").fields:
         if field.type.kind == "primitive" and name not in ("kind", "family", "reserved"):
             value += 1
             fields[name] = numbers[name] = -value if name == "delay_base_us" else value
-    fields |= {"phase": 2, "delay_source": 1, "local_addr": ipaddress.ip_address("10.1.2.3"),
-               "remote_addr": ipaddress.ip_address("10.1.2.4")}
+    fields |= {
+        "phase": 2,
+        "delay_source": 1,
+        "local_addr": ipaddress.ip_address("10.1.2.3"),
+        "remote_addr": ipaddress.ip_address("10.1.2.4"),
+    }
     flows_map.update(struct.pack("=Q", 77), record(**fields)[:-64] + struct.pack("=IIII", 1, 2, 3, 4).ljust(64, b"\0"))
     (flow,) = enabled("-j", "flows").json["flows"]
     assert {name: flow[name] for name in numbers} == numbers
@@ -86,8 +91,19 @@ def test_both_parts_of_hstcp_lp_are_shown(enabled: Cli, flows_map: kernel.Map) -
 
 
 def test_values_that_this_ccbpf_does_not_know(enabled: Cli, flows_map: kernel.Map) -> None:
-    flows_map.update(struct.pack("=Q", 1), record(kind=99, controller=b"x" * 16, phase=77, delay_source=88, family=99,
-                                                  cwnd=0xffffffff, rate_bps=2**64 - 1, rtt_us=0xffffffff))
+    flows_map.update(
+        struct.pack("=Q", 1),
+        record(
+            kind=99,
+            controller=b"x" * 16,
+            phase=77,
+            delay_source=88,
+            family=99,
+            cwnd=0xFFFFFFFF,
+            rate_bps=2**64 - 1,
+            rtt_us=0xFFFFFFFF,
+        ),
+    )
     (flow,) = enabled("-j", "flows").json["flows"]
     assert (flow["phase"], flow["delay_source"], flow["local_addr"], flow["controller"]) == ("?", "?", "?", "x" * 16)
     assert flow["rate_bps"] == 2**64 - 1
@@ -99,25 +115,53 @@ def test_values_that_this_ccbpf_does_not_know(enabled: Cli, flows_map: kernel.Ma
 
 def test_the_table_fits_with_the_longest_addresses(enabled: Cli, flows_map: kernel.Map) -> None:
     address = ipaddress.ip_address("2001:db8:1111:2222:3333:4444:5555:6666")
-    flows_map.update(struct.pack("=Q", 1), record(
-        family=10, kind=2, controller=b"tcp_lp_ecn", local_addr=address, remote_addr=address, local_port=65535,
-        remote_port=65534, cwnd=65535, ssthresh=65535, rtt_us=999_999, delay_smoothed_us=999_999,
-        delay_threshold_us=999_999, rate_bps=99_999_000_000))
-    flows_map.update(struct.pack("=Q", 2), record(local_addr=ipaddress.ip_address("10.0.0.1"), local_port=5001,
-                                                  ssthresh=0x7fffffff))
+    flows_map.update(
+        struct.pack("=Q", 1),
+        record(
+            family=10,
+            kind=2,
+            controller=b"tcp_lp_ecn",
+            local_addr=address,
+            remote_addr=address,
+            local_port=65535,
+            remote_port=65534,
+            cwnd=65535,
+            ssthresh=65535,
+            rtt_us=999_999,
+            delay_smoothed_us=999_999,
+            delay_threshold_us=999_999,
+            rate_bps=99_999_000_000,
+        ),
+    )
+    flows_map.update(
+        struct.pack("=Q", 2), record(local_addr=ipaddress.ip_address("10.0.0.1"), local_port=5001, ssthresh=0x7FFFFFFF)
+    )
     lines = enabled("flows").out.splitlines()
     assert max(map(len, lines)) <= WIDTH
     assert len({len(line) for line in lines[:3]}) == 1
     assert "10.0.0.1:5001" in lines[1]  # tcp_lp before tcp_lp_ecn
     assert re.search(r"\[2001:db8\S*…\S*:65535 +\[2001:db8\S*…\S*:65534 ", lines[2])
-    assert lines[3] == "2 flows (-v: what each knows and met)"
+    assert lines[3] == "2 flows (-v: each controller's state and counters)"
 
 
 def test_a_usual_table_shows_addresses_whole(enabled: Cli, flows_map: kernel.Map) -> None:
-    flows_map.update(struct.pack("=Q", 1), record(
-        kind=2, controller=b"tcp_lp_ecn", local_addr=ipaddress.ip_address("192.168.100.101"), local_port=50001,
-        remote_addr=ipaddress.ip_address("192.168.100.102"), remote_port=50002, cwnd=110, rtt_us=120_300,
-        delay_smoothed_us=80_100, delay_threshold_us=12_300, rate_bps=99_900_000, phase=0))
+    flows_map.update(
+        struct.pack("=Q", 1),
+        record(
+            kind=2,
+            controller=b"tcp_lp_ecn",
+            local_addr=ipaddress.ip_address("192.168.100.101"),
+            local_port=50001,
+            remote_addr=ipaddress.ip_address("192.168.100.102"),
+            remote_port=50002,
+            cwnd=110,
+            rtt_us=120_300,
+            delay_smoothed_us=80_100,
+            delay_threshold_us=12_300,
+            rate_bps=99_900_000,
+            phase=0,
+        ),
+    )
     assert "192.168.100.101:50001 192.168.100.102:50002 slow-start" in re.sub(" +", " ", enabled("flows").out)
 
 
@@ -138,6 +182,11 @@ OWN = [
      "estimate 8.20M 2s ago; 41 chirps, 30 complete, 2 discarded, 1.25 MB; the next from 1.00M to 12.8M"),
     ("nf_tcp", "nf", {"estimate_age_ms": 0xffffffff, "chirping": 1},
      "no estimate yet; 0 chirps, 0 complete, 0 discarded, 0.00 MB, one under way"),
+    ("nf_tcp", "nf", {"chirps_wait": 3}, "no estimate, no chirp: the qdisc fq chooses when packets leave"),
+    ("nf_tcp", "nf", {"chirps_sent": 12, "chirps_discarded": 12, "chirps_why": 8},
+     "no estimate, none of 12 chirps is complete: the receiver does not answer each CWR at once"),
+    ("nf_tcp", "nf", {"chirps_wait": 99, "chirps_why": 99, "estimate_age_ms": 0xffffffff},
+     "no estimate yet; 0 chirps, 0 complete, 0 discarded, 0.00 MB"),
 ]  # fmt: skip
 
 
@@ -154,6 +203,16 @@ def test_what_a_controller_knows_is_said_with_v(
     met_words = "met: 20 indications (4 second), 3 losses, 12 marks, 1 undone; base RTT 50.1 ms, delay by rtt"
     assert lines[at + 1 : at + 3] == [f"  {words}", f"  {met_words}"]
     assert enabled("flows").out.count("\n") == 4  # and not without it
+
+
+@pytest.mark.parametrize(("wait", "why", "words"), [(3, 0, ("fq", None)), (0, 8, (None, "sparse")), (99, 99, (None, None))])
+def test_what_keeps_chirps_away_has_a_word(
+    enabled: Cli, flows_map: kernel.Map, wait: int, why: int, words: tuple[str | None, str | None]
+) -> None:
+    own = {"chirps_wait": wait, "chirps_why": why}
+    flows_map.update(struct.pack("=Q", 1), record(kind=kernel.KINDS["nf_tcp"], controller=b"nf_tcp", nf=own))
+    (flow,) = enabled("-j", "flows").json["flows"]
+    assert (flow["nf"]["chirps_wait"], flow["nf"]["chirps_why"]) == words
 
 
 def test_flows_of_one_controller(enabled: Cli, flows_map: kernel.Map) -> None:
@@ -197,7 +256,8 @@ def test_the_empty_flows_map_takes_little_memory(enabled: Cli, flows_map: kernel
 def lines_of(process: subprocess.Popen[str], n: int, seconds: float = 10) -> list[str]:
     """So many lines of its stdout, within a bound."""
     assert process.stdout
-    found, end, rest = [], time.monotonic() + seconds, b""
+    found: list[str] = []
+    end, rest = time.monotonic() + seconds, b""
     while len(found) < n:
         ready, _, _ = select.select([process.stdout], [], [], max(0, end - time.monotonic()))
         assert ready, f"{len(found)} of {n} lines within {seconds} s"
@@ -272,6 +332,21 @@ def test_a_watch_whose_reader_left_ends(enabled: Cli) -> None:
         assert process.wait(10) == 1
 
 
+@pytest.mark.parametrize("words", [["flows"], ["-j", "flows"]], ids=" ".join)
+def test_a_long_watch_takes_no_more_memory(enabled: Cli, flows_map: kernel.Map, words: list[str]) -> None:
+    """What a round formats is freed after it."""
+    flows_map.update(struct.pack("=Q", 1), record())
+    lines = 1 if "-j" in words else 3  # of a round
+    process = enabled.without_quarantine().popen(*words, "--watch", "0.01", stdout=subprocess.PIPE)
+    lines_of(process, 50 * lines)
+    early = own_memory(process)
+    lines_of(process, 300 * lines, 30)
+    late = own_memory(process)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 0
+    assert late - early <= MEMORY_NOISE
+
+
 # --- trace ---
 
 
@@ -285,11 +360,14 @@ def listener(enabled: Cli) -> Iterator[kernel.Map]:
 def listening_until(listener: kernel.Map) -> float:
     """Seconds from now until which somebody listens."""
     (until,) = struct.unpack("=Q", listener.lookup(bytes(4)) or bytes(8))
-    return (until - time.monotonic_ns()) / 1e9
+    return float((until - time.monotonic_ns()) / 1e9)
+
+
+Connect = Callable[..., int]
 
 
 @pytest.fixture
-def connect(netns_pair: tuple[kernel.Namespace, kernel.Namespace]) -> Iterator:
+def connect(netns_pair: tuple[kernel.Namespace, kernel.Namespace]) -> Iterator[Connect]:
     """A function that makes one connection with a controller, and closes it; returns its local port."""
     a, b = netns_pair
     with kernel.Sink(b, "10.77.0.2") as sink, kernel.Sink(b, "fd77::2") as sink6:
@@ -299,7 +377,7 @@ def connect(netns_pair: tuple[kernel.Namespace, kernel.Namespace]) -> Iterator:
                 kernel.choose(sock, controller)
                 sock.connect((sink6 if ipv6 else sink).address)
                 sock.send(b"x")
-                return sock.getsockname()[1]
+                return int(sock.getsockname()[1])
 
         yield connect
 
@@ -317,7 +395,7 @@ def end(process: subprocess.Popen[str]) -> tuple[str, str]:
     return out, err
 
 
-def test_trace_shows_events_as_they_happen(enabled: Cli, listener: kernel.Map, connect) -> None:
+def test_trace_shows_events_as_they_happen(enabled: Cli, listener: kernel.Map, connect: Connect) -> None:
     process = start_trace(enabled, listener, "-j")
     port = connect("tcp_lp")
     events = [json.loads(line) for line in lines_until(process, "closed")]
@@ -335,18 +413,38 @@ def test_trace_shows_events_as_they_happen(enabled: Cli, listener: kernel.Map, c
     assert "trace" not in enabled.names()
 
 
-def test_trace_for_a_person(enabled: Cli, listener: kernel.Map, connect) -> None:
+def test_trace_for_a_person(enabled: Cli, listener: kernel.Map, connect: Connect) -> None:
     process = start_trace(enabled, listener)
     port = connect("tcp_lp_ecn", ipv6=True)
     opened, *others = lines_until(process, " closed ")
     assert len({line.split()[4] for line in [opened, *others]}) == 1  # the same peer
-    assert re.fullmatch(rf"\d\d:\d\d:\d\d\.\d{{6}} tcp_lp_ecn \[fd77::1\]:{port} → \[fd77::2\]:\d+ opened cwnd \d+, "
-                        r"ECN agreed: \d, timestamps agreed: 1", opened), opened
+    assert re.fullmatch(
+        rf"\d\d:\d\d:\d\d\.\d{{6}} tcp_lp_ecn \[fd77::1\]:{port} → \[fd77::2\]:\d+ opened cwnd \d+, "
+        r"ECN agreed: \d, timestamps agreed: 1",
+        opened,
+    ), opened
     _, err = end(process)
     assert re.fullmatch(rf"ccbpf: trace: {1 + len(others)} events in \d+\.\d s, 0 lost\n", err), err
 
 
-def test_trace_of_one_controller_and_nothing_from_before(enabled: Cli, listener: kernel.Map, connect) -> None:
+def test_a_long_trace_takes_no_more_memory(enabled: Cli, listener: kernel.Map, connect: Connect) -> None:
+    """What an event formats is freed after it."""
+    process = start_trace(enabled.without_quarantine(), listener)
+
+    def connections(n: int) -> None:
+        for _ in range(n):
+            connect("tcp_lp")
+            lines_until(process, " closed ")
+
+    connections(20)
+    early = own_memory(process)
+    connections(300)
+    late = own_memory(process)
+    end(process)
+    assert late - early <= MEMORY_NOISE
+
+
+def test_trace_of_one_controller_and_nothing_from_before(enabled: Cli, listener: kernel.Map, connect: Connect) -> None:
     listener.update(bytes(4), struct.pack("=Q", time.monotonic_ns() + 10**10))
     connect("tcp_lp_ecn")  # events that nobody reads
     kernel.eventually(lambda: not enabled("-j", "flows").json["flows"], 10, "the connection is closed")
@@ -408,7 +506,7 @@ def test_a_killed_trace_leaves_nothing_that_matters(enabled: Cli, listener: kern
     assert not enabled.root.exists()
 
 
-def test_trace_into_a_full_disk(enabled: Cli, listener: kernel.Map, connect) -> None:
+def test_trace_into_a_full_disk(enabled: Cli, listener: kernel.Map, connect: Connect) -> None:
     with open("/dev/full", "w") as full:
         process = enabled.popen("trace", "-j", stdout=full, stderr=subprocess.PIPE)
         kernel.eventually(lambda: listening_until(listener) > 1, 10, "the trace listens")
@@ -419,7 +517,7 @@ def test_trace_into_a_full_disk(enabled: Cli, listener: kernel.Map, connect) -> 
     assert listener.lookup(bytes(4)) == bytes(8)
 
 
-def test_real_flows_over_both_protocols(enabled: Cli, netns_pair) -> None:
+def test_real_flows_over_both_protocols(enabled: Cli, netns_pair: tuple[kernel.Namespace, kernel.Namespace]) -> None:
     a, b = netns_pair
     with kernel.Sink(b, "10.77.0.2") as sink, kernel.Sink(b, "fd77::2") as sink6:
         with a.socket() as sock, a.socket(socket.AF_INET6) as sock6:
@@ -437,7 +535,7 @@ def test_real_flows_over_both_protocols(enabled: Cli, netns_pair) -> None:
 
 
 @pytest.mark.parametrize("words", [["trace"], ["-j", "flows", "--watch", "0.01"]], ids=" ".join)
-def test_a_signal_ends_what_nobody_reads(enabled: Cli, connect, words: list[str]) -> None:
+def test_a_signal_ends_what_nobody_reads(enabled: Cli, connect: Connect, words: list[str]) -> None:
     """A full pipe: the write that waits for its reader ends too, with a second signal at the latest."""
     read, write = os.pipe()
     fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
@@ -468,5 +566,5 @@ def test_trace_says_when_it_did_not_listen(enabled: Cli, listener: kernel.Map) -
     process.send_signal(signal.SIGCONT)
     kernel.eventually(lambda: listening_until(listener) > 1, 5, "it listens again")
     _, err = end(process)
-    assert re.search(r"nothing was heard for [12]\.\d s: the output was not read", err), err
+    assert re.search(r"no events were recorded for [12]\.\d s, because the output was not read", err), err
     assert re.search(r"0 lost, and what happened in [12]\.\d s of them", err), err

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,15 +21,17 @@ SYSCTL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 UNPRIVILEGED = ("setpriv", "--reuid=65534", "--clear-groups", "--bounding-set=-all")
 
 
-def dump(path: Path) -> list[dict]:
+def dump(path: Path) -> list[dict[str, Any]]:
     """A pinned map as bpftool shows it, with BTF names."""
-    return json.loads(kernel.run("bpftool", "-j", "map", "dump", "pinned", path).stdout)
+    rows: list[dict[str, Any]] = json.loads(kernel.run("bpftool", "-j", "map", "dump", "pinned", path).stdout)
+    return rows
 
 
 def params(ccbpf: Cli, name: str = "tcp_lp") -> dict[str, int]:
     """The parameters in force, by bpftool."""
     (section,) = dump(ccbpf.root / name / "params")[0]["formatted"]["value"].values()
-    return section[0]["params"] if isinstance(section, list) else section
+    found: dict[str, int] = section[0]["params"] if isinstance(section, list) else section
+    return found
 
 
 def test_enable_then_disable_leaves_nothing(ccbpf: Cli) -> None:
@@ -45,7 +48,8 @@ def test_enable_then_disable_leaves_nothing(ccbpf: Cli) -> None:
     assert status["changed"] == {}
     assert sum(status["stats"].values()) == 0
     assert ccbpf("-j", "disable", "tcp_lp").json == {
-        "disabled": [{"name": "tcp_lp", "draining": 0, "restored_default": None, "restored_ecn": None}]}
+        "disabled": [{"name": "tcp_lp", "draining": 0, "restored_default": None, "restored_ecn": None}]
+    }
     assert not ccbpf.root.exists()
     assert "tcp_lp" not in kernel.available()
 
@@ -77,9 +81,19 @@ def test_disable_is_all_or_none_too(ccbpf: Cli) -> None:
     assert ccbpf.status()["tcp_lp"]["state"] == "enabled"
 
 
-@pytest.mark.parametrize("words", [["disable", "tcp_lp"], ["disable", "--all"], ["reload", "tcp_lp"],
-                                   ["set", "tcp_lp", "delta=100"], ["status", "tcp_lp"], ["flows"], ["trace"]],
-                         ids=" ".join)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["disable", "tcp_lp"],
+        ["disable", "--all"],
+        ["reload", "tcp_lp"],
+        ["set", "tcp_lp", "delta=100"],
+        ["status", "tcp_lp"],
+        ["flows"],
+        ["trace"],
+    ],
+    ids=" ".join,
+)
 def test_what_is_not_enabled_is_nothing_to_do(ccbpf: Cli, words: list[str]) -> None:
     assert "enable" in ccbpf(*words, code=5).err
     assert not ccbpf.root.exists()
@@ -91,6 +105,7 @@ def test_what_is_not_enabled_is_nothing_to_do(ccbpf: Cli, words: list[str]) -> N
 
 def test_nothing_is_enabled_is_said_in_the_same_words(ccbpf: Cli) -> None:
     """Whatever asks, and whether there is a pin directory or not."""
+
     def said() -> set[str]:
         return {ccbpf(*words, code=5).err.partition(": ")[2].partition(": ")[2] for words in (["disable", "--all"], ["flows"])}
 
@@ -131,8 +146,7 @@ def test_one_wrong_setting_changes_nothing(ccbpf: Cli) -> None:
 
 def test_set_reaches_every_named_controller(ccbpf: Cli) -> None:
     ccbpf("enable", "tcp_lp", "tcp_lp_ecn", "--set", "delta=300")
-    assert {name: c["changed"] for name, c in ccbpf.status().items()} == dict.fromkeys(
-        ("tcp_lp", "tcp_lp_ecn"), {"delta": 300})
+    assert {name: c["changed"] for name, c in ccbpf.status().items()} == {key: {"delta": 300} for key in ("tcp_lp", "tcp_lp_ecn")}
     ccbpf("set", "tcp_lp_ecn", "delta=310")
     assert {name: c["changed"]["delta"] for name, c in ccbpf.status().items()} == {"tcp_lp": 300, "tcp_lp_ecn": 310}
 
@@ -172,7 +186,7 @@ def flow(netns_pair: tuple[kernel.Namespace, kernel.Namespace], controller: str)
         yield
 
 
-def test_flows_finish_under_a_disabled_controller(ccbpf: Cli, netns_pair) -> None:
+def test_flows_finish_under_a_disabled_controller(ccbpf: Cli, netns_pair: tuple[kernel.Namespace, kernel.Namespace]) -> None:
     ccbpf("enable", "tcp_lp")
     with flow(netns_pair, "tcp_lp"):
         assert ccbpf.status()["tcp_lp"]["flows"] == 1
@@ -192,7 +206,7 @@ def test_flows_finish_under_a_disabled_controller(ccbpf: Cli, netns_pair) -> Non
     assert not ccbpf.root.exists()
 
 
-def test_status_tells_flows_of_before_a_reload(ccbpf: Cli, netns_pair) -> None:
+def test_status_tells_flows_of_before_a_reload(ccbpf: Cli, netns_pair: tuple[kernel.Namespace, kernel.Namespace]) -> None:
     ccbpf("enable", "tcp_lp")
     with flow(netns_pair, "tcp_lp"):
         ccbpf("reload", "tcp_lp")
@@ -281,7 +295,9 @@ def test_clean_all_restores_the_default(ccbpf: Cli, sysctl: Path) -> None:
     assert sysctl.read_text().strip() == "reno"
 
 
-def test_the_default_of_another_namespace_is_told_not_touched(ccbpf: Cli, sysctl: Path, netns_pair) -> None:
+def test_the_default_of_another_namespace_is_told_not_touched(
+    ccbpf: Cli, sysctl: Path, netns_pair: tuple[kernel.Namespace, kernel.Namespace]
+) -> None:
     before = sysctl.read_text()
     inside = ("nsenter", f"--net=/run/netns/{netns_pair[0].name}")
     assert ccbpf("-j", "enable", "tcp_lp", "--default", prefix=inside).json["default"] == "tcp_lp"
@@ -293,8 +309,20 @@ def test_the_default_of_another_namespace_is_told_not_touched(ccbpf: Cli, sysctl
 # --- permission, and names of others ---
 
 
-@pytest.mark.parametrize("words", [["enable", "tcp_lp"], ["disable", "tcp_lp"], ["reload", "tcp_lp"], ["clean"],
-                                   ["set", "tcp_lp", "delta=100"], ["status"], ["flows"], ["trace"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["enable", "tcp_lp"],
+        ["disable", "tcp_lp"],
+        ["reload", "tcp_lp"],
+        ["clean"],
+        ["set", "tcp_lp", "delta=100"],
+        ["status"],
+        ["flows"],
+        ["trace"],
+    ],
+    ids=" ".join,
+)
 def test_unprivileged_names_the_capability(ccbpf: Cli, words: list[str]) -> None:
     ccbpf("enable", "tcp_lp")
     before = ccbpf.names()
@@ -337,7 +365,7 @@ def test_a_name_that_bpftool_registered_is_said(ccbpf: Cli) -> None:
     ccbpf("enable", "tcp_lp")
 
 
-def test_the_maps_read_well_by_bpftool(ccbpf: Cli, netns_pair) -> None:
+def test_the_maps_read_well_by_bpftool(ccbpf: Cli, netns_pair: tuple[kernel.Namespace, kernel.Namespace]) -> None:
     ccbpf("enable", "tcp_lp")
     with flow(netns_pair, "tcp_lp"):
         (record,) = dump(ccbpf.root / "flows")

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import registry
 from tests.functional import kernel
 from tests.functional.conftest import CCBPF, Cli
 
@@ -286,14 +287,21 @@ def test_an_old_libbpf(ccbpf: Cli, tmp_path: Path) -> None:
 def in_mount_namespace(script: str) -> subprocess.CompletedProcess[str]:
     """A script where /sys/fs/bpf is not mounted."""
     environment = {k: v for k, v in os.environ.items() if k != "CCBPF_PIN_ROOT"} | {"CCBPF": str(CCBPF)}
-    return subprocess.run(["unshare", "--mount", "--propagation=private", "sh", "-euc",
-                           "umount /sys/fs/bpf; " + script], capture_output=True, text=True, timeout=30, env=environment)
+    return subprocess.run(
+        ["unshare", "--mount", "--propagation=private", "sh", "-euc", "umount /sys/fs/bpf; " + script],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        env=environment,
+    )
 
 
 def test_enable_mounts_bpffs_where_it_is_missing(bpffs: Path) -> None:
-    done = in_mount_namespace("$CCBPF check | grep 'bpffs *note'; $CCBPF status; ! mountpoint -q /sys/fs/bpf;"
-                              "$CCBPF enable tcp_lp; test -e /sys/fs/bpf/ccbpf/tcp_lp/link; $CCBPF disable tcp_lp;"
-                              "! test -e /sys/fs/bpf/ccbpf; mountpoint /sys/fs/bpf")
+    done = in_mount_namespace(
+        "$CCBPF check | grep 'bpffs *note'; $CCBPF status; ! mountpoint -q /sys/fs/bpf;"
+        "$CCBPF enable tcp_lp; test -e /sys/fs/bpf/ccbpf/tcp_lp/link; $CCBPF disable tcp_lp;"
+        "! test -e /sys/fs/bpf/ccbpf; mountpoint /sys/fs/bpf"
+    )
     assert done.returncode == 0, done
     assert "is a mountpoint" in done.stdout
 
@@ -305,8 +313,11 @@ def test_without_permission_to_mount_the_capability_is_named(bpffs: Path) -> Non
     assert "mount -t bpf" in done.stderr
 
 
-@pytest.mark.parametrize("words", [["enable", "tcp_lp", "--default"], ["enable", "tcp_lp", "tcp_lp_ecn"],
-                                   ["reload", "tcp_lp"], ["disable", "tcp_lp"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words",
+    [["enable", "tcp_lp", "--default"], ["enable", "tcp_lp", "tcp_lp_ecn"], ["reload", "tcp_lp"], ["disable", "tcp_lp"]],
+    ids=" ".join,
+)
 def test_a_failure_at_any_system_call_is_undone(ccbpf: Cli, words: list[str]) -> None:
     """Fault injection by a limit of open files: each of them makes another call the first to fail."""
     before, codes = SYSCTL.read_text(), set()
@@ -356,20 +367,39 @@ def test_readers_read_together(ccbpf: Cli) -> None:
 
 
 def test_a_lock_held_for_long_names_its_holder(ccbpf: Cli) -> None:
+    """But one that goes from hand to hand is waited for: the holder after ten seconds is not the one before."""
+    turns = Cli(registry.session_pins("turns"))
+    turns.root.mkdir()
+    hands = [subprocess.Popen(["flock", turns.root, "sleep", "6"]) for _ in range(2)]
+    waiting = turns.popen("set", "tcp_lp", "delta=100", stderr=subprocess.PIPE)
     with held(ccbpf, fcntl.LOCK_EX):
         start = time.monotonic()
         result = ccbpf("enable", "tcp_lp", code=1)
         assert 9 < time.monotonic() - start < 15
-    assert f"process {os.getpid()}" in result.err
+    assert f"process {os.getpid()}, holds its lock (waited 10 s)" in result.err
+    _, err = waiting.communicate(timeout=20)
+    assert (waiting.returncode, "it is not enabled" in err) == (5, True), err
+    assert [hand.wait() for hand in hands] == [0, 0]
 
 
 def test_many_at_once_end_consistently(ccbpf: Cli) -> None:
-    words = [["enable", "tcp_lp"], ["disable", "tcp_lp"], ["reload", "tcp_lp"], ["status"], ["clean"],
-             ["set", "tcp_lp", "delta=100"], ["enable", "tcp_lp", "tcp_lp_ecn"], ["disable", "--all"], ["flows"]]
+    words = [
+        ["enable", "tcp_lp"],
+        ["disable", "tcp_lp"],
+        ["reload", "tcp_lp"],
+        ["status"],
+        ["clean"],
+        ["set", "tcp_lp", "delta=100"],
+        ["enable", "tcp_lp", "tcp_lp_ecn"],
+        ["disable", "--all"],
+        ["flows"],
+    ]
     chooser = random.Random(1)
     for _ in range(4):
-        running = [(w, ccbpf.popen(*w, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
-                   for w in (chooser.choice(words) for _ in range(25))]
+        running = [
+            (w, ccbpf.popen(*w, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+            for w in (chooser.choice(words) for _ in range(25))
+        ]
         for w, process in running:
             out, err = process.communicate(timeout=60)
             assert process.returncode in (0, 5), (w, out, err)
@@ -391,20 +421,16 @@ def test_of_many_enables_one_wins(ccbpf: Cli) -> None:
 # --- killed anywhere ---
 
 
-@pytest.fixture(scope="module")
-def kill_at(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """kill_at.c, to be preloaded."""
-    library = tmp_path_factory.mktemp("preload") / "kill_at.so"
-    kernel.run("gcc", "-Wall", "-Werror", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library,
-               kernel.ROOT / "tests/functional/kill_at.c")
-    return library
-
-
 def killed_at_every_step(ccbpf: Cli, library: Path, *words: str) -> Iterator[int]:
     """Runs the command again and again, killed before its 1st, 2nd, … change, until it ends by itself."""
     for at in range(1, 200):
-        process = subprocess.run([str(CCBPF), *words], capture_output=True, text=True, timeout=60,
-                                 env=ccbpf.env() | {"LD_PRELOAD": str(library), "KILL_AT": str(at)})
+        process = subprocess.run(
+            [str(CCBPF), *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=ccbpf.env() | {"LD_PRELOAD": str(library), "KILL_AT": str(at)},
+        )
         assert process.returncode in (0, -signal.SIGKILL), process
         yield at
         if process.returncode == 0:
@@ -443,15 +469,32 @@ def test_clean_after_every_step_of_enable(either: Cli, kill_at: Path) -> None:
         assert not either.root.exists()
 
 
-def test_killed_at_every_step_of_enable_default(ccbpf: Cli, kill_at: Path) -> None:
-    before = SYSCTL.read_text().strip()
+@pytest.mark.parametrize("words", [["enable", "tcp_lp_ecn", "--default", "--ecn"], ["clean", "--all"]], ids=" ".join)
+def test_killed_at_every_step_with_sysctls_changed(ccbpf: Cli, kill_at: Path, words: list[str]) -> None:
+    """Default and ECN are those of before after the next `clean --all`."""
+    before = {path: path.read_text() for path in (SYSCTL, ECN)}
     try:
-        for _ in killed_at_every_step(ccbpf, kill_at, "enable", "tcp_lp", "--default"):
+        ECN.write_text("2")
+        for _ in changed_and_killed(ccbpf, kill_at, words):
             ccbpf("clean", "--all")
-            assert SYSCTL.read_text().strip() == before
+            assert (SYSCTL.read_text(), ECN.read_text()) == (before[SYSCTL], "2\n")
             assert not ccbpf.root.exists()
     finally:
-        SYSCTL.write_text(before)
+        for path, value in before.items():
+            path.write_text(value)
+
+
+def changed_and_killed(ccbpf: Cli, kill_at: Path, words: list[str]) -> Iterator[int]:
+    """killed_at_every_step(), where what is not `enable` finds all changed each time."""
+
+    def enable() -> None:
+        if words[0] != "enable":
+            ccbpf("enable", "tcp_lp_ecn", "--default", "--ecn")
+
+    enable()
+    for at in killed_at_every_step(ccbpf, kill_at, *words):
+        yield at
+        enable()
 
 
 def test_killed_at_every_step_of_disable(either: Cli, kill_at: Path) -> None:
@@ -535,7 +578,7 @@ def test_the_time_of_the_identity_is_the_loadings(ccbpf: Cli) -> None:
     assert value
     abi, kind, instance = struct.unpack_from("=IIQ", value)
     assert before < instance < time.monotonic_ns()
-    assert (abi, kind) == (1, kernel.KINDS["tcp_lp"])
+    assert (abi, kind) == (kernel.ABI, kernel.KINDS["tcp_lp"])
 
 
 def test_parameters_of_another_layout_are_not_touched(ccbpf: Cli) -> None:
@@ -577,7 +620,7 @@ def test_ltcp_is_no_default_of_a_namespace(ccbpf: Cli) -> None:
     """The kernel would refuse it and keep a reference for ever."""
     with kernel.Namespace("default") as namespace:
         refused = ccbpf("enable", "ltcp", "--default", prefix=("ip", "netns", "exec", namespace.name), code=1)
-        assert "only the host's own network namespace" in refused.err
+        assert "the default of the host's own network namespace" in refused.err
     assert "ltcp" not in kernel.available()
     assert not ccbpf.root.exists()
 
@@ -587,7 +630,7 @@ def test_a_default_that_cannot_be_restored(ccbpf: Cli) -> None:
     before = {path: path.read_text() for path in (SYSCTL, ECN)}
     ccbpf("enable", "nf_tcp", "--ecn", "--default")
     try:
-        script = "mount -o bind,ro /proc/sys /proc/sys && exec \"$@\""
+        script = 'mount -o bind,ro /proc/sys /proc/sys && exec "$@"'
         said = ccbpf("disable", "nf_tcp", prefix=("unshare", "-m", "sh", "-c", script, "sh")).err
         assert f"{before[SYSCTL].strip()} cannot be restored: Read-only file system" in said
         assert "is the default now" not in said

@@ -9,6 +9,7 @@ import pty
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,7 +116,7 @@ def test_usage_errors(ccbpf: Cli, arguments: list[str], says: str) -> None:
 
 
 @pytest.mark.parametrize("row", PARAMS, ids=lambda row: row[0])
-def test_the_whole_range_of_a_parameter_is_valid_and_no_more(ccbpf: Cli, row: list) -> None:
+def test_the_whole_range_of_a_parameter_is_valid_and_no_more(ccbpf: Cli, row: tuple[Any, ...]) -> None:
     name, unit, low, high, *_ = row
     for value in (low, high):  # valid, so that what fails is that nothing is enabled
         assert "not enabled" in ccbpf("set", "tcp_lp", f"{name}={value}", code=5).err
@@ -127,15 +128,17 @@ def test_the_whole_range_of_a_parameter_is_valid_and_no_more(ccbpf: Cli, row: li
 def test_a_full_disk_is_a_failure(ccbpf: Cli, command: str) -> None:
     for flags in ([], ["-j"]):
         with open("/dev/full", "w") as full:
-            done = subprocess.run([str(CCBPF), *flags, command], stdout=full, stderr=subprocess.PIPE, text=True,
-                                  env=ccbpf.env(), timeout=20)
+            done = subprocess.run(
+                [str(CCBPF), *flags, command], stdout=full, stderr=subprocess.PIPE, text=True, env=ccbpf.env(), timeout=20
+            )
         assert done.returncode == 1
         assert "No space left" in done.stderr
 
 
 def test_a_closed_stdout_is_a_failure(ccbpf: Cli) -> None:
-    done = subprocess.run(["sh", "-c", f"exec {CCBPF} list >&-"], stderr=subprocess.PIPE, text=True, env=ccbpf.env(),
-                          timeout=20)
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$0" list >&-', CCBPF], stderr=subprocess.PIPE, text=True, env=ccbpf.env(), timeout=20
+    )
     assert done.returncode == 1
     assert "cannot write the output" in done.stderr
 
@@ -143,8 +146,7 @@ def test_a_closed_stdout_is_a_failure(ccbpf: Cli) -> None:
 def test_a_reader_that_leaves_ends_it_quietly(ccbpf: Cli) -> None:
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run([str(CCBPF), "help"], stdout=write, stderr=subprocess.PIPE, text=True, env=ccbpf.env(),
-                          timeout=20)
+    done = subprocess.run([str(CCBPF), "help"], stdout=write, stderr=subprocess.PIPE, text=True, env=ccbpf.env(), timeout=20)
     os.close(write)
     assert done.returncode == -13  # SIGPIPE
     assert done.stderr == ""
@@ -172,10 +174,20 @@ def test_check_finds_what_this_kernel_has(ccbpf: Cli) -> None:
     found = ccbpf("-j", "check").json
     rows = {row["name"]: row for row in found["rows"]}
     assert found["ok"]
-    assert {"kernel", "libbpf", "capabilities", "BTF", "struct_ops", "struct_ops links", "JIT", "kernel members",
-            "kernel functions", "bpffs"} <= rows.keys()
+    assert {
+        "kernel",
+        "libbpf",
+        "capabilities",
+        "BTF",
+        "struct_ops",
+        "struct_ops links",
+        "JIT",
+        "kernel members",
+        "kernel functions",
+        "bpffs",
+    } <= rows.keys()
     assert os.uname().release in rows["kernel"]["found"]
-    asks = Path("/proc/sys/net/ipv4/tcp_ecn").read_text().strip() in ("1", "4")
+    asks = Path("/proc/sys/net/ipv4/tcp_ecn").read_text().strip() == "1"
     assert rows["ECN"]["verdict"] == ("ok" if asks else "note")
     assert all(row["verdict"] == "ok" for name, row in rows.items() if name != "ECN"), rows
     assert max(map(len, ccbpf("check").out.splitlines())) <= WIDTH

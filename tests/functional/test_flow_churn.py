@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Connections that come and go while the controllers do: nothing leaks, nothing is torn, anybody may use them."""
+
 from __future__ import annotations
 
 import hashlib
@@ -154,9 +155,7 @@ class Watcher:
         return total
 
 
-def test_thousands_of_connections_while_controllers_come_and_go(
-    ccbpf: Cli, netns_pair: Pair, quiet_kernel: None
-) -> None:
+def test_thousands_of_connections_while_controllers_come_and_go(ccbpf: Cli, netns_pair: Pair, quiet_kernel: None) -> None:
     a, b = netns_pair
     ccbpf("enable", *OURS)
     watcher = Watcher(ccbpf)
@@ -166,8 +165,14 @@ def test_thousands_of_connections_while_controllers_come_and_go(
         churn = Churn(a, sink)
         churn.start()
         steps: list[tuple[object, ...]] = [
-            ("set", "tcp_lp", "delta=300"), ("reload", "tcp_lp"), ("disable", "tcp_lp"), ("enable", "tcp_lp"),
-            ("set", "tcp_lp_ecn", "small_window=9"), ("disable", "--all"), ("enable", *OURS), ("reload", *OURS),
+            ("set", "tcp_lp", "delta=300"),
+            ("reload", "tcp_lp"),
+            ("disable", "tcp_lp"),
+            ("enable", "tcp_lp"),
+            ("set", "tcp_lp_ecn", "small_window=9"),
+            ("disable", "--all"),
+            ("enable", *OURS),
+            ("reload", *OURS),
         ]
         done = 0
         while churn.running:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""TCP-LP/ECN: marks are its signal, packet by packet; without ECN it is tcp_lp."""
+"""TCP-LP/ECN: marks are its signal, packet by packet; until one comes, and without ECN, it is tcp_lp."""
+
 from __future__ import annotations
 
 import time
@@ -51,7 +52,9 @@ def settled(flow: Flow, marks: int, controller: Controller) -> None:
     """The mark was taken and the window has come down."""
     eventually(
         lambda: (f := controller.flow(flow.sock)) and f.marks == marks and infos(flow)[-1].ca_state == 0,
-        5, f"{marks} marks: {controller.flow(flow.sock)}", every_s=0.002,
+        5,
+        f"{marks} marks: {controller.flow(flow.sock)}",
+        every_s=0.002,
     )
 
 
@@ -85,7 +88,7 @@ def test_a_mark_halves(tcp_lp_ecn: Controller, peer: Peer) -> None:
     assert halves["reno"] == pytest.approx(halves[tcp_lp_ecn.name], abs=0.03)
     after_all = tcp_lp_ecn.stats()
     assert (after_all.marks - before.marks, after_all.indications - before.indications) == (1, 1)
-    assert after_all.fallbacks == before.fallbacks
+    assert after_all.fallbacks == before.fallbacks + 1, "from the delay to marks"
 
 
 def test_inference_after_a_mark(tcp_lp_ecn: Controller, peer: Peer) -> None:
@@ -99,9 +102,7 @@ def test_inference_after_a_mark(tcp_lp_ecn: Controller, peer: Peer) -> None:
             lambda: (f := tcp_lp_ecn.flow(flow.sock)) and f.phase == PHASE.INFERENCE and f, 1, "the inference", 0.002
         )
         assert 2 * RTT_S * 1e6 < record.lp.inference_left_us <= 8 * (RTT_S + 0.01) * 1e6
-        eventually(
-            lambda: (f := tcp_lp_ecn.flow(flow.sock)) and f.phase == PHASE.AVOIDANCE, 2, "the inference ends", 0.002
-        )
+        eventually(lambda: (f := tcp_lp_ecn.flow(flow.sock)) and f.phase == PHASE.AVOIDANCE, 2, "the inference ends", 0.002)
         inference = infos(flow)[at:-3]
         assert len({info.cwnd for info in inference}) == 1
         begun_s, cwnd = time.monotonic(), infos(flow)[-1].cwnd
@@ -124,9 +125,7 @@ def test_second_mark_in_the_inference(tcp_lp_ecn: Controller, peer: Peer) -> Non
         time.sleep(2 * RTT_S)
         behaviour.numbers.add(len(flow.end.segments) + 5)
         settled(flow, 2, tcp_lp_ecn)
-        record = eventually(
-            lambda: (f := tcp_lp_ecn.flow(flow.sock)) and f.phase == PHASE.SMALL and f, 2, "a small window"
-        )
+        record = eventually(lambda: (f := tcp_lp_ecn.flow(flow.sock)) and f.phase == PHASE.SMALL and f, 2, "a small window")
         assert (record.marks, record.indications, record.cuts_to_one) == (2, 2, 1)
         assert record.lp.window == 1
         assert 15 * RTT_S < record.lp.pair_gap_us / 1e6 < 16 * (RTT_S + 0.02)
@@ -150,9 +149,7 @@ def test_at_most_one_reaction_in_a_round_trip(tcp_lp_ecn: Controller, peer: Peer
 
 
 @pytest.mark.parametrize("behind", [range(1, 6), range(4, 6)])
-def test_the_queue_that_is_on_its_way_out_is_no_second_indication(
-    behind: range, tcp_lp_ecn: Controller, peer: Peer
-) -> None:
+def test_the_queue_that_is_on_its_way_out_is_no_second_indication(behind: range, tcp_lp_ecn: Controller, peer: Peer) -> None:
     """The echo of its marks lasts until the RTT after the cut is over, or comes a little later; then it is answered, and
     ends."""
     flow = peer.connect(tcp_lp_ecn.name, Draining(FIRST, behind=behind))
@@ -201,14 +198,18 @@ def test_everything_marked(tcp_lp_ecn: Controller, peer: Peer) -> None:
     flow.deliver(5)
 
 
-def test_without_ecn_it_is_tcp_lp(controllers: dict[str, Controller], peer: Peer) -> None:
-    """Not agreed: the delay is the signal, and this is counted; it yields as tcp_lp does."""
+@pytest.mark.parametrize("agreed", [False, True], ids=["not agreed", "agreed, and nobody marks"])
+def test_without_marks_it_is_tcp_lp(agreed: bool, controllers: dict[str, Controller], peer: Peer) -> None:
+    """The delay is the signal; it yields as tcp_lp does. Most routers drop from the tail, and hosts agree on ECN all the
+    same."""
     ecn, lp = controllers["tcp_lp_ecn"], controllers["tcp_lp"]
-    before = ecn.stats()
-    flows = {c: peer.connect(c.name, Behaviour(rtt_s=RTT_S, rate_bps=8e6, buffer_bytes=30_000)) for c in (ecn, lp)}
+    flows = {}
+    for controller in (ecn, lp):
+        behaviour = Behaviour(rtt_s=RTT_S, rate_bps=8e6, buffer_bytes=30_000)
+        behaviour.ecn = agreed
+        flows[controller] = peer.connect(controller.name, behaviour)
     record = ecn.flow(flows[ecn].sock)
-    assert record and (record.ecn, record.delay_source) == (0, SIGNAL.RTT)
-    assert ecn.stats().fallbacks == before.fallbacks + 1
+    assert record and (record.ecn, record.delay_source) == (agreed, SIGNAL.RTT)
     for flow in flows.values():
         flow.pump()
     for controller, flow in flows.items():
@@ -228,7 +229,50 @@ def test_chosen_while_the_connection_is_made(agrees: bool, tcp_lp_ecn: Controlle
     assert flow.end.ecn == agrees
     flow.pump()
     eventually(lambda: flow.received > 2 * FIRST * 1448, 5, "data arrives")
-    record = eventually(lambda: (f := tcp_lp_ecn.flow(flow.sock)) and f.marks == agrees and f, 5, "the mark is seen")
-    assert (record.delay_source == SIGNAL.ECN, record.indications, record.losses) == (agrees, agrees, 0)
-    assert tcp_lp_ecn.stats().fallbacks - before.fallbacks == 1 - agrees
+    record = eventually(
+        lambda: (f := tcp_lp_ecn.flow(flow.sock)) and f.marks == (f.delay_source == SIGNAL.ECN) == agrees and f,
+        5,
+        "the mark is seen, and the signal from there on",
+    )
+    assert (record.indications, record.losses) == (agrees, 0)
+    assert tcp_lp_ecn.stats().fallbacks - before.fallbacks == agrees
     flow.close()
+
+
+class Standing(Router):
+    """One mark in slow start, and a queue of as much as is said, which only the RTT tells of."""
+
+    timestamps = False
+    extra_s = 0.0
+
+    def ack_held_s(self, number: int) -> float:
+        return self.extra_s
+
+
+def test_a_router_that_marks_is_forgotten(tcp_lp_ecn: Controller, peer: Peer) -> None:
+    """While it is known a delay says nothing; after delay_memory (10 s, of which its halves leave 5 at the least) it is the
+    signal again, and that is told."""
+    behaviour = Standing(FIRST)
+    tcp_lp_ecn.ring.read()
+    tcp_lp_ecn.listen(30)
+    try:
+        with tcp_lp_ecn.set(delay_memory=10, delta=500, rebase_pairs=0):
+            flow = peer.connect(tcp_lp_ecn.name, behaviour)
+            flow.pump()
+            settled(flow, 1, tcp_lp_ecn)
+            marked_s = time.monotonic()
+            behaviour.extra_s = 2 * RTT_S
+            time.sleep(2.0)
+            record = tcp_lp_ecn.flow(flow.sock)
+            assert record and (record.delay_source, record.indications) == (SIGNAL.ECN, 1)
+            record = eventually(
+                lambda: (f := tcp_lp_ecn.flow(flow.sock)) and f.delay_source != SIGNAL.ECN and f, 12, "another signal", 0.05
+            )
+            assert 4.5 < time.monotonic() - marked_s < 10.5
+            behaviour.extra_s += 2 * RTT_S  # the base before the queue may have been forgotten at the same moment
+            eventually(lambda: (f := tcp_lp_ecn.flow(flow.sock)) and f.indications > 1, 5, "the delay is an indication")
+    finally:
+        tcp_lp_ecn.listen(0)
+    flow.close()
+    changes = [(event.a, event.b) for event in tcp_lp_ecn.ring.read() if event.word == "fallback"]
+    assert changes[0][1] == SIGNAL.ECN and changes[1][0] == SIGNAL.ECN and changes[1][1] in (SIGNAL.RTT, SIGNAL.OWD)

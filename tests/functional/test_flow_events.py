@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Events: each change once, in order, while somebody listens; nothing is written otherwise."""
+
 from __future__ import annotations
 
 import socket
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -55,9 +57,8 @@ def test_events_of_a_flow(name: str, controllers: dict[str, Controller], peer: P
         record = controller.flow(flow.sock)
         assert record
         flow.close()
-        events = eventually(
-            lambda: (e := events_until_closed(controller)) and e, 5, "the last event"
-        )
+        found: list[SimpleNamespace] = []
+        events = eventually(lambda: events_until_closed(controller, found), 5, "the last event")
     finally:
         controller.listen(0)
     words = [event.word for event in events]
@@ -79,9 +80,7 @@ def test_events_of_a_flow(name: str, controllers: dict[str, Controller], peer: P
         assert event.cwnd >= 1
     opened, closed = events[0], events[-1]
     assert (opened.a, opened.b) == (0, 1)  # no ECN, timestamps
-    assert (closed.a, closed.b) == (
-        after.indications - before.indications, after.losses - before.losses
-    )
+    assert (closed.a, closed.b) == (after.indications - before.indications, after.losses - before.losses)
     cut = next(event for event in events if event.word in ("indication", "cut-to-one"))
     assert cut.a >= cut.b > 0  # smoothed delay and threshold: eq. 2
     loss = next(event for event in events if event.word == "loss")
@@ -91,12 +90,10 @@ def test_events_of_a_flow(name: str, controllers: dict[str, Controller], peer: P
     assert after.events_dropped == before.events_dropped
 
 
-def events_until_closed(controller: Controller, found: list[object] = []) -> list[object] | None:
+def events_until_closed(controller: Controller, found: list[SimpleNamespace]) -> list[SimpleNamespace] | None:
     found += controller.ring.read()
-    if found and found[-1].word == "closed":  # type: ignore[attr-defined]
-        done = list(found)
-        found.clear()
-        return done
+    if found and found[-1].word == "closed":
+        return found
     return None
 
 

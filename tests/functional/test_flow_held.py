@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A flow that nothing is ever lost of: the receiver's window or the queue of its own host holds it, and it still yields."""
+
 from __future__ import annotations
 
 import time

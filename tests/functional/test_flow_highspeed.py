@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """hstcp_lp above 38 packets: RFC 3649's growth and decrease, and the hybrid cuts; below, it is TCP-LP."""
+
 from __future__ import annotations
 
 import time
@@ -11,7 +12,7 @@ import pytest
 
 from tests.functional.kernel import PHASE, Controller, eventually
 from tests.functional.peer import Flow, Peer, Segment
-from tests.functional.test_flow_losses import INFINITE, OPEN, DISORDER, Known, around, infos
+from tests.functional.test_flow_losses import DISORDER, INFINITE, OPEN, Plain, around, infos
 
 RTT_S = 0.1  # 300 packets in it are 3000 in a second, a third of what the peer can take
 QUEUE_S = 0.05
@@ -29,7 +30,7 @@ def second(w: int) -> float:
     return low - (low - 0.1) * log(w / LOW) / log(HIGH / LOW)
 
 
-class LosesOne(Known):
+class LosesOne(Plain):
     """A long path that loses one segment."""
 
     def __init__(self, number: int) -> None:
@@ -43,15 +44,13 @@ class LosesOne(Known):
 
 @pytest.fixture
 def hstcp_lp(controllers: dict[str, Controller]) -> Iterator[Controller]:
-    """With a threshold that what this machine adds to a delay does not reach: 15 of the 30 ms."""
-    with controllers["hstcp_lp"].set(delta=500):
+    """With a threshold that what this machine adds to a delay does not reach."""
+    with controllers["hstcp_lp"].set(delta=500, threshold_floor=15_000):
         yield controllers["hstcp_lp"]
 
 
 def repaired(flow: Flow, controller: Controller) -> None:
-    eventually(
-        lambda: (f := controller.flow(flow.sock)) and f.losses and f.phase == PHASE.AVOIDANCE, 8, "the loss is repaired"
-    )
+    eventually(lambda: (f := controller.flow(flow.sock)) and f.losses and f.phase == PHASE.AVOIDANCE, 8, "the loss is repaired")
 
 
 @pytest.mark.parametrize(("number", "large"), [(15, False), (250, True)])
@@ -98,7 +97,9 @@ def cuts(flow: Flow, controller: Controller) -> tuple[int, SimpleNamespace, Simp
     controller.listen(30)
     try:
         before = infos(flow)[-1].cwnd
-        flow.end.behaviour.extra_ack_s = QUEUE_S  # type: ignore[attr-defined]
+        behaviour = flow.end.behaviour
+        assert isinstance(behaviour, LosesOne)
+        behaviour.extra_ack_s = QUEUE_S
         eventually(lambda: (f := controller.flow(flow.sock)) and f.cuts_to_one, 8, "two reactions")
     finally:
         controller.listen(0)

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A peer that lies: no lie stops a flow, or makes it more aggressive than the kernel's reno is against the same lie."""
+
 from __future__ import annotations
 
 import random
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -43,8 +45,8 @@ STEERED = ["echo of the past", "random echo"]
 class Liar(Behaviour):
     """Honest until `lying`."""
 
-    def __init__(self, lie: str, lying: bool = False, **path: float) -> None:
-        super().__init__(rtt_s=RTT_S, **path)  # type: ignore[arg-type]
+    def __init__(self, lie: str, lying: bool = False, **path: Any) -> None:
+        super().__init__(rtt_s=RTT_S, **path)
         self.clock = {**CLOCKS, **REFUSED_CLOCKS}.get(lie)
         self.echo = ECHOES.get(lie)
         self.ecn = True
@@ -77,6 +79,12 @@ class Liar(Behaviour):
 LIES = ["no timestamps", "no SACK", "SACK reneging", "congestion on every ACK", *CLOCKS, *ECHOES]
 
 
+def set_lying(flow: Flow, lying: bool) -> None:
+    behaviour = flow.end.behaviour
+    assert isinstance(behaviour, Liar)
+    behaviour.lying = lying
+
+
 def progress(flow: Flow) -> tuple[float, int]:
     """The longest silence of the sender in s, and how many segments left."""
     times = [segment.at_s for segment in flow.end.segments] + [time.monotonic()]
@@ -101,9 +109,7 @@ def test_no_lie_pays(controllers: dict[str, Controller], peer: Peer) -> None:
     assert not paid, "\n".join(paid.values())
 
 
-def lies_that_pay(
-    lies: list[str], controllers: dict[str, Controller], peer: Peer
-) -> dict[tuple[str, str], str]:
+def lies_that_pay(lies: list[str], controllers: dict[str, Controller], peer: Peer) -> dict[tuple[str, str], str]:
     """Lie and controller, for each flow that had a larger window or a longer silence than reno's: what it had."""
     paid: dict[tuple[str, str], str] = {}
     names = ["reno", *(c.name for c in controllers.values())]
@@ -141,7 +147,7 @@ def lies_that_pay(
             paid[lie, name] = what
     records = [f for controller in controllers.values() for f in controller.flows()]  # newer than `found`: flows go on
     for (lie, _), flow in flows.items():
-        flow.end.behaviour.lying = lie in CLOCKS  # a clock that went back would be refused, see below
+        set_lying(flow, lie in CLOCKS)  # a clock that went back would be refused, see below
         flow.stop()
 
     def behind() -> list[str]:
@@ -152,8 +158,11 @@ def lies_that_pay(
     assert not [flow.end.wrong for flow in flows.values() if flow.end.wrong]
     most = max(largest(flow) for flow in flows.values())  # with each record's ACK, whose sample is taken after it
     ports = {flow.sock.getsockname()[1]: key for key, flow in flows.items()}  # flows of before may still be closing
-    shown = [(ports[f.local_port], f.cwnd, f.ssthresh, f.phase, f.losses, f.marks, f.undos)
-             for f in records if f.local_port in ports and not 1 <= f.cwnd <= most]
+    shown = [
+        (ports[f.local_port], f.cwnd, f.ssthresh, f.phase, f.losses, f.marks, f.undos)
+        for f in records
+        if f.local_port in ports and not 1 <= f.cwnd <= most
+    ]
     assert not shown, (most, shown)
     return paid
 
@@ -190,11 +199,12 @@ def test_lying_clock_is_dropped(name: str, controllers: dict[str, Controller], p
         eventually(lambda: (f := controller.flow(flow.sock)) and f.delay_source == SIGNAL.OWD, 8, f"honest: {lie}")
     before = controller.stats()
     for flow in flows.values():
-        flow.end.behaviour.lying = True  # type: ignore[attr-defined]
+        set_lying(flow, True)
     for lie in CLOCKS:
         eventually(
             lambda: (f := controller.flow(flows[lie].sock)) and f.delay_source == SIGNAL.RTT and f.lp.peer_tick_ns == 0,
-            20, f"the clock {lie}: {controller.flow(flows[lie].sock)}",
+            20,
+            f"the clock {lie}: {controller.flow(flows[lie].sock)}",
         )
     assert controller.stats().fallbacks >= before.fallbacks + len(CLOCKS)
     at = {lie: flow.received for lie, flow in flows.items()}
@@ -202,7 +212,7 @@ def test_lying_clock_is_dropped(name: str, controllers: dict[str, Controller], p
         if lie not in REFUSED_CLOCKS:
             eventually(lambda: flow.received > at[lie] + 5 * 1448, STALL_S, f"data goes on: {lie}")
         if lie in REFUSED_CLOCKS:
-            flow.end.behaviour.lying = False  # type: ignore[attr-defined]
+            set_lying(flow, False)
     for lie, flow in flows.items():
         assert min(s.info.cwnd for s in flow.end.samples) >= 1
         if lie in REFUSED_CLOCKS:  # honest again: the flow comes back with the kernel's next retransmission

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """LTCP on a real kernel: who may select it, its layers in `flows` and events, its growth and its losses."""
+
 from __future__ import annotations
 
 import subprocess
@@ -110,8 +111,15 @@ def test_layers_of_a_large_window(ltcp: Controller, peer: Peer) -> None:
     ltcp.listen(30)
     flow = peer.connect(ltcp.name, Path())
     flow.pump()
-    seen = []
-    eventually(lambda: seen.append(ltcp.flow(flow.sock)) or seen[-1].ltcp.layer >= 4, 10, "the fourth layer")
+    seen: list[SimpleNamespace] = []
+
+    def fourth() -> bool:
+        record = ltcp.flow(flow.sock)
+        assert record
+        seen.append(record)
+        return bool(record.ltcp.layer >= 4)
+
+    eventually(fourth, 10, "the fourth layer")
     flow.stop()
     ltcp.listen(0)
     assert seen[0].ltcp.layer == 1

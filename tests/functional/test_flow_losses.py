@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Losses as reno takes them, needless ones given back, early cuts kept."""
+
 from __future__ import annotations
 
 import time
@@ -9,37 +10,38 @@ from itertools import dropwhile
 
 import pytest
 
-from tests.functional.kernel import LP_FAMILY, OPEN as OPEN_TO_ALL, PHASE, Controller, TcpInfo, eventually
+from tests.functional.kernel import LP_FAMILY, PHASE, Controller, TcpInfo, eventually
+from tests.functional.kernel import OPEN as OPEN_TO_ALL
 from tests.functional.peer import Behaviour, Flow, Peer, Segment
 
 OPEN, DISORDER, CWR, RECOVERY, LOSS = range(5)
-RTT_S, BUFFER_S = 0.02, 0.03
-QUEUE_S = 0.05  # twice the threshold and more, should this machine add some to what the flow takes for the buffer
+RTT_S = 0.02
+THRESHOLD_US = 15_000  # as long as nothing has told the buffer: what this machine adds is below
+QUEUE_S = 0.019  # more than that; what those behind still wait when it is gone, half a round trip less, is not
 DURING = 120  # this segment of slow start is lost or late: the window is about 60 by then
 INFINITE = 0x7FFFFFFF
 BOTH = ["tcp_lp", "tcp_lp_ecn"]
 
 
-class Known(Behaviour):
-    """A path on which the flow has seen a buffer of 30 ms, in the second round trip: what this machine adds, up to some
-    milliseconds, is below the threshold then."""
+class Plain(Behaviour):
+    """A round trip, and ACKs that are as late as is said."""
 
     def __init__(self) -> None:
         super().__init__(rtt_s=RTT_S)
         self.extra_ack_s = 0.0
 
     def ack_held_s(self, number: int) -> float:
-        return BUFFER_S if 8 <= number < 12 else self.extra_ack_s
+        return self.extra_ack_s
 
 
-class LosesOne(Known):
+class LosesOne(Plain):
     """The path loses one segment, once."""
 
     def lost(self, segment: Segment) -> bool:
         return segment.number == DURING
 
 
-class Blackout(Known):
+class Blackout(Plain):
     """The path loses everything for a while."""
 
     def __init__(self, seconds: float) -> None:
@@ -53,7 +55,7 @@ class Blackout(Known):
         return segment.at_s < self._until
 
 
-class Late(Known):
+class Late(Plain):
     """Segments arrive late, overtaken by so many others that the sender takes them for lost."""
 
     def __init__(self, *late: int) -> None:
@@ -67,10 +69,10 @@ class Late(Known):
 
 @pytest.fixture(autouse=True)
 def high_threshold(controllers: dict[str, Controller]) -> Iterator[None]:
-    """15 of the 30 ms."""
+    """15 ms; a quarter of the round trip would be 5."""
     with ExitStack() as stack:
         for name in LP_FAMILY:
-            stack.enter_context(controllers[name].set(delta=500))
+            stack.enter_context(controllers[name].set(threshold_floor=THRESHOLD_US))
         yield
 
 
@@ -91,9 +93,7 @@ def around(flow: Flow, before: Callable[[TcpInfo], bool]) -> tuple[TcpInfo, TcpI
 
 
 def steady(flow: Flow, controller: Controller, losses: int) -> None:
-    eventually(
-        lambda: (f := controller.flow(flow.sock)) and f.losses >= losses and f.phase != PHASE.RECOVERY, 5, "the repair"
-    )
+    eventually(lambda: (f := controller.flow(flow.sock)) and f.losses >= losses and f.phase != PHASE.RECOVERY, 5, "the repair")
     at = flow.received
     eventually(lambda: flow.received > at + 100_000 or flow.end.wrong, 5, "data goes on")
 
@@ -146,9 +146,7 @@ def test_blackout(name: str, controllers: dict[str, Controller], peer: Peer) -> 
 
 @pytest.mark.parametrize("timestamps", [True, False], ids=["by timestamps", "by DSACK"])
 @pytest.mark.parametrize("name", LP_FAMILY)
-def test_needless_loss_is_given_back(
-    name: str, timestamps: bool, controllers: dict[str, Controller], peer: Peer
-) -> None:
+def test_needless_loss_is_given_back(name: str, timestamps: bool, controllers: dict[str, Controller], peer: Peer) -> None:
     controller = controllers[name]
     behaviour = Late(DURING)
     behaviour.timestamps = timestamps
@@ -175,7 +173,7 @@ def test_slow_start_comes_back_once(name: str, controllers: dict[str, Controller
     controller = controllers[name]
     behaviour = Late(DURING)
     behaviour.window_bytes = 128 * 1448
-    with controller.set(delta=900):  # no indications
+    with controller.set(threshold_floor=100_000):  # no indications
         flow = peer.connect(controller.name, behaviour)
         flow.pump()
         controller.undone(flow.sock, 1, RTT_S)
@@ -192,7 +190,7 @@ def test_slow_start_comes_back_once(name: str, controllers: dict[str, Controller
     flow.deliver(5)
 
 
-def indicate(flow: Flow, behaviour: Known, controller: Controller) -> None:
+def indicate(flow: Flow, behaviour: Plain, controller: Controller) -> None:
     """The ACKs are late until the flow has reacted once, and its reaction's round trip is over."""
     behaviour.extra_ack_s = QUEUE_S
     eventually(lambda: (f := controller.flow(flow.sock)) and f.indications, 5, "an indication", every_s=0.001)
@@ -208,7 +206,7 @@ def test_loss_after_an_early_cut(tcp_lp: Controller, peer: Peer) -> None:
     """An indication takes half of the window, then a needless loss half of that. Only this half comes back."""
     behaviour = LosesOneThenLate()
     flow = peer.connect(tcp_lp.name, behaviour)
-    with tcp_lp.set(delta=500, inference_rtts=16):  # no growth for a third of a second after the cut
+    with tcp_lp.set(threshold_floor=THRESHOLD_US, inference_rtts=16):  # no growth for a third of a second after the cut
         flow.pump()
         steady(flow, tcp_lp, 1)
         indicate(flow, behaviour, tcp_lp)
@@ -230,7 +228,7 @@ def test_early_cut_after_a_loss(tcp_lp: Controller, peer: Peer) -> None:
     behaviour = LosesOneThenLate()
     behaviour.late_s = 0.4
     flow = peer.connect(tcp_lp.name, behaviour)
-    with tcp_lp.set(delta=500, inference_rtts=16):
+    with tcp_lp.set(threshold_floor=THRESHOLD_US, inference_rtts=16):
         flow.pump()
         steady(flow, tcp_lp, 1)
         behaviour.late = {len(flow.end.segments) + 20}
@@ -255,13 +253,14 @@ def test_one_reaction_in_a_round_trip(tcp_lp: Controller, peer: Peer) -> None:
     """However long the delay stands and however many ACKs say so: an RTT at the least from one reaction to the next."""
     behaviour = LosesOne()
     flow = peer.connect(tcp_lp.name, behaviour)
-    flow.pump()
-    steady(flow, tcp_lp, 1)
-    tcp_lp.ring.read()
-    tcp_lp.listen(30)
-    behaviour.extra_ack_s = QUEUE_S
-    eventually(lambda: (f := tcp_lp.flow(flow.sock)) and f.cuts_to_one >= 2, 5, "three reactions")
-    tcp_lp.listen(0)
+    with tcp_lp.set(threshold_floor=THRESHOLD_US, inference_rtts=8):  # the round trip grows by more than three of the ones before
+        flow.pump()
+        steady(flow, tcp_lp, 1)
+        tcp_lp.ring.read()
+        tcp_lp.listen(30)
+        behaviour.extra_ack_s = QUEUE_S
+        eventually(lambda: (f := tcp_lp.flow(flow.sock)) and f.cuts_to_one >= 2, 5, "three reactions")
+        tcp_lp.listen(0)
     flow.close()
     reactions = [e for e in tcp_lp.ring.read() if e.word in ("indication", "cut-to-one")]
     assert [e.word for e in reactions[:2]] == ["indication", "cut-to-one"]
@@ -269,7 +268,7 @@ def test_one_reaction_in_a_round_trip(tcp_lp: Controller, peer: Peer) -> None:
     assert min(b - a for a, b in zip(times, times[1:])) > RTT_S
 
 
-class Tail(Known):
+class Tail(Plain):
     """The last segment of a burst is lost, once."""
 
     def __init__(self, number: int) -> None:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Whatever ends an NF-TCP chirp, at whichever of its packets: the flow has the window that its law says, and its pacing."""
+
 from __future__ import annotations
 
 import socket
@@ -14,7 +15,7 @@ from tests.functional.kernel import PHASE, Controller, TcpInfo, choose, chosen, 
 from tests.functional.peer import CWR, Flow, Peer, Segment
 from tests.functional.test_flow_nf_chirps import DATA, LOSS, MARK, OFF, SHORT, STALE, Path, events_of, start
 
-PACKETS = 16  # of a chirp: its steps, and the one behind the last
+PACKETS = 15  # of a chirp: its steps
 LAST = -1  # what leaves last before the silence in which a chirp begins: it asks by CWR for an ACK at once
 FLYING = -2  # what left a few packets before that one, and has not arrived when it leaves
 FEW = 4
@@ -108,7 +109,7 @@ class LastLost(Lost):
 class Silent(Lost):
     """Nothing arrives from then on, until the kernel's timeout. The chirp is shorter than a round trip: all of it leaves."""
 
-    packets = [0, 1, 7, 14, 15]
+    packets = [0, 1, 7, 13, 14]
     rtt, limit_bps, params = 0.022, 40e6, {"min_rate": 3700}
     silent = False
 
@@ -132,7 +133,7 @@ class Silent(Lost):
 class Held(Struck):
     """ACKs wait until the chirp's patience is over, and that of the kernel's timer is not."""
 
-    packets = [LAST, 0, 1, 7, 14, 15]
+    packets = [LAST, 0, 1, 7, 13, 14]
     why = {STALE}
     rtt, limit_bps, params = 0.022, 40e6, {"min_rate": 3700}
     until_s = 0.0

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """NF-TCP's chirps on this kernel: on time on the wire, and no harm to the flow. How they end: test_flow_nf_chirp_ends.py."""
+
 from __future__ import annotations
 
 import itertools
 import statistics
 import time
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -33,8 +35,8 @@ class Path(Behaviour):
     ecn = True
     ack_every = 1
 
-    def __init__(self, **path: float) -> None:
-        super().__init__(**{"rtt_s": RTT_S, **path})  # type: ignore[arg-type]
+    def __init__(self, **path: Any) -> None:
+        super().__init__(**{"rtt_s": RTT_S, **path})
         self.index = -1  # of a chirp's packet
         self.indexes: dict[int, int] = {}  # by the segment's number
 
@@ -71,14 +73,20 @@ def events_of(controller: Controller, *words: str) -> list[SimpleNamespace]:
     return [event for event in controller.ring.read() if event.word in words]
 
 
-def nf(controller: Controller, flow: Flow) -> SimpleNamespace:
+def record_of(controller: Controller, flow: Flow) -> SimpleNamespace:
+    """The record of a flow that has one."""
     record = controller.flow(flow.sock)
     assert record
-    return record.nf
+    return record
+
+
+def nf(controller: Controller, flow: Flow) -> SimpleNamespace:
+    part: SimpleNamespace = record_of(controller, flow).nf
+    return part
 
 
 def gap_errors(controller: Controller, peer: Peer, rate_bps: float, chirps_sent: int) -> list[tuple[float, float]]:
-    """(planned ns by eq. 3, relative error) of the gaps on the wire, of a flow's chirps that were complete."""
+    """(planned ns by eq. 3, relative error with its sign) of the gaps on the wire, of a flow's chirps that were complete."""
     found = []
     controller.listen(30)
     controller.ring.read()
@@ -90,19 +98,20 @@ def gap_errors(controller: Controller, peer: Peer, rate_bps: float, chirps_sent:
         flow.close()
         left = chirps(wire.packets())
     for packets, event in zip(left, events_of(controller, "chirp", "chirp-discarded"), strict=False):
-        if event.word != "chirp" or len(packets) != event.b + 1 or {packet.ecn for packet in packets} != {ECT_0}:
+        if event.word != "chirp" or len(packets) != event.b or {packet.ecn for packet in packets} != {ECT_0}:
             continue  # a retransmission carries no ECT
         times = [packet.at_ns for packet in packets]
-        for i, gap_ns in enumerate(b - a for a, b in zip(times, times[1:-1])):
+        for i, gap_ns in enumerate(b - a for a, b in zip(times, times[1:])):
             planned_ns = PACKET_BITS * 1e6 / (event.a * SPREAD**i)
-            found.append((planned_ns, abs(gap_ns / planned_ns - 1)))
+            found.append((planned_ns, gap_ns / planned_ns - 1))
     controller.listen(0)
     return found
 
 
 def test_gaps_on_the_wire(nf_tcp: Controller, peer: Peer) -> None:
-    """Steps of the chirps that were complete, against eq. 3: the median within 2 %, for the gaps of each band, down to
-    100 us. The shortest ones of a flow that is limited to 115 Mbit/s have 104 and 125 us."""
+    """Steps of the chirps that were complete, against eq. 3: the median error within 2 %, for the gaps of each band, down to
+    100 us. The shortest ones of a flow that is limited to 115 Mbit/s have 104 and 125 us. Errors have a sign: a packet that
+    the host's timer sends late makes one gap longer and the next one shorter, a chirp that is planned wrong shifts all."""
     bands: dict[tuple[float, float], list[float]] = {edges: [] for edges in itertools.pairwise(GAP_BANDS_NS)}
     for _ in range(8):
         for rate_bps in (115e6, 40e6):
@@ -114,7 +123,7 @@ def test_gaps_on_the_wire(nf_tcp: Controller, peer: Peer) -> None:
             break
     assert min(map(len, bands.values())) >= GAPS, {edges: len(errors) for edges, errors in bands.items()}
     medians = {edges: statistics.median(errors) for edges, errors in bands.items()}
-    assert max(medians.values()) <= 0.02, medians
+    assert max(map(abs, medians.values())) <= 0.02, medians
 
 
 def test_the_search_begins_with_what_the_flow_carries(nf_tcp: Controller, peer: Peer) -> None:
@@ -133,7 +142,7 @@ def test_the_search_begins_with_what_the_flow_carries(nf_tcp: Controller, peer: 
 
 
 def test_what_a_chirp_left_in_the_queue_may_leave(nf_tcp: Controller, peer: Peer) -> None:
-    """Behind the packet that follows the last step a quarter of the chirp's time at the least is empty."""
+    """Behind the last step a quarter of the chirp's time at the least is empty."""
     with nf_tcp.set(probe_cost=1000), Wire(peer.namespace, "peer") as wire:
         flow = start(nf_tcp, peer, Path(), rate_bps=40e6)
         eventually(lambda: nf(nf_tcp, flow).chirps_complete >= 5, 10, "chirps")
@@ -163,7 +172,7 @@ def test_record_and_events(nf_tcp: Controller, peer: Peer) -> None:
     assert own.chirps_sent >= own.chirps_complete + own.chirps_discarded
     assert own.estimate_age_ms < 5000 and own.dscp == LE
     assert 1000 <= own.range_min_kbps < own.range_max_kbps <= 40_100
-    left = [event.b + 1 for event in events if event.word == "chirp"]
+    left = [event.b for event in events if event.word == "chirp"]
     assert own.probe_bytes >= 1448 * sum(left[:-1]), "the record may be older than the last event"
     flow.close()
 
@@ -185,13 +194,13 @@ def test_a_chirps_mark_is_no_congestion(first: int, nf_tcp: Controller, peer: Pe
     flow = start(nf_tcp, peer, Marked(first), rate_bps=40e6)
     eventually(
         lambda: (f := nf_tcp.flow(flow.sock)) and f.losses and f.phase != PHASE.RECOVERY and f.nf.chirps_sent >= 3,
-        30, "chirps in avoidance",
+        30,
+        "chirps in avoidance",
     )
     windows = []
     end = time.monotonic() + 1
     while time.monotonic() < end:
-        record = nf_tcp.flow(flow.sock)
-        assert record
+        record = record_of(nf_tcp, flow)
         windows.append((record.cwnd, record.ssthresh))
         time.sleep(0.005)
     assert record.losses == 1 and record.marks == 0, record
@@ -219,11 +228,11 @@ class Echo(Path):
 def test_no_chirp_while_marks_arrive(nf_tcp: Controller, peer: Peer) -> None:
     """With a window that has room for it, and data enough: none; and again when the marks end."""
     behaviour = Echo()
-    with nf_tcp.set(decrease=10, probe_cost=1000):
+    with nf_tcp.set(decrease=10, decrease_most=10, probe_cost=1000):
         flow = start(nf_tcp, peer, behaviour, rate_bps=40e6)
-        eventually(lambda: nf(nf_tcp, flow).chirps_sent >= 3 and nf_tcp.flow(flow.sock).cwnd >= 40, 15, "chirps")
+        eventually(lambda: nf(nf_tcp, flow).chirps_sent >= 3 and record_of(nf_tcp, flow).cwnd >= 40, 15, "chirps")
         behaviour.marks = True
-        marks = nf_tcp.flow(flow.sock).marks  # type: ignore[union-attr]
+        marks = record_of(nf_tcp, flow).marks
         eventually(lambda: (f := nf_tcp.flow(flow.sock)) and f.marks >= marks + 2, 2, "marks")
         sent = nf(nf_tcp, flow).chirps_sent
         time.sleep(15 * RTT_S)
@@ -281,7 +290,7 @@ def test_a_mark_of_the_chirp_before(nf_tcp: Controller, peer: Peer) -> None:
                 time.sleep(0.006)  # longer than a gap
             end = time.monotonic() + 0.15
             while time.monotonic() < end:
-                windows.append(nf_tcp.flow(flow.sock).cwnd)  # type: ignore[union-attr]
+                windows.append(record_of(nf_tcp, flow).cwnd)
                 time.sleep(0.005)
         record = nf_tcp.flow(flow.sock)
     assert record and record.losses == 1 and record.marks == 0, record

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The DSCP of those that a router shall know: LE on data, a local one on chirps."""
+
 from __future__ import annotations
 
 import itertools
@@ -65,7 +66,7 @@ def test_the_applications_priority_stays(controllers: dict[str, Controller], pee
     nf_tcp = controllers["nf_tcp"]
     behaviour = Behaviour(rtt_s=0.02)
     behaviour.ecn, behaviour.ack_every = True, 1
-    with nf_tcp.set(probe_cost=1000):
+    with nf_tcp.set(probe_cost=1000, early_probe=1):
         flow = peer.connect(nf_tcp.name, behaviour)
         flow.sock.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, 5)
         flow.pump()

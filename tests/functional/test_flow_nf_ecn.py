@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Whether connections from here ask for ECN: told by check and enable, arranged by --ecn, and put back."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -76,6 +77,30 @@ def test_what_asked_already_stays(ccbpf: Cli) -> None:
     ccbpf("enable", "nf_tcp", "--ecn")
     ccbpf("disable", "nf_tcp")
     assert now() == ASK
+
+
+def a_sysctl_of(value: str, tmp_path: Path) -> tuple[str, ...]:
+    """A prefix under which net.ipv4.tcp_ecn is this, which kernels before 6.19 refuse: a file in its place."""
+    (tmp_path / "tcp_ecn").write_text(value + "\n")
+    script = f'mount --bind {tmp_path}/tcp_ecn {ECN}; exec "$@"'
+    return ("unshare", "--mount", "--propagation=private", "sh", "-euc", script, "sh")
+
+
+@pytest.mark.parametrize("accurate", ["3", "4"])
+def test_accecn_echoes_no_mark_of_a_chirp(accurate: str, ccbpf: Cli, tmp_path: Path) -> None:
+    """Both let a server's sender agree on AccECN: that is enough for tcp_lp_ecn, and told of nf_tcp; --ecn mends it."""
+    prefix = a_sysctl_of(accurate, tmp_path)
+    (row,) = [row for row in ccbpf("-j", "check", prefix=prefix).json["rows"] if row["name"] == "ECN"]
+    assert row["verdict"] == "note" and f"tcp_ecn={accurate}" in row["found"] and "AccECN" in row["found"]
+    assert "--ecn" in row["remedy"]
+    assert ccbpf("enable", "tcp_lp_ecn", prefix=prefix).err == "", "its marks are counted"
+    told = ccbpf("enable", "nf_tcp", prefix=prefix).err
+    assert "AccECN" in told and WORDS not in told and len(told.strip().splitlines()) == 1
+    ccbpf("disable", "--all", prefix=prefix)
+    assert "AccECN" not in ccbpf("enable", "nf_tcp", "--ecn", prefix=prefix).err
+    assert (tmp_path / "tcp_ecn").read_text().strip() == ASK
+    assert f"is {accurate} again" in ccbpf("disable", "nf_tcp", prefix=prefix).out
+    assert (tmp_path / "tcp_ecn").read_text().strip() == accurate
 
 
 def test_clean_puts_it_back(ccbpf: Cli) -> None:

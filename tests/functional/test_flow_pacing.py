@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """ACKs that come in clumps do not make bursts of a paced flow."""
+
 from __future__ import annotations
 
 import socket

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Where the delay comes from: the peer's clock is learned, at every tick in use; without timestamps the RTT serves."""
+
 from __future__ import annotations
 
 import socket
@@ -9,11 +10,14 @@ import time
 
 import pytest
 
-from tests.functional.kernel import SIGNAL, Controller, Namespace, Sink, choose, eventually, inside
-from tests.functional.peer import Behaviour, Peer
+from tests.functional.kernel import LP_FAMILY, SIGNAL, Controller, Namespace, Sink, choose, eventually, inside, tcp_info
+from tests.functional.peer import Behaviour, Peer, Segment
 
 TICKS_S = [0.001, 0.000001, 0.01, 0.004, 1 / 512, 1 / 1024]
 ROUND_TRIPS_S = [0.003, 0.04]
+LONG_S = 0.06
+FIRST_LOSS = 60
+INFINITE = 0x7FFFFFFF
 LEARNED_S = 6.0  # one window of a second; longer where the machine was late by milliseconds
 
 RTM_NEWROUTE, NLM_F_REQUEST, NLM_F_ACK, NLM_F_REPLACE, NLM_F_CREATE = 24, 1, 4, 0x100, 0x400
@@ -53,7 +57,8 @@ def test_every_tick_is_learned(tcp_lp: Controller, peer: Peer) -> None:
     for (tick_s, rtt_s), flow in flows.items():
         record = eventually(
             lambda: (f := tcp_lp.flow(flow.sock)) and f.delay_source == SIGNAL.OWD and f,
-            LEARNED_S, f"OWD, tick {tick_s:g} s, RTT {rtt_s:g} s: {tcp_lp.flow(flow.sock)}",
+            LEARNED_S,
+            f"OWD, tick {tick_s:g} s, RTT {rtt_s:g} s: {tcp_lp.flow(flow.sock)}",
         )
         assert record.lp.peer_tick_ns == int(tick_s * 1e9)
         assert rtt_s * 1e6 <= record.rtt_min_us < rtt_s * 1e6 + 3000
@@ -68,9 +73,7 @@ def test_linux_peer(microseconds: bool, tcp_lp: Controller, netns_pair: tuple[Na
         use_microseconds(a, "10.77.0.2", "veth0")
         use_microseconds(b, "10.77.0.1", "veth0")
     with Sink(b, "10.77.0.2") as sink, trickle(a, sink, tcp_lp) as sock:
-        record = eventually(
-            lambda: (f := tcp_lp.flow(sock)) and f.delay_source == SIGNAL.OWD and f, LEARNED_S, "OWD"
-        )
+        record = eventually(lambda: (f := tcp_lp.flow(sock)) and f.delay_source == SIGNAL.OWD and f, LEARNED_S, "OWD")
         assert record.lp.peer_tick_ns == (1_000 if microseconds else 1_000_000)
 
 
@@ -106,6 +109,46 @@ def test_queue_is_seen_by_either_signal(tcp_lp: Controller, peer: Peer) -> None:
         assert record.losses <= 2  # slow start's; from there on the delay is the signal
         assert record.delay_threshold_us == record.delay_max_us * 150 // 1000
         flow.close()
+
+
+class Handover(Behaviour):
+    """A path of 60 ms that loses one segment, and a queue of as much as is said: in the ACKs' way, which the RTT alone does
+    not tell from the way there."""
+
+    timestamps = False
+
+    def __init__(self) -> None:
+        super().__init__(rtt_s=LONG_S)
+        self.extra_s = 0.0
+
+    def lost(self, segment: Segment) -> bool:
+        return segment.number == FIRST_LOSS
+
+    def ack_held_s(self, number: int) -> float:
+        return self.extra_s
+
+
+@pytest.mark.parametrize("name", LP_FAMILY)
+def test_a_buffer_that_nobody_has_told_is_not_that_of_the_first_samples(
+    name: str, controllers: dict[str, Controller], peer: Peer
+) -> None:
+    """Chosen in mid-flow, after another's slow start: the threshold is a quarter of the base, not 15 % of the little that
+    was seen, nor of a first ACK that was delayed; what is below it is no indication, and what is above it is."""
+    controller, behaviour = controllers[name], Handover()
+    flow = peer.connect("reno", behaviour)
+    flow.pump()
+    eventually(lambda: tcp_info(flow.sock).ssthresh < INFINITE and tcp_info(flow.sock).ca_state == 0, 5, "the loss")
+    choose(flow.sock, controller.name)
+    eventually(lambda: (f := controller.flow(flow.sock)) and f.rtt_min_us, 5, "a base")
+    behaviour.extra_s = 0.12 * LONG_S
+    time.sleep(1)
+    record = controller.flow(flow.sock)
+    assert record and record.delay_max_us < 0.25 * LONG_S * 1e6, "this machine was late"
+    assert record.delay_threshold_us == record.rtt_min_us // 4
+    assert record.indications == 0
+    behaviour.extra_s = 0.5 * LONG_S
+    eventually(lambda: (f := controller.flow(flow.sock)) and f.indications, 5, "an indication")
+    flow.close()
 
 
 class trickle:

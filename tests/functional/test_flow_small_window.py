@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Less than a packet per RTT (III-B.4): pairs of packets apart, never a stall, and back at full speed."""
+
 from __future__ import annotations
 
 import time
@@ -42,9 +43,7 @@ def test_pairs_under_a_standing_queue(name: str, controllers: dict[str, Controll
     behaviour.extra_s = EXTRA_S
     eventually(lambda: (f := controller.flow(flow.sock)) and f.cuts_to_one and f.delay_us > 20_000, 5, "a small window")
     at = len(flow.end.segments)
-    record = eventually(
-        lambda: (f := controller.flow(flow.sock)) and len(bursts(flow, at, EXTRA_S)) >= 6 and f, 10, "pairs"
-    )
+    record = eventually(lambda: (f := controller.flow(flow.sock)) and len(bursts(flow, at, EXTRA_S)) >= 6 and f, 10, "pairs")
     assert record.phase == PHASE.SMALL
     assert record.lp.window == 1
     assert record.cwnd in (1, 4)  # the pair is in flight, or the next one may leave as a whole
@@ -67,15 +66,16 @@ def test_pairs_under_a_standing_queue(name: str, controllers: dict[str, Controll
     with controller.set(delta=900):
         eventually(
             lambda: (f := controller.flow(flow.sock)) and f.phase not in (PHASE.SMALL, PHASE.INFERENCE),
-            LONGEST_S, f"the phase is left: {controller.flow(flow.sock)}",
+            LONGEST_S,
+            f"the phase is left: {controller.flow(flow.sock)}",
         )
         eventually(lambda: tcp_info(flow.sock).cwnd >= 15, 3, "growth")
         since_s, begun = time.monotonic(), flow.received
         time.sleep(0.3)
         packets = (flow.received - begun) / 1448 / (time.monotonic() - since_s) * RTT_S
     assert packets > 10  # per RTT
-    record = controller.flow(flow.sock)
-    assert record and record.lp.pair_gap_us == 0
+    last = controller.flow(flow.sock)
+    assert last and last.lp.pair_gap_us == 0
     silences = [b.at_s - a.at_s for a, b in zip(flow.end.segments, flow.end.segments[1:])]
     assert max(silences) < LONGEST_S
     flow.stop()

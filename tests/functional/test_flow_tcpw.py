@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """TCPW-LP on this kernel: its record and events, early reductions, losses as Westwood takes them, small windows."""
+
 from __future__ import annotations
 
 import itertools
 import time
 from itertools import dropwhile
+from typing import Any
 
 import pytest
 
 from tests.functional.kernel import PHASE, SIGNAL, Controller, TcpInfo, eventually, tcp_info
-from tests.functional.peer import Behaviour, Flow, Peer, Segment
-from tests.functional.test_flow_small_window import LONGEST_S, bursts
+from tests.functional.peer import Behaviour, Flow, Peer, Segment, bursts
+from tests.functional.test_flow_small_window import LONGEST_S
 
 OPEN, DISORDER, CWR, RECOVERY, LOSS = range(5)
 RTT_S = 0.02
@@ -22,8 +24,8 @@ MILLI = 1000
 class Path_(Behaviour):
     """A loss ends slow start; ACKs can be late, as if a queue stood."""
 
-    def __init__(self, **path: float) -> None:
-        super().__init__(rtt_s=RTT_S, **path)  # type: ignore[arg-type]
+    def __init__(self, **path: Any) -> None:
+        super().__init__(rtt_s=RTT_S, **path)
         self.extra_s = 0.0
         self.losing = {FIRST_LOSS}
 
@@ -41,9 +43,7 @@ def infos(flow: Flow) -> list[TcpInfo]:
 def started(flow: Flow, controller: Controller) -> None:
     """Slow start is over, and its loss repaired."""
     flow.pump()
-    eventually(
-        lambda: (f := controller.flow(flow.sock)) and f.losses and f.phase != PHASE.RECOVERY, 5, "the first loss"
-    )
+    eventually(lambda: (f := controller.flow(flow.sock)) and f.losses and f.phase != PHASE.RECOVERY, 5, "the first loss")
     time.sleep(3 * RTT_S)
 
 
@@ -95,9 +95,7 @@ def test_no_queue_no_reduction(tcpw_lp: Controller, peer: Peer) -> None:
         since = tcpw_lp.flow(flow.sock)
         assert since
         begun = time.monotonic()
-        now = eventually(
-            lambda: (f := tcpw_lp.flow(flow.sock)) and f.cwnd >= min(since.cwnd + 5, 180) and f, 5, "growth"
-        )
+        now = eventually(lambda: (f := tcpw_lp.flow(flow.sock)) and f.cwnd >= min(since.cwnd + 5, 180) and f, 5, "growth")
     assert now.cwnd - since.cwnd <= (time.monotonic() - begun) / RTT_S + 2
     assert now.indications <= since.indications + 3, "what a busy machine adds before the window is set up for it"
     flow.close()
@@ -125,6 +123,12 @@ def test_random_loss_takes_little(tcpw_lp: Controller, peer: Peer) -> None:
     assert kept[tcpw_lp.name] > 1.5 * kept["reno"], kept
 
 
+def second_loss(seen: list[TcpInfo]) -> tuple[TcpInfo, TcpInfo] | None:
+    """The connection before and after the ACK that reported a loss at 2 RTT_min, once that ACK was sampled."""
+    late = dropwhile(lambda info: info.rtt_us < 1.5e6 * RTT_S, seen)
+    return next(((a, b) for a, b in itertools.pairwise(late) if b.ca_state == RECOVERY > a.ca_state), None)
+
+
 def test_a_full_buffer_takes_as_much_as_the_delay_says(tcpw_lp: Controller, peer: Peer) -> None:
     """RTT = 2 RTT_min at the loss: ssthresh is half of the window, as reno's."""
     behaviour = Path_()
@@ -134,11 +138,7 @@ def test_a_full_buffer_takes_as_much_as_the_delay_says(tcpw_lp: Controller, peer
         behaviour.extra_s = RTT_S
         time.sleep(10 * RTT_S)
         behaviour.losing.add(len(flow.end.segments) + 20)
-        eventually(lambda: (f := tcpw_lp.flow(flow.sock)) and f.losses >= 2, 10, "the second loss")
-    reduced = next(
-        (a, b) for a, b in itertools.pairwise(dropwhile(lambda i: i.rtt_us < 1.5e6 * RTT_S, infos(flow)))
-        if b.ca_state == RECOVERY > a.ca_state
-    )
+        reduced = eventually(lambda: second_loss(infos(flow)), 10, "the second loss")
     assert 0.35 * reduced[0].cwnd <= reduced[1].ssthresh <= 0.75 * reduced[0].cwnd, reduced
     flow.close()
 
@@ -189,9 +189,7 @@ def test_a_mark_takes_half(tcpw_lp: Controller, peer: Peer) -> None:
     flow = peer.connect(tcpw_lp.name, Marked(window_bytes=100 * 1448))
     with tcpw_lp.set(noise_floor=20_000):
         flow.pump()
-        record = eventually(
-            lambda: (f := tcpw_lp.flow(flow.sock)) and f.marks and f.phase != PHASE.RECOVERY and f, 5, "the mark"
-        )
+        record = eventually(lambda: (f := tcpw_lp.flow(flow.sock)) and f.marks and f.phase != PHASE.RECOVERY and f, 5, "the mark")
     assert (record.marks, record.losses) == (1, 1)
     before, after = next((a, b) for a, b in itertools.pairwise(infos(flow)) if b.ca_state == CWR > a.ca_state)
     assert after.ssthresh <= before.cwnd // 2 + 1
@@ -207,12 +205,11 @@ def test_pairs_under_a_standing_queue_and_back(tcpw_lp: Controller, peer: Peer) 
         behaviour.extra_s = EXTRA_S
         eventually(
             lambda: (f := tcpw_lp.flow(flow.sock)) and f.phase == PHASE.SMALL and f.tcpw.foreground_permille > 900,
-            15, "a small window, and the queue known to be others'",
+            15,
+            "a small window, and the queue known to be others'",
         )
         at = len(flow.end.segments)
-        record = eventually(
-            lambda: (f := tcpw_lp.flow(flow.sock)) and len(bursts(flow, at, EXTRA_S)) >= 6 and f, 10, "pairs"
-        )
+        record = eventually(lambda: (f := tcpw_lp.flow(flow.sock)) and len(bursts(flow, at, EXTRA_S)) >= 6 and f, 10, "pairs")
         assert record.phase == PHASE.SMALL and record.tcpw.window == 1 and record.cwnd in (1, 4)
         pairs = bursts(flow, at, EXTRA_S)[1:-1]
         assert [len(pair) for pair in pairs] == [2] * len(pairs)
@@ -222,9 +219,7 @@ def test_pairs_under_a_standing_queue_and_back(tcpw_lp: Controller, peer: Peer) 
         assert gaps[-1] == pytest.approx(gap_s, rel=0.25)
         behaviour.extra_s = 0
         with tcpw_lp.set(noise_floor=20_000):
-            eventually(
-                lambda: (f := tcpw_lp.flow(flow.sock)) and f.phase != PHASE.SMALL and f, LONGEST_S, "the phase is left"
-            )
+            eventually(lambda: (f := tcpw_lp.flow(flow.sock)) and f.phase != PHASE.SMALL and f, LONGEST_S, "the phase is left")
             eventually(lambda: tcp_info(flow.sock).cwnd >= 12, 3, "growth")
     silences = [b.at_s - a.at_s for a, b in zip(flow.end.segments, flow.end.segments[1:])]
     assert max(silences) < LONGEST_S
@@ -238,12 +233,12 @@ def test_a_longer_path_is_learned(tcpw_lp: Controller, peer: Peer) -> None:
     flow = peer.connect(tcpw_lp.name, behaviour)
     started(flow, tcpw_lp)
     with tcpw_lp.set(noise_floor=5_000):
-        base = tcpw_lp.flow(flow.sock).rtt_min_us  # type: ignore[union-attr]
+        first = tcpw_lp.flow(flow.sock)
+        assert first
+        base = first.rtt_min_us
         behaviour.extra_s = EXTRA_S
         eventually(lambda: (f := tcpw_lp.flow(flow.sock)) and f.phase == PHASE.SMALL, 10, "a small window")
-        record = eventually(
-            lambda: (f := tcpw_lp.flow(flow.sock)) and f.rtt_min_us > base + 20_000 and f, 15, "the new base"
-        )
+        record = eventually(lambda: (f := tcpw_lp.flow(flow.sock)) and f.rtt_min_us > base + 20_000 and f, 15, "the new base")
         eventually(lambda: tcp_info(flow.sock).cwnd >= 12, 5, "growth")
     assert record.rtt_min_us < base + 50_000
     flow.close()

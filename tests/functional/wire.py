@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What leaves a device, with the kernel's own times: a packet socket.
 
-    with Wire(namespace, "veth0") as wire:
-        …
-        for packet in wire.packets():      # those that left since the last call
+with Wire(namespace, "veth0") as wire:
+    …
+    for packet in wire.packets():      # those that left since the last call
 """
+
 from __future__ import annotations
 
 import socket
@@ -48,7 +49,7 @@ class Wire:
         self._socket.close()
 
     def packets(self) -> list[Packet]:
-        found = []
+        found: list[Packet] = []
         while True:
             try:
                 data, ancillary, _, address = self._socket.recvmsg(128, 64)

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Every controller on the oldest and the newest guest kernel: it loads, carries traffic, is seen, and goes again."""
+"""Every controller on the oldest and the newest guest kernel: it loads, carries traffic, publishes, does what only it
+does, and goes again."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.kernels import __main__ as matrix
+from tests.kernels import path
+from tests.lab.guest.image import BUILD
 from tests.lab.guest.lock import kernels
 
 LOG = """\
@@ -24,6 +29,8 @@ def test_every_controller_works_on(kernel: str) -> None:
     rows = matrix.measure(kernel, matrix.controllers())
     assert [f"{row.name}: {row}" for row in rows if not row.holds] == []
     assert all(row.insns > 100 for row in rows)
+    accecn = {directory.name for directory in (BUILD / "kernels" / kernel).glob(f"*-{path.ACCECN}")}
+    assert accecn == ({f"{name}-{path.ACCECN}" for name in path.MARKED} if kernel == kernels()[-1] else set())
 
 
 def test_cost_is_read_per_program() -> None:
@@ -39,3 +46,47 @@ def test_growth_over_a_fifth_is_told() -> None:
 
 def test_baseline_knows_every_kernel() -> None:
     assert sorted(json.loads(matrix.BASELINE.read_text())) == sorted(kernels())
+
+
+# --- what is read from a run -----------------------------------------------------------------------------------------
+
+
+def looks(number: int = 20, **members: Any) -> list[dict[str, Any]]:
+    """Records of a steady flow, each of `members` for all of them."""
+    record = {"controller": "nf_tcp", "phase": "avoidance", "cwnd": 30, "srtt_us": 20_000, "indications": 0, "marks": 0,
+              "nf": {"chirps_complete": 0}, "age_ms": 8.0}  # fmt: skip
+    return [{**record, "bytes_acked": 100_000 * (look + 1), **members} for look in range(number)]
+
+
+def test_mechanisms_are_those_of_controllers() -> None:
+    assert set(path.MECHANISMS) <= set(matrix.controllers()) >= set(path.MARKED)
+
+
+def test_a_mechanism_that_did_not_work_is_told() -> None:
+    assert path.mechanism("nf_tcp", looks()) == "complete chirps: 0, expected at least 1"
+    assert path.mechanism("nf_tcp", looks(nf={"chirps_complete": 2})) == ""
+    assert path.mechanism("tcp_lp", looks()) == "early indications: 0, expected at least 1"
+    assert path.mechanism("tcp_lp_ecn", []) == "reductions by a mark: 0, expected at least 1"
+    assert path.mechanism("ltcp", looks(ltcp={"layer": 1})) == "layers: 1, expected at least 2"
+
+
+def test_what_accecn_cannot_do_is_told() -> None:
+    assert path.accecn("nf_tcp", looks(marks=3, nf={"chirps_sent": 0})) == ""
+    assert path.accecn("nf_tcp", looks(marks=3, nf={"chirps_sent": 2})) == "with AccECN 2 chirps: none can be answered"
+    assert path.accecn("nf_tcp", looks(nf={"chirps_sent": 0})) == "with AccECN no reduction by a mark"
+
+
+def test_records_that_are_not_kept_up_are_told() -> None:
+    assert path.publishing(looks()) == ""
+    assert path.publishing(looks(5)) == "4 records of a steady flow, expected at least 8"
+    assert path.publishing(looks(age_ms=31.0)) == "a record was 31 ms old, at most 25 are promised"
+    assert path.publishing(looks(bytes_acked=1)) == "bytes_acked does not grow in the records"
+    assert path.publishing(looks(phase="recovery", age_ms=99.0)).startswith("0 records of a steady flow")
+
+
+def test_documents_are_read_until_one_is_cut_off(tmp_path: Path) -> None:
+    flow = {"controller": "ltcp", "updated_ns": 3_000_000}
+    other = {"controller": "tcp_lp", "updated_ns": 0}
+    documents = [json.dumps({"time_ns": 5_000_000, "flows": flows}) for flows in ([flow, other], [], [flow])]
+    (tmp_path / path.FLOWS).write_text("\n".join(documents) + '\n{"time_ns": 5')
+    assert [record["age_ms"] for record in path.records(tmp_path / path.FLOWS, "ltcp")] == [2.0, 2.0]

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from . import report, rows, session, sweep, virtual, virtual_experiment
+from .cores import cpus
 from .guest.errors import LabError
 from .guest.lock import kernels
 from .rows import SETS, RowError
@@ -24,10 +25,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--exp", default=os.environ.get("EXP", ""), help="ids and .toml files, comma-separated (all)")
     parser.add_argument("--kernel", default=os.environ.get("KERNEL") or "6.12", help="%(default)s; one of kernels.lock")
     parser.add_argument("--set", default=os.environ.get("SET") or "full", help="quick or full (%(default)s)")
-    parser.add_argument("--jobs", type=int, default=os.environ.get("JOBS") or os.cpu_count() or 1)
+    parser.add_argument(
+        "--jobs", type=int, default=os.environ.get("JOBS") or None, help="guests at once (one per core of theirs)"
+    )
     parser.add_argument(
         "--repeat", type=int, default=os.environ.get("REPEAT") or "0", metavar="N",
-        help="draws of each run: another seed, the background 50 ms later; means are judged (as many as the row says)",
+        help="draws of each run: another seed, the background 50 ms later (as many as the row says)",
     )  # fmt: skip
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--run", metavar="DIGEST", help="only this run of them, not judged: a job of `make sweep`")
@@ -42,6 +45,8 @@ def check(options: argparse.Namespace) -> None:
     for name, value, allowed in (("KERNEL", options.kernel, kernels()), ("SET", options.set, SETS)):
         if value not in allowed:
             raise RowError(f"{name}={value}: there are {', '.join(allowed)}")
+    if options.jobs is None:
+        options.jobs = len(cpus())
     if options.jobs < 1:
         raise RowError(f"JOBS={options.jobs}: at least 1")
 
@@ -59,6 +64,7 @@ def keep(works: Sequence[Work], name: str) -> int:
 def main() -> int:
     for number in (signal.SIGTERM, signal.SIGINT):  # the latter is ignored in a shell's background
         signal.signal(number, signal.default_int_handler)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # of `| head`
     options = arguments()
     try:
         check(options)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from .experiment import FlowResult, Result, quantile
 
@@ -66,7 +67,7 @@ def draw(path: Path, title: str, subtitle: str, runs: Sequence[tuple[str, Result
         pyplot.close(figure)
 
 
-def _draw_rates(axis, heading: str, result: Result, solo_mbit: float) -> None:
+def _draw_rates(axis: Any, heading: str, result: Result, solo_mbit: float) -> None:
     end = result.experiment.end_s
     foreground, background = result.flows["foreground"], result.flows["background"]
     _shade(axis, foreground)
@@ -79,7 +80,7 @@ def _draw_rates(axis, heading: str, result: Result, solo_mbit: float) -> None:
     axis.set_xlim(0, end)
 
 
-def _draw_delay(axis, result: Result) -> None:
+def _draw_delay(axis: Any, result: Result) -> None:
     link = result.experiment.link
     base = quantile(result.rtts_ms(), 0.0)
     times = [at for at, _ in result.pings]
@@ -91,6 +92,6 @@ def _draw_delay(axis, result: Result) -> None:
     axis.set_ylim(0, link.buffer_ms * 1.25)
 
 
-def _shade(axis, foreground: FlowResult) -> None:
+def _shade(axis: Any, foreground: FlowResult) -> None:
     """The time in which the foreground was there."""
     axis.axvspan(foreground.flow.start_s, foreground.flow.end_s, color=FOREGROUND, alpha=0.07, linewidth=0)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,8 @@ import pytest
 
 from tests import registry
 
-from . import demo, native
+from . import demo, native, rows
+from .row_fixture import Load
 
 PIN_ROOT = registry.session_pins("lab")
 MEASURED = pytest.StashKey[list[str]]()
@@ -63,11 +65,24 @@ def nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def pin_root(registry_lock: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A pin directory of its own for ccbpf and whoever starts it; tcp_lp is not registered."""
+def load(tmp_path: Path) -> Load:
+    """Loads the rows of a text."""
+
+    def of(text: str, set_: str = "full", kernel: str = "6.12") -> list[rows.Row]:
+        path = tmp_path / "mine.toml"
+        path.write_text(text)
+        return rows.load(path, kernel, set_)
+
+    return of
+
+
+@pytest.fixture
+def pin_root(registry_lock: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A pin directory of its own for ccbpf and whoever starts it; tcp_lp is not registered, before and afterwards."""
     registry.require_free()
     monkeypatch.setenv("CCBPF_PIN_ROOT", str(PIN_ROOT))
-    return PIN_ROOT
+    yield PIN_ROOT
+    shutil.rmtree(PIN_ROOT, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")

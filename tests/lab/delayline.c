@@ -92,8 +92,7 @@ struct line {
 	bool fifo;
 };
 
-static __attribute__((noreturn, format(printf, 1, 2))) void
-fail(const char *format, ...)
+static __attribute__((noreturn, format(printf, 1, 2))) void fail(const char *format, ...)
 {
 	va_list args;
 
@@ -116,8 +115,7 @@ static uint64_t now_ns(void)
 /* A tun device belongs to the namespace in which its file was opened. */
 static int open_tun(const char *netns, const char *device)
 {
-	struct ifreq request = { .ifr_flags = IFF_TUN | IFF_NO_PI |
-					      IFF_TUN_EXCL };
+	struct ifreq request = { .ifr_flags = IFF_TUN | IFF_NO_PI | IFF_TUN_EXCL };
 	int ns, tun;
 
 	if (strlen(device) >= sizeof(request.ifr_name))
@@ -128,16 +126,15 @@ static int open_tun(const char *netns, const char *device)
 	if (ns < 0)
 		fail("network namespace %s: %s", netns, strerror(errno));
 	if (setns(ns, CLONE_NEWNET))
-		fail("enter network namespace %s: %s (this needs CAP_SYS_ADMIN)",
-		     netns, strerror(errno));
+		fail("enter network namespace %s: %s (this needs CAP_SYS_ADMIN)", netns,
+		     strerror(errno));
 	close(ns);
 	tun = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
 	if (tun < 0)
 		fail("/dev/net/tun: %s (this needs a kernel with CONFIG_TUN; `modprobe tun`)",
 		     strerror(errno));
 	if (ioctl(tun, TUNSETIFF, &request))
-		fail("make tun device %s in %s: %s", device, netns,
-		     strerror(errno));
+		fail("make tun device %s in %s: %s", device, netns, strerror(errno));
 	return tun;
 }
 
@@ -147,13 +144,11 @@ static struct packet *make_ring(uint64_t packets)
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
 	if (ring == MAP_FAILED)
-		fail("%llu packets of memory: %s", (unsigned long long)packets,
-		     strerror(errno));
+		fail("%llu packets of memory: %s", (unsigned long long)packets, strerror(errno));
 	return ring;
 }
 
-static struct packet *slot(const struct line *line, const struct direction *way,
-			   uint64_t position)
+static struct packet *slot(const struct line *line, const struct direction *way, uint64_t position)
 {
 	return &way->ring[position % line->packets];
 }
@@ -167,14 +162,12 @@ static void take_in(struct line *line, struct direction *way)
 		bool full = way->tail - way->head == line->packets;
 		struct packet *packet = slot(line, way, way->tail);
 		ssize_t bytes = full ? read(way->in, surplus, sizeof(surplus))
-				     : read(way->in, packet->data,
-					    sizeof(packet->data));
+				     : read(way->in, packet->data, sizeof(packet->data));
 
 		if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		if (bytes < 0)
-			fail("read from the %s side: %s", way->name,
-			     strerror(errno));
+			fail("read from the %s side: %s", way->name, strerror(errno));
 		if (full) {
 			way->dropped++;
 			continue;
@@ -213,8 +206,7 @@ static bool next_wait(const struct line *line, struct timespec *wait)
 	for (int i = 0; i < 2; i++) {
 		const struct direction *way = &line->direction[i];
 
-		if (way->head != way->tail &&
-		    slot(line, way, way->head)->due_ns < due)
+		if (way->head != way->tail && slot(line, way, way->head)->due_ns < due)
 			due = slot(line, way, way->head)->due_ns;
 	}
 	if (due == UINT64_MAX)
@@ -242,8 +234,7 @@ static void run(struct line *line, int signals)
 		for (int i = 0; i < 2; i++)
 			give_out(line, &line->direction[i]);
 		pending = next_wait(line, &wait);
-		if (ppoll(fds, sizeof(fds) / sizeof(fds[0]),
-			  pending ? &wait : NULL, NULL) < 0 &&
+		if (ppoll(fds, sizeof(fds) / sizeof(fds[0]), pending ? &wait : NULL, NULL) < 0 &&
 		    errno != EINTR)
 			fail("ppoll: %s", strerror(errno));
 		if (fds[2].revents || fds[3].revents)
@@ -262,17 +253,15 @@ static void print_direction(const struct direction *way)
 {
 	printf("\"from_%s\": {\"packets\": %llu, \"bytes\": %llu, \"dropped\": %llu, \"refused\": %llu, "
 	       "\"late\": %llu, \"latest_us\": %llu}",
-	       way->name, (unsigned long long)way->head,
-	       (unsigned long long)way->bytes, (unsigned long long)way->dropped,
-	       (unsigned long long)way->refused, (unsigned long long)way->late,
-	       (unsigned long long)(way->latest_ns / NS_PER_US));
+	       way->name, (unsigned long long)way->head, (unsigned long long)way->bytes,
+	       (unsigned long long)way->dropped, (unsigned long long)way->refused,
+	       (unsigned long long)way->late, (unsigned long long)(way->latest_ns / NS_PER_US));
 }
 
 static void print_statistics(const struct line *line)
 {
 	printf("{\"delay_us\": %llu, \"fifo\": %s, ",
-	       (unsigned long long)(line->delay_ns / NS_PER_US),
-	       line->fifo ? "true" : "false");
+	       (unsigned long long)(line->delay_ns / NS_PER_US), line->fifo ? "true" : "false");
 	print_direction(&line->direction[0]);
 	printf(", ");
 	print_direction(&line->direction[1]);
@@ -280,20 +269,16 @@ static void print_statistics(const struct line *line)
 	fflush(stdout);
 }
 
-static uint64_t parse(const char *text, const char *what, uint64_t min,
-		      uint64_t max)
+static uint64_t parse(const char *text, const char *what, uint64_t min, uint64_t max)
 {
 	unsigned long long value;
 	char *end;
 
 	errno = 0;
 	value = strtoull(text, &end, 10);
-	if (errno || end == text || *end || *text == '-' || value < min ||
-	    value > max) {
-		fprintf(stderr,
-			"delayline: %s: \"%s\" is not a number from %llu to %llu\n",
-			what, text, (unsigned long long)min,
-			(unsigned long long)max);
+	if (errno || end == text || *end || *text == '-' || value < min || value > max) {
+		fprintf(stderr, "delayline: %s: \"%s\" is not a number from %llu to %llu\n", what,
+			text, (unsigned long long)min, (unsigned long long)max);
 		exit(2);
 	}
 	return value;
@@ -333,13 +318,10 @@ int main(int argc, char **argv)
 	left = open_tun(argv[1], argv[2]);
 	right = open_tun(argv[3], argv[4]);
 	line.direction[0] =
-		(struct direction){ "left", left, right,
-				    .ring = make_ring(line.packets) };
+		(struct direction){ "left", left, right, .ring = make_ring(line.packets) };
 	line.direction[1] =
-		(struct direction){ "right", right, left,
-				    .ring = make_ring(line.packets) };
-	prctl(PR_SET_TIMERSLACK,
-	      1UL); /* ns; matters where SCHED_FIFO is refused */
+		(struct direction){ "right", right, left, .ring = make_ring(line.packets) };
+	prctl(PR_SET_TIMERSLACK, 1UL); /* ns; matters where SCHED_FIFO is refused */
 	line.fifo = !sched_setscheduler(0, SCHED_FIFO, &priority);
 
 	printf("{\"ready\": true}\n");

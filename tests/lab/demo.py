@@ -386,8 +386,10 @@ def table(outcome: Outcome) -> list[str]:
 
 def sparks(result: Result, blocks: str) -> list[str]:
     end = result.experiment.end_s
-    lines = [f"{result.experiment.name}: foreground from {result.flows['foreground'].flow.start_s:g} s "
-             f"to {result.flows['foreground'].flow.end_s:g} s of {end:g} s"]
+    lines = [
+        f"{result.experiment.name}: foreground from {result.flows['foreground'].flow.start_s:g} s "
+        f"to {result.flows['foreground'].flow.end_s:g} s of {end:g} s"
+    ]
     for name in ("foreground", "background"):
         _, values = chart.rates(result.flows[name], end, end / SPARK_COLUMNS)
         lines.append(f"  {name}  {chart.sparkline(values, LINK.rate_mbit, blocks)}")

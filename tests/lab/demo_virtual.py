@@ -56,7 +56,7 @@ def controller_in(guest: Guest, name: str) -> bool:
 
 def estimate_s(experiments: Sequence[Experiment]) -> float:
     """Seconds of wall time that the runs take, one after the other."""
-    factor = session.RECORD_FACTOR if virtual.choose_mode() == "record" else 1.0
+    factor = session.RECORD_FACTOR if virtual.choose_mode() == virtual.RECORD else 1.0
     return factor * sum(session.estimate_s(experiment) for experiment in experiments)
 
 

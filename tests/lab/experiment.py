@@ -123,7 +123,7 @@ class Result:
     def late_part(self) -> float:
         """The part of all packets that the lab delivered more than 1 ms late: the noise of a busy machine."""
         ways = [way for way in self.wire.values() if isinstance(way, dict)]
-        return sum(way["late"] for way in ways) / max(1, sum(way["packets"] for way in ways))
+        return float(sum(way["late"] for way in ways) / max(1, sum(way["packets"] for way in ways)))
 
     def rtts_ms(self, from_s: float = 0.0, to_s: float = float("inf")) -> list[float]:
         return [rtt for at, rtt in self.pings if from_s <= at <= to_s]

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Judges a row: its runs' results against its bounds, and the result.json that says so (the lab's promise)."""
+"""Judges a row: its runs' results against its bounds, and the result.json that says so (the lab's promise).
+
+A run may have several draws. A bound holds in a run if enough of its draws hold: at least the part that the bound names,
+and more than half. What is shown as measured is the draw on which that turns: with `part = 0.5`, which is the default,
+the median, with `every` the worst one. A bound may ask for the mean instead.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +15,12 @@ import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from . import measures
-from .experiment import Result
+from . import figures, measures
+from .figures import Results, Spread, ratio
 from .measures import MEASURES
-from .rows import ALONE, AS_GIVEN, IDEAL, Bound, Filling, Point, Row, RunKey
+from .row import ALONE, AS_GIVEN, IDEAL, Bound, Row, RunKey
 
 COMPARE: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
@@ -22,7 +28,7 @@ COMPARE: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
     ">": operator.gt,
 }
-Results = Callable[[RunKey], Result]
+DECIMALS = 5
 
 
 @dataclass(frozen=True)
@@ -34,24 +40,39 @@ class Verdict:
     measured: float
     at: RunKey
     holds: bool
-    draws: tuple[float, ...] = ()  # of which `measured` is the mean
+    draws: tuple[float, ...] = ()  # of that run
 
 
 # --- one value -------------------------------------------------------------------------------------------------------
 
 
-def point_of(row: Row, key: RunKey) -> Point:
-    return next(point for point in row.points if point.name == key.point)
-
-
 def values_of(bound: Bound, row: Row, key: RunKey, results: Results) -> tuple[float, ...]:
-    """Of the repetitions of a run."""
-    return tuple(value_once(bound, row, once, results) for once in row.repetitions(key))
+    """Of the draws of a run."""
+    return tuple(value_once(bound, row, draw, results) for draw in row.repetitions(key))
 
 
 def value_of(bound: Bound, row: Row, key: RunKey, results: Results) -> float:
-    """The mean of them."""
-    return measures.mean(values_of(bound, row, key, results))
+    """What of them is judged."""
+    return decisive(bound, values_of(bound, row, key, results))
+
+
+def needed(part: float, draws: int) -> int:
+    """So many draws must hold: this part of them at least, and more than half."""
+    return max(math.ceil(part * draws - 1e-9), draws // 2 + 1)
+
+
+def badness(bound: Bound, value: float) -> float:
+    """Grows to the wrong side; what could not be measured is worst."""
+    if math.isnan(value):
+        return math.inf
+    return value if bound.upper else -value
+
+
+def decisive(bound: Bound, draws: tuple[float, ...]) -> float:
+    """The value that holds if and only if enough of the draws hold."""
+    if bound.mean:
+        return measures.mean(draws)
+    return sorted(draws, key=lambda value: badness(bound, value))[needed(bound.part, len(draws)) - 1]
 
 
 def value_once(bound: Bound, row: Row, key: RunKey, results: Results) -> float:
@@ -70,11 +91,8 @@ def _measured(bound: Bound, row: Row, key: RunKey, results: Results, divides: bo
     reference = replace(key, background=measure.reference)
     if key not in row.runs or (measure.reference and reference not in row.runs):
         return math.nan
-    filled = Filling(key.foreground, key.background, point_of(row, key)).of(
-        f"row {row.id}: options", dict(bound.options)
-    )
     window = {name: value for name, value in (("from_s", row.from_s), ("to_s", row.to_s)) if value}
-    options = {**{name: value for name, value in window.items() if name in measure.options}, **filled}
+    options = {name: value for name, value in window.items() if name in measure.options} | row.options(bound, key)
     if divides and "at_least" in measure.options:
         options["at_least"] = True
     runs = [results(key)]
@@ -83,35 +101,17 @@ def _measured(bound: Bound, row: Row, key: RunKey, results: Results, divides: bo
     return measure.function(*runs, **options)
 
 
-def ratio(one: float, other: float) -> float:
-    return one / other if other else math.nan
-
-
 # --- one row ---------------------------------------------------------------------------------------------------------
-
-
-def runs_of(row: Row, bound: Bound, controller: str) -> list[RunKey]:
-    """The runs that this bound is about."""
-    return [
-        key
-        for key in row.cells
-        if key.background == controller
-        and (not bound.points or key.point in bound.points)
-        and (not bound.foregrounds or key.foreground in bound.foregrounds)
-    ]
 
 
 def judge_bound(row: Row, bound: Bound, controller: str, results: Results) -> Verdict | None:
     """The worst of all its runs; None: this set has none of them."""
     compare, verdicts = COMPARE[bound.op], []
-    for key in runs_of(row, bound, controller):
+    for key in row.about(bound, controller):
         draws = values_of(bound, row, key, results)
-        value = measures.mean(draws)
+        value = decisive(bound, draws)
         verdicts.append(Verdict(bound, controller, value, key, compare(value, bound.bound), draws))
-    if not verdicts:
-        return None
-    upper = bound.op.startswith("<")
-    return max(verdicts, key=lambda v: math.inf if math.isnan(v.measured) else (v.measured if upper else -v.measured))
+    return max(verdicts, key=lambda verdict: badness(bound, verdict.measured), default=None)
 
 
 def judge(row: Row, results: Results) -> list[Verdict]:
@@ -128,74 +128,6 @@ def decides(row: Row, verdict: Verdict) -> bool:
     return verdict.controller in (verdict.bound.for_ or row.judged)
 
 
-# --- what was measured -----------------------------------------------------------------------------------------------
-
-
-def figures(row: Row, key: RunKey, results: Results) -> dict[str, float]:
-    """The yardsticks of every row, means over the repetitions of a run; what it cannot say is left out."""
-    each = [figures_once(row, once, results) for once in row.repetitions(key)]
-    return {
-        name: round(measures.mean([one[name] for one in each]), 5) for name in each[0] if all(name in e for e in each)
-    }
-
-
-def figures_once(row: Row, key: RunKey, results: Results) -> dict[str, float]:
-    result = results(key)
-    window = {"from_s": row.from_s, "to_s": row.to_s}
-    found: dict[str, float] = {
-        "goodput_foreground_mbit": measures.goodput(result, "foreground", **window),
-        "goodput_background_mbit": measures.goodput(result, "background", **window),
-        "utilisation": measures.utilisation(result, **window) if result.flows else math.nan,
-        "queue_mean_ms": measures.queue_mean(result, **window),
-        "queue_p95_ms": measures.queue_quantile(result, 0.95, **window),
-        "queue_p99_ms": measures.queue_quantile(result, 0.99, **window),
-        "loss_rate": measures.loss_rate(result),
-        "mark_rate": measures.mark_rate(result),
-        "response_mean_s": measures.response_mean(result),
-        "response_10kb_s": measures.response_mean(result, low=9535, high=10488),  # the papers' favourite size
-        "response_p95_s": measures.response_quantile(result),
-        "guest_busy": getattr(result, "busy", math.nan),
-        "low_marked": measures.class_count(result, "nf"),
-        "probes_marked": measures.class_count(result, "probe"),
-        "standard_marked": measures.class_count(result, "standard"),
-        "probe_load_mbit": measures.probe_load(result, **window),
-    }
-    if len(measures.group(result, "background")) > 1:
-        found["jain_background"] = measures.jain(result, "background", **window)
-    found |= _against(row, key, results, window)
-    return {name: value for name, value in found.items() if math.isfinite(value)}
-
-
-def _against(row: Row, key: RunKey, results: Results, window: Mapping[str, float]) -> dict[str, float]:
-    """What compares the run with the one alone and with the ideal."""
-    found: dict[str, float] = {}
-    result = results(key)
-    alone, ideal = (replace(key, background=name) for name in (ALONE, IDEAL))
-    foreground = bool(measures.group(result, "foreground"))
-    if alone in row.runs and key != alone:
-        if foreground:
-            found["transparency"] = measures.transparency(result, results(alone), **window)
-        if measures.responses(result):
-            found["response_to_alone"] = ratio(measures.response_mean(result), measures.response_mean(results(alone)))
-    if ideal not in row.runs and not foreground and not row.runs[key].traffic:
-        found["distance_to_ideal"] = 1 - measures.utilisation(result, **window)  # nobody else is there to be served first
-    if ideal in row.runs and key.background not in (ALONE, IDEAL):
-        found["distance_to_ideal"] = measures.distance(result, results(ideal), **window)
-        if foreground:
-            found["efficiency"] = measures.efficiency(result, results(ideal), **window)
-    return found
-
-
-def measured(row: Row, results: Results, controllers: tuple[str, ...]) -> dict[str, dict[str, dict[str, float]]]:
-    """controller → "foreground · point" → figure."""
-    table: dict[str, dict[str, dict[str, float]]] = {}
-    for key in row.cells:
-        if key.background in controllers:
-            place = " · ".join(part for part in (key.foreground, key.point) if part) or "all"
-            table.setdefault(key.background, {})[place] = figures(row, key, results)
-    return table
-
-
 # --- the file --------------------------------------------------------------------------------------------------------
 
 
@@ -206,19 +138,21 @@ def git_of(directory: Path) -> str:
 
 
 def result_of(row: Row, results: Results, *, kernel: str, seed: int, set_: str, virtual_s: float, wall_s: float,
-              git: str) -> dict[str, object]:  # fmt: skip
+              git: str) -> dict[str, Any]:  # fmt: skip
     """result.json, as LAB.md promises it."""
     verdicts = judge(row, results)
     deciding = [verdict for verdict in verdicts if decides(row, verdict)]
-    peers = measured(row, results, (ALONE, IDEAL, *row.peers))
+    ours = figures.measured(row, results, row.judged)
+    peers = figures.measured(row, results, (ALONE, IDEAL, *row.peers))
     return {
         "id": row.id,
         "holds": all(verdict.holds for verdict in deciding),
         "bounds": [_bound(verdict) for verdict in deciding],
-        "measured": measured(row, results, row.judged),
+        "measured": _medians(ours),
         "paper": dict(row.paper),
-        "peers": peers,
+        "peers": _medians(peers),
         "peers_bounds": [_bound(verdict) for verdict in verdicts if not decides(row, verdict)],
+        "ranges": _ranges({**ours, **peers}) if row.repeat > 1 else {},
         "kernel": kernel,
         "seed": seed,
         "repeat": row.repeat,
@@ -236,23 +170,58 @@ def result_of(row: Row, results: Results, *, kernel: str, seed: int, set_: str, 
     }
 
 
+Table = Mapping[str, Mapping[str, Mapping[str, Spread]]]
+
+
+def _medians(table: Table) -> dict[str, dict[str, dict[str, float]]]:
+    return {
+        controller: {
+            place: {name: round(spread.median, DECIMALS) for name, spread in own.items()} for place, own in places.items()
+        }
+        for controller, places in table.items()
+    }
+
+
+def _ranges(table: Table) -> dict[str, dict[str, dict[str, list[float]]]]:
+    """The least and the most over the draws, where they differ."""
+    return {
+        controller: {
+            place: {
+                name: [round(spread.least, DECIMALS), round(spread.most, DECIMALS)]
+                for name, spread in own.items()
+                if spread.least != spread.most
+            }
+            for place, own in places.items()
+        }
+        for controller, places in table.items()
+    }
+
+
 def _bound(verdict: Verdict) -> dict[str, object]:
     """Not finite: null, with the word beside it (JSON has neither)."""
-    known = math.isfinite(verdict.measured)
+    bound, draws = verdict.bound, verdict.draws
     entry: dict[str, object] = {
-        "what": verdict.bound.what,
-        "measured": round(verdict.measured, 5) if known else None,
-        "op": verdict.bound.op,
-        "bound": verdict.bound.bound,
+        "what": bound.what,
+        "measured": _number(verdict.measured),
+        "op": bound.op,
+        "bound": bound.bound,
         "holds": verdict.holds,
         "controller": "" if verdict.controller == AS_GIVEN else verdict.controller,
-        "at": " · ".join(part for part in (verdict.at.foreground, verdict.at.point) if part),
+        "at": verdict.at.place,
     }
-    if not known:
+    if entry["measured"] is None:
         entry["why"] = "not measurable" if math.isnan(verdict.measured) else "never"
-    if known and len(verdict.draws) > 1:
-        entry |= {"least": round(min(verdict.draws), 5), "most": round(max(verdict.draws), 5)}
+    if len(draws) > 1:
+        worst = max(draws, key=lambda value: badness(bound, value))
+        held = sum(COMPARE[bound.op](value, bound.bound) for value in draws)
+        entry |= {"judged": bound.draws, "held": held, "draws": [_number(value) for value in draws], "worst": _number(worst)}
+        if known := [value for value in draws if math.isfinite(value)]:
+            entry |= {"least": round(min(known), DECIMALS), "most": round(max(known), DECIMALS)}
     return entry
+
+
+def _number(value: float) -> float | None:
+    return round(value, DECIMALS) if math.isfinite(value) else None
 
 
 def write(path: Path, result: Mapping[str, object]) -> None:

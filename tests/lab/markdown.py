@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .rows import Row
+from .row import MEDIAN, Row
 
 Result = Mapping[str, Any]
 OPERATORS = {"<=": "≤", ">=": "≥", "<": "<", ">": ">"}
@@ -29,18 +29,24 @@ def cell(bound: Result | None, where: bool) -> str:
         return ""
     figure = bound["why"] if bound["measured"] is None else number(bound["measured"])
     figure += f" [{number(bound['least'])} … {number(bound['most'])}]" if "least" in bound else ""
+    figure += ", worst never" if "draws" in bound and bound["worst"] is None else ""
     figure += f" ({bound['at']})" if where else ""
     return figure if bound["holds"] else f"**{figure}**"
+
+
+def limit_of(bound: Result) -> str:
+    """And what of the draws it is for, where that is not the median."""
+    judged = bound.get("judged", MEDIAN)
+    return f"{OPERATORS[bound['op']]} {bound['bound']:g}{'' if judged == MEDIAN else f', {judged}'}"
 
 
 def lines(row: Row, result: Result, controllers: Sequence[str]) -> list[list[str]]:
     """One per bound, with a cell per controller; a bound of the whole row stands under the first."""
     found: dict[tuple[str, str], dict[str, Result]] = {}
     for bound in result["bounds"]:
-        limit = f"{OPERATORS[bound['op']]} {bound['bound']:g}"
-        found.setdefault((bound["what"], limit), {})[bound["controller"] or controllers[0]] = bound
+        found.setdefault((bound["what"], limit_of(bound)), {})[bound["controller"] or controllers[0]] = bound
     where = len({bound["at"] for bound in result["bounds"]}) > 1
-    out = []
+    out: list[list[str]] = []
     for (what, limit), by in found.items():
         out.append(["" if out else f"`{row.id}`", what, limit, *(cell(by.get(name), where) for name in controllers)])
     return out
@@ -98,7 +104,8 @@ def document(rows: Sequence[Row], results: Mapping[str, Result | None], kernel: 
     parts = [
         "# What the lab measured",
         f"`make lab KERNEL={kernel} SET={set_}` and `make report` wrote this; the page beside it, report.html, has the plots, "
-        "every run, and the peers on each bound. In brackets the worst place, in square ones the draws of which this is the mean; in bold what falls short.",
+        "every run, and the peers on each bound. In brackets the worst place; in square ones the least and the most of "
+        "several draws, whose median is judged where the bound does not say otherwise; in bold what falls short.",
         count(rows, results),
     ]
     for title, members in groups.items():

@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path as FilePath
 from types import TracebackType
 
@@ -209,9 +210,7 @@ class Path:
                 raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         with uninterrupted():
             self._unmake()
 
@@ -373,6 +372,9 @@ class Run:
     def now_s(self) -> float:
         return time.monotonic() - self.start_s
 
+    def _heard(self, transfer: _Transfer, line: str, at_s: float) -> None:
+        transfer.hear(line, at_s - self.start_s)
+
     def _start_servers(self) -> None:
         for number, flow in enumerate(self.experiment.flows):
             port = FIRST_PORT + number
@@ -380,8 +382,8 @@ class Run:
             server = self.path.start(self.path.receiver, "iperf3", *options.split())
             transfer = _Transfer(FlowResult(flow), port, server)
             self.transfers.append(transfer)
-            server.on_line = lambda line, at, t=transfer: t.hear(line, at - self.start_s)
-            server.drain(5.0, until=lambda t=transfer: t.listening)
+            server.on_line = partial(self._heard, transfer)
+            server.drain(5.0, until=partial(getattr, transfer, "listening"))
             if not transfer.listening:
                 raise LabError(f"iperf3 for flow {flow.name} did not listen on port {port} within 5 s")
 

@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from . import measures
 from .chart import BACKGROUND, FOREGROUND, NEUTRAL
 from .experiment import Result
+from .figures import Results
 from .judge import value_of
-from .rows import ALONE, IDEAL, Bound, Row, RunKey
+from .row import ALONE, IDEAL, Bound, Row, RunKey, slug
 
 BIN_S = 0.5  # rates are means over this time
 COLUMNS_MAX = 7
 LINES = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D31", "#444444")  # Okabe and Ito's
-Results = Callable[[RunKey], Result]
 
 STYLE = {
     "font.size": 9,
@@ -79,17 +80,39 @@ def columns(row: Row, foreground: str, point: str) -> list[RunKey]:
     return [key for key in keys if key in row.runs][:COLUMNS_MAX]
 
 
-def shown_point(row: Row) -> str:
-    """The point whose runs are drawn over time: the middle one."""
-    return row.points[len(row.points) // 2].name
+@dataclass(frozen=True)
+class Panels:
+    """The runs of one picture over time: one foreground at one point, a column per controller."""
+
+    foreground: str
+    point: str
+    keys: list[RunKey]
+
+    def file(self, kind: str) -> str:
+        return "-".join(part for part in (kind, slug(self.foreground), slug(self.point)) if part) + ".png"
+
+    @property
+    def words(self) -> str:
+        return " · ".join(part for part in (f"foreground {self.foreground}" if self.foreground else "", self.point) if part)
+
+
+def panels(row: Row, judged: bool = False) -> list[Panels]:
+    """Every picture over time of a row, or of those that are judged alone."""
+    found = []
+    for foreground in row.foregrounds:
+        for point in row.drawn_points:
+            keys = [key for key in columns(row, foreground, point) if not judged or key.background in row.judged]
+            found += [Panels(foreground, point, keys)] if keys else []
+    return found
 
 
 def grid(pyplot: Any, rows: int, count: int, height: float, ratios: list[float] | None = None) -> tuple[Any, Any]:
     width = max(4.2, min(12.5, 2.1 * count + 0.9))
-    return pyplot.subplots(
+    figure, axes = pyplot.subplots(
         rows, count, figsize=(width, height), sharex="col", sharey="row", squeeze=False,
         height_ratios=ratios or [1.0] * rows,
     )  # fmt: skip
+    return figure, axes
 
 
 def save(pyplot: Any, figure: Any, path: Path, top: float = 1.0) -> str:
@@ -101,7 +124,7 @@ def save(pyplot: Any, figure: Any, path: Path, top: float = 1.0) -> str:
 
 def legend(figure: Any, axis: Any) -> None:
     handles, labels = axis.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="upper right", ncols=len(labels), frameon=False, fontsize=8.5)
+    figure.legend(handles, labels, loc="upper right", ncols=max(1, len(labels)), frameon=False, fontsize=8.5)
 
 
 # --- over time -------------------------------------------------------------------------------------------------------
@@ -116,26 +139,21 @@ def rate_line(result: Result, flows: str) -> tuple[list[float], list[float]]:
 
 
 def over_time(pyplot: Any, row: Row, results: Results, directory: Path) -> list[str]:
-    """rates-<foreground>.png: goodput above, true queueing delay beneath."""
-    made, point = [], shown_point(row)
-    for foreground in row.foregrounds:
-        keys = columns(row, foreground, point)
-        if not keys:
-            continue
-        figure, axes = grid(pyplot, 2, len(keys), 3.6, [2, 1])
-        for column, key in enumerate(keys):
+    """rates-<foreground>-<point>.png: goodput above, true queueing delay beneath."""
+    made = []
+    for panel in panels(row):
+        figure, axes = grid(pyplot, 2, len(panel.keys), 3.6, [2, 1])
+        for column, key in enumerate(panel.keys):
             result = results(key)
             _rates(axes[0][column], key, result)
             _queue(axes[1][column], result)
         axes[0][0].set_ylabel("goodput, Mbit/s")
         axes[1][0].set_ylabel("queue, ms")
-        axes[0][0].set_ylim(0, results(keys[0]).experiment.link.rate_mbit * 1.05)
+        axes[0][0].set_ylim(0, results(panel.keys[0]).experiment.link.rate_mbit * 1.05)
         axes[1][0].set_ylim(bottom=0)
-        words = " · ".join(part for part in (f"foreground {foreground}" if foreground else "", point) if part)
-        figure.text(0.01, 0.965, words, fontsize=9.5, color=NEUTRAL)
+        figure.text(0.01, 0.965, panel.words, fontsize=9.5, color=NEUTRAL)
         legend(figure, axes[0][0])
-        name = f"rates-{foreground}.png" if foreground else "rates.png"
-        made.append(save(pyplot, figure, directory / name, 0.95))
+        made.append(save(pyplot, figure, directory / panel.file("rates"), 0.95))
     return made
 
 
@@ -155,59 +173,56 @@ def _queue(axis: Any, result: Result) -> None:
 
 
 def windows(pyplot: Any, row: Row, results: Results, directory: Path) -> list[str]:
-    """windows-<foreground>.png: both classes' windows; of our controllers also at each event."""
-    made, point = [], shown_point(row)
-    for foreground in row.foregrounds:
-        keys = columns(row, foreground, point)
-        if not keys:
-            continue
-        figure, axes = grid(pyplot, 1, len(keys), 2.6)
-        for column, key in enumerate(keys):
-            result, axis = results(key), axes[0][column]
-            for flows, colour in (("background", BACKGROUND), ("foreground", FOREGROUND)):
-                samples = sorted(measures.joined(result, flows).items())
-                axis.plot(
-                    [at for at, _ in samples], [cwnd for _, cwnd in samples], color=colour, label=flows, linewidth=1
-                )
-            events = [e for e in getattr(result, "events", []) if e.get("family") == 2]
-            axis.plot([e["at_s"] for e in events], [e["cwnd"] for e in events], ".", color=BACKGROUND, markersize=2.5)
-            axis.set_title(name_of(key.background), loc="left", fontsize=9.5, fontweight="bold")
-            axis.set_xlim(0, result.experiment.end_s)
-            axis.set_ylim(bottom=0)
-            axis.set_xlabel("s")
+    """windows-<foreground>-<point>.png: both classes' windows; of our controllers also at each event."""
+    made = []
+    for panel in panels(row):
+        figure, axes = grid(pyplot, 1, len(panel.keys), 2.6)
+        for column, key in enumerate(panel.keys):
+            _windows(axes[0][column], key, results(key))
         axes[0][0].set_ylabel("window, packets")
+        figure.text(0.01, 0.95, panel.words, fontsize=9.5, color=NEUTRAL)
         legend(figure, axes[0][0])
-        name = f"windows-{foreground}.png" if foreground else "windows.png"
-        made.append(save(pyplot, figure, directory / name, 0.95))
+        made.append(save(pyplot, figure, directory / panel.file("windows"), 0.93))
     return made
+
+
+def _windows(axis: Any, key: RunKey, result: Result) -> None:
+    for flows, colour in (("background", BACKGROUND), ("foreground", FOREGROUND)):
+        samples = sorted(measures.joined(result, flows).items())
+        axis.plot([at for at, _ in samples], [cwnd for _, cwnd in samples], color=colour, label=flows, linewidth=1)
+    events = [event for event in getattr(result, "events", []) if event.get("family") == 2]
+    axis.plot([e["at_s"] for e in events], [e["cwnd"] for e in events], ".", color=BACKGROUND, markersize=2.5)
+    axis.set_title(name_of(key.background), loc="left", fontsize=9.5, fontweight="bold")
+    axis.set_xlim(0, result.experiment.end_s)
+    axis.set_ylim(bottom=0)
+    axis.set_xlabel("s")
 
 
 def estimates(pyplot: Any, row: Row, results: Results, directory: Path) -> list[str]:
-    """estimates-<foreground>.png: what our probes told, and what the others left."""
-    made, point = [], shown_point(row)
-    for foreground in row.foregrounds:
-        keys = [key for key in columns(row, foreground, point) if key.background in row.judged]
-        if not keys:
-            continue
-        figure, axes = grid(pyplot, 1, len(keys), 2.8)
-        figure.set_size_inches(max(8.0, 4.6 * len(keys)), 3.0)
-        for column, key in enumerate(keys):
-            result, axis = results(key), axes[0][column]
-            rate, end = result.experiment.link.rate_mbit, result.experiment.end_s
-            times = [n * BIN_S for n in range(1, int(end / BIN_S))]
-            left = [max(0.0, rate - measures.others_mbit(result, "background", t - BIN_S, t + BIN_S)) for t in times]
-            axis.plot(times, left, color=NEUTRAL, label="left by all others")
-            told = measures.estimates(result)
-            axis.plot([at for at, _, _ in told], [own for _, own, _ in told], ".", color=BACKGROUND, markersize=3, label="estimate")
-            axis.set_title(name_of(key.background), loc="left", fontsize=9.5, fontweight="bold")
-            axis.set_xlim(0, end)
-            axis.set_ylim(0, rate * 1.3)
-            axis.set_xlabel("s")
+    """estimates-<foreground>-<point>.png: what our probes told, and what the others left."""
+    made = []
+    for panel in panels(row, judged=True):
+        figure, axes = grid(pyplot, 1, len(panel.keys), 2.8)
+        figure.set_size_inches(max(8.0, 4.6 * len(panel.keys)), 3.0)
+        for column, key in enumerate(panel.keys):
+            _estimates(axes[0][column], key, results(key))
         axes[0][0].set_ylabel("Mbit/s")
         legend(figure, axes[0][0])
-        name = f"estimates-{foreground}.png" if foreground else "estimates.png"
-        made.append(save(pyplot, figure, directory / name, 0.93))
+        made.append(save(pyplot, figure, directory / panel.file("estimates"), 0.93))
     return made
+
+
+def _estimates(axis: Any, key: RunKey, result: Result) -> None:
+    rate, end = result.experiment.link.rate_mbit, result.experiment.end_s
+    times = [n * BIN_S for n in range(1, int(end / BIN_S))]
+    left = [max(0.0, rate - measures.others_mbit(result, "background", t - BIN_S, t + BIN_S)) for t in times]
+    axis.plot(times, left, color=NEUTRAL, label="left by all others")
+    told = measures.estimates(result)
+    axis.plot([at for at, _, _ in told], [own for _, own, _ in told], ".", color=BACKGROUND, markersize=3, label="estimate")
+    axis.set_title(name_of(key.background), loc="left", fontsize=9.5, fontweight="bold")
+    axis.set_xlim(0, end)
+    axis.set_ylim(0, rate * 1.3)
+    axis.set_xlabel("s")
 
 
 # --- over the points -------------------------------------------------------------------------------------------------
@@ -266,22 +281,29 @@ def _curve(axis: Any, row: Row, bound: Bound, foreground: str, results: Results)
 
 
 def responses(pyplot: Any, row: Row, results: Results, directory: Path) -> list[str]:
-    """responses.png: mean response time over the object's size, in bins that grow by a tenth."""
-    figure, axes = grid(pyplot, 1, 1, 3.4)
-    figure.set_size_inches(7.5, 3.6)
-    axis, point = axes[0][0], shown_point(row)
-    for number, controller in enumerate((*row.controllers, ALONE)):
-        key = RunKey(row.foregrounds[0], point, controller)
-        if key not in row.runs:
+    """responses-<foreground>-<point>.png: mean response time over the object's size, in bins that grow by a tenth."""
+    made = []
+    for panel in panels(row):
+        keys = [RunKey(panel.foreground, panel.point, name) for name in (*row.controllers, ALONE)]
+        bins = {key: measures.binned(objects_of(results(key))) for key in keys if key in row.runs}
+        if not any(bins.values()):
             continue
-        objects = [item for own in getattr(results(key), "traffic", {}).values() for item in own.objects]
-        bins = measures.binned(objects)
-        colour = "#000000" if controller == ALONE else LINES[number % len(LINES)]
-        style = {"marker": "o", "markersize": 3.5, "linestyle": "-" if len(bins) > 2 else ""}
-        axis.plot([b[0] / 1e3 for b in bins], [b[1] for b in bins], color=colour, label=name_of(controller), **style)
-    axis.set_xscale("log")
-    axis.set_yscale("log")
-    axis.set_xlabel("object, kB")
-    axis.set_ylabel("mean response time, s")
-    axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=8.5)
-    return [save(pyplot, figure, directory / "responses.png")]
+        figure, axes = grid(pyplot, 1, 1, 3.4)
+        figure.set_size_inches(7.5, 3.6)
+        axis = axes[0][0]
+        for number, (key, own) in enumerate(bins.items()):
+            colour = "#000000" if key.background == ALONE else LINES[number % len(LINES)]
+            style = {"marker": "o", "markersize": 3.5, "linestyle": "-" if len(own) > 2 else ""}
+            axis.plot([b[0] / 1e3 for b in own], [b[1] for b in own], color=colour, label=name_of(key.background), **style)
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+        axis.set_xlabel("object, kB")
+        axis.set_ylabel("mean response time, s")
+        axis.set_title(panel.words, loc="left", fontsize=9.5)
+        axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=8.5)
+        made.append(save(pyplot, figure, directory / panel.file("responses")))
+    return made
+
+
+def objects_of(result: Result) -> list[tuple[float, float, float]]:
+    return [item for own in getattr(result, "traffic", {}).values() for item in own.objects]

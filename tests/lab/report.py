@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from . import markdown
-from .rows import ALONE, IDEAL, Row
+from .figures import WORDS
+from .row import ALONE, IDEAL, Row
 from .session import ROOT, duration
 
 Result = Mapping[str, Any]
@@ -44,18 +45,6 @@ code { font: .86rem ui-monospace, "DejaVu Sans Mono", monospace; background: var
 img { max-width: 100%; margin: .5rem 0; display: block; } a { color: inherit; }
 details summary { cursor: pointer; color: var(--soft); font-size: .88rem; }
 """
-
-WORDS = {
-    "goodput_foreground_mbit": "foreground, Mbit/s", "goodput_background_mbit": "background, Mbit/s",
-    "transparency": "transparency", "efficiency": "efficiency", "distance_to_ideal": "distance to the ideal",
-    "utilisation": "utilisation", "queue_mean_ms": "queue mean, ms",
-    "queue_p95_ms": "p95, ms", "queue_p99_ms": "p99, ms",
-    "loss_rate": "loss", "mark_rate": "marks", "jain_background": "Jain", "response_mean_s": "response mean, s",
-    "response_10kb_s": "of 10 kB, s",
-    "response_p95_s": "response p95, s", "response_to_alone": "response ÷ alone",
-    "low_marked": "low class, marks", "probes_marked": "probes, marks", "standard_marked": "standard, marks",
-    "probe_load_mbit": "probes, Mbit/s",
-}  # fmt: skip
 
 
 def text(value: object) -> str:
@@ -97,8 +86,7 @@ def table(head: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
     """Cells are HTML; one that begins with <td stands as it is."""
     first = "".join(f"<th>{cell}</th>" for cell in head)
     rest = "".join(
-        "<tr>" + "".join(cell if cell.startswith("<td") else f"<td>{cell}</td>" for cell in line) + "</tr>"
-        for line in lines
+        "<tr>" + "".join(cell if cell.startswith("<td") else f"<td>{cell}</td>" for cell in line) + "</tr>" for line in lines
     )
     return f'<div class="scroll"><table><tr>{first}</tr>{rest}</table></div>'
 
@@ -149,16 +137,23 @@ def bounds_table(result: Result) -> str:
             sign = f'<td class="{kind}">{SIGNS[HOLDS] if bound["holds"] else SIGNS[SHORT]} {measured_of(bound)}</td>'
             others = [measured_of(peers[what, name]) if (what, name) in peers else "–" for name in names]
             at = text(bound["at"])
-            limit = f"{OPERATORS[bound['op']]} {bound['bound']:g}"
-            lines.append([text(what), text(bound["controller"]) or "–", sign, limit, at, *others])
-    return table(
-        ["bound", "controller", "measured", "must be", "worst at", *(text(shown(name)) for name in names)], lines
-    )
+            lines.append([text(what), text(bound["controller"]) or "–", sign, judged_of(bound), at, *others])
+    return table(["bound", "controller", "measured", "must be", "worst at", *(text(shown(name)) for name in names)], lines)
 
 
 def measured_of(bound: Result) -> str:
     figure = number(bound["measured"]) if bound["measured"] is not None else text(bound.get("why", ""))
-    return f"{figure} ({number(bound['least'])} … {number(bound['most'])})" if "least" in bound else figure
+    if "draws" not in bound:
+        return figure
+    span = f" ({number(bound['least'])} … {number(bound['most'])})" if "least" in bound else ""
+    worst = number(bound["worst"]) or "never"
+    return f"{figure}{span}<br><small>{bound['held']} of {len(bound['draws'])} draws hold, worst {worst}</small>"
+
+
+def judged_of(bound: Result) -> str:
+    """What must hold: the limit, and of how many draws."""
+    limit = f"{OPERATORS[bound['op']]} {bound['bound']:g}"
+    return f"{limit}<br><small>{text(bound['judged'])}</small>" if "draws" in bound else limit
 
 
 def paper_table(result: Result) -> str:
@@ -177,12 +172,18 @@ def figures_table(result: Result) -> str:
         [
             text(shown(controller)),
             f'<td class="left">{text(place)}</td>',
-            *(number(figures.get(name)) for name in names),
+            *(figure_cell(figures.get(name), result, controller, place, name) for name in names),
         ]
         for controller in order
         for place, figures in everything.get(controller, {}).items()
     ]
     return table(["background", "at", *(text(WORDS[name]) for name in names)], lines)
+
+
+def figure_cell(value: Any, result: Result, controller: str, place: str, name: str) -> str:
+    """The median, and the range of the draws."""
+    span = result.get("ranges", {}).get(controller, {}).get(place, {}).get(name)
+    return f"{number(value)}<br><small>{number(span[0])} … {number(span[1])}</small>" if span else number(value)
 
 
 def shown(controller: str) -> str:
@@ -203,9 +204,10 @@ def section(row: Row, result: Result | None, directory: Path) -> str:
     if not result["bounds"]:
         word = '<span class="soft">printed, not judged</span>'
     many = len(figures_lines(result)) > 16
+    draws = f", {result['repeat']} draws of each," if result.get("repeat", 1) > 1 else ""
     facts = (
         f"Linux {result['kernel']}, seed {result['seed']}, scale: {result['scale']}; "
-        f"set {result['set']}: {result['runs']} runs of {result['run_s']:g} s, "
+        f"set {result['set']}: {result['runs']} runs{draws} of {result['run_s']:g} s, "
         f"{duration(result['virtual_s'])} of virtual time in {duration(result['wall_s'])}; git {result['git']}"
     )
     every = figures_table(result)
@@ -233,7 +235,9 @@ def summary(rows: Sequence[Row], results: Mapping[str, Result | None]) -> str:
     return f"<p><strong>{words}</strong></p>"
 
 
-LEGEND = """<p class="small soft">A row holds if all of its bounds hold in all of its runs. The percentage is the mean
+LEGEND = """<p class="small soft">A row holds if all of its bounds hold in all of its runs. Where a run has several draws
+(another seed, the background flows 50 ms later), the median of the draws is judged unless the bound says otherwise, and the
+range and the worst draw are beside it. The percentage is the mean
 distance to the ideal, strict priority at the bottleneck: 0 % is the same goodput for both classes, 50 % is half of the
 link in the wrong hands. The peers are the kernel's own controllers in the place of the background flow, for comparison
 only. Queues are the bottleneck's true backlog; under strict priority that includes what waits in the background's own

@@ -19,18 +19,19 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
-from . import judge, measures, plots, virtual, virtual_experiment
+from . import judge, measures, plots, virtual, virtual_experiment, virtual_result
 from .experiment import Experiment, Result
+from .figures import WORDS, Results
 from .guest import image
 from .guest.errors import LabError
-from .rows import Row, RunKey
-from .virtual_experiment import VirtualExperiment
+from .row import Row, RunKey
+from .scenario import VirtualExperiment
 
 REPOSITORY = image.REPOSITORY
 ROOT = Path(os.environ.get("CCBPF_LAB_ROOT") or image.BUILD / "lab").resolve()
@@ -39,10 +40,10 @@ PARSED_KEPT = 24  # results in memory; one is some megabytes
 
 # What a run costs on one core, s: measured on two cores of 2023, corrected while running.
 BOOT_S = 3.0
-PER_VIRTUAL_S = 0.12  # samplers, timers
-PER_PACKET_S = 220e-6  # of data, its ACK included, at each bottleneck
+PER_VIRTUAL_S = 0.012  # samplers, timers
+PER_SOCKETS_S = 0.045  # a look at the sockets
+PER_PACKET_S = 200e-6  # of data, its ACK included, at each bottleneck
 GSO_PACKETS = 12  # so many travel as one, in the mean over a gigabit's runs
-PER_FLOW_S = 0.004  # a virtual second of iperf3 at both ends
 RECORD_FACTOR = 1.6
 
 
@@ -79,7 +80,8 @@ def estimate_s(experiment: Experiment) -> float:
     factor = 2.0 if getattr(experiment.link, "both_ways", False) else 1.0
     if getattr(experiment.link, "gso", False):
         factor /= GSO_PACKETS
-    return BOOT_S + PER_VIRTUAL_S * virtual_s + PER_PACKET_S * packets * factor
+    looks = virtual_s / getattr(experiment, "sockets_every_s", 1.0)
+    return BOOT_S + PER_VIRTUAL_S * virtual_s + PER_SOCKETS_S * looks + PER_PACKET_S * packets * factor
 
 
 @functools.cache
@@ -100,9 +102,11 @@ def hash_of(path: Path) -> str:
 def digest_of(experiment: VirtualExperiment, memory_mb: int, kernel: str, seed: int) -> str:
     """Of all that decides the result."""
     ours = virtual_experiment.objects_of(experiment)
+    guest = image.build(kernel)
     parts = {
         "script": virtual_experiment.script(experiment),
-        "guest": image.build(kernel).directory.name,
+        "guest": guest.directory.name,
+        "hardware": virtual.hardware(guest),
         "memory_mb": memory_mb,
         "seed": seed,
         "qemu": qemu_version(),
@@ -154,7 +158,8 @@ def keep(job: Job, note: Note) -> None:
 
 
 def note_of(job: Job) -> Note:
-    return json.loads((job.directory / MADE).read_text())
+    note: Note = json.loads((job.directory / MADE).read_text())
+    return note
 
 
 def load(job: Job) -> Result:
@@ -163,7 +168,7 @@ def load(job: Job) -> Result:
     outcome = virtual.Outcome(
         job.directory, note["exit_code"], note["virtual_s"], note["wall_s"], image.build(job.kernel), note["mode"]
     )
-    return virtual_experiment.parse(job.experiment, outcome)
+    return virtual_result.parse(job.experiment, outcome)
 
 
 # --- a row -----------------------------------------------------------------------------------------------------------
@@ -185,11 +190,11 @@ class Work:
     def directory(self) -> Path:
         return ROOT / self.kernel / self.row.id
 
-    def results(self) -> judge.Results:
+    def results(self) -> Results:
         """Parses a run when it is asked for, and keeps some."""
         return functools.lru_cache(maxsize=PARSED_KEPT)(lambda key: load(self.jobs[key]))
 
-    def finish(self, git: str) -> dict[str, object]:
+    def finish(self, git: str) -> dict[str, Any]:
         """Judges, draws, links its runs, writes result.json."""
         results = self.results()
         notes = [note_of(job) for job in self.jobs.values()]
@@ -218,7 +223,7 @@ class Work:
 
 
 def plan(rows: Sequence[Row], kernel: str, seed: int, set_: str, repeat: int = 0) -> list[Work]:
-    """Each repetition has a seed of its own: the losses that netem draws are others."""
+    """Each draw has a seed of its own: the losses that netem draws are others."""
     return [
         Work(
             row,
@@ -298,7 +303,11 @@ def run(works: Sequence[Work], at_once: int, make_job: Callable[..., Note] = mak
     0: all bounds hold, 1: one does not, 2: the lab failed.
     """
     jobs = list({job.digest: job for work in works for job in work.jobs.values()}.values())
-    progress = Progress(jobs, at_once, virtual.choose_mode() == "record")
+    mode = virtual.choose_mode()
+    asked, at_once = at_once, virtual.most_at_once(at_once, mode)
+    progress = Progress(jobs, at_once, mode == virtual.RECORD)
+    if at_once < asked:
+        progress.say(f"JOBS={asked}: only {at_once} at once, a core each; CCBPF_LAB_CPUS names the cores")
     announce(works, jobs, progress)
     git = judge.git_of(REPOSITORY)
     outstanding = list(works)
@@ -313,9 +322,7 @@ def run(works: Sequence[Work], at_once: int, make_job: Callable[..., Note] = mak
 
     settle()
     with ThreadPoolExecutor(at_once) as pool:
-        running: dict[Future[Note], Job] = {
-            pool.submit(make_job, job, progress.watch(job)): job for job in jobs if not job.made
-        }
+        running: dict[Future[Note], Job] = {pool.submit(make_job, job, progress.watch(job)): job for job in jobs if not job.made}
         count = len(running)
         try:
             while running:
@@ -363,16 +370,37 @@ def conclude(work: Work, errors: dict[str, str], git: str, progress: Progress) -
     return 0 if result["holds"] else 1
 
 
-def lines_of(result: dict[str, object]) -> list[str]:
-    """A row's verdict for the terminal."""
+def lines_of(result: Mapping[str, Any]) -> list[str]:
+    """A row's verdict for the terminal; where nothing is judged, what was measured."""
     bounds = result["bounds"]
-    assert isinstance(bounds, list)
     word = ("holds" if result["holds"] else "FALLS SHORT") if bounds else "printed, not judged"
     lines = [f"{result['id']}: {word}"]
     for bound in bounds:
         mark = "holds      " if bound["holds"] else "falls short"
-        value = f"{bound['measured']:.4g}" if bound["measured"] is not None else bound["why"]
-        value += f" ({bound['least']:.4g} … {bound['most']:.4g})" if "least" in bound else ""
         at = f" ({bound['at']})" if bound["at"] else ""
+        value = f"{said(bound['measured'], bound)}{draws_of(bound)}"
         lines.append(f"  {mark} {bound['controller']:10} {value} {bound['op']} {bound['bound']:g}: {bound['what']}{at}")
+    return lines if bounds else [*lines, *figure_lines(result)]
+
+
+def said(value: float | None, bound: Mapping[str, Any]) -> str:
+    return f"{value:.4g}" if value is not None else str(bound.get("why", "never"))
+
+
+def draws_of(bound: Mapping[str, Any]) -> str:
+    """Of several draws what is judged, their range, and the worst."""
+    if "draws" not in bound:
+        return ""
+    span = f"{bound['least']:.4g} … {bound['most']:.4g}, " if "least" in bound else ""
+    worst = said(bound["worst"], {})
+    return f" ({bound['judged']}; {span}worst {worst}, {bound['held']} of {len(bound['draws'])} hold)"
+
+
+def figure_lines(result: Mapping[str, Any]) -> list[str]:
+    """Every figure of every run, ours and the peers'."""
+    lines = []
+    for controller, places in {**result["measured"], **result["peers"]}.items():
+        for place, own in places.items():
+            words = [f"{WORDS[name]} {value:.4g}" for name, value in own.items() if name in WORDS]
+            lines.append(f"  {controller:10} {place}: {'; '.join(words)}")
     return lines

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import rows, session
+from .cores import cpus
 from .guest.errors import LabError
 from .guest.lock import kernels
 from .rows import RowError
@@ -160,12 +161,14 @@ def verdict(sweep: Sweep) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make sweep", description="The experiments as jobs of Snakemake.")
     parser.add_argument("--profile", default=os.environ.get("PROFILE") or "machine", help="%(default)s")
-    parser.add_argument("--jobs", type=int, default=os.environ.get("JOBS") or os.cpu_count() or 1)
+    parser.add_argument("--jobs", type=int, default=os.environ.get("JOBS"), help="guests at once (one per core of theirs)")
     parser.add_argument("snakemake", nargs="*", help="options for snakemake itself, after --")
     options = parser.parse_args()
     try:
-        sweep = Sweep.of(*(os.environ.get(name, "") for name in ("EXP", "KERNEL", "SET", "REPEAT")))
-        snakemake(options.profile, options.jobs, options.snakemake)
+        exp, kernel, set_, draws = (os.environ.get(name, "") for name in ("EXP", "KERNEL", "SET", "REPEAT"))
+        sweep = Sweep.of(exp, kernel, set_, draws)
+        jobs = len(cpus()) if options.jobs is None else options.jobs
+        snakemake(options.profile, jobs, options.snakemake)
         return verdict(sweep)
     except (RowError, LabError) as error:
         print(f"sweep: {error}", file=sys.stderr)

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,9 +24,22 @@ from .guest.image import Guest
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
 QUICK_S = 60.0  # a quick demo takes 17 s
-END_S = 8.0  # and ends this soon after a signal
+END_S = 20.0  # and ends this soon after a signal, also on a machine that does other work; it takes 1 s
 START_S = 20.0  # python and its modules, on a busy machine
 PNG = b"\x89PNG\r\n\x1a\n"
+started: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def no_demo_outlives_its_test() -> Iterator[None]:
+    """Or a test that failed would leave tcp_lp registered, and the tests after it could not run."""
+    yield
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            native.remove_leftovers()
+    started.clear()
 
 
 def start(plot: Path, *options: str, prefix: tuple[str, ...] = ()) -> subprocess.Popen[str]:
@@ -37,6 +51,7 @@ def start(plot: Path, *options: str, prefix: tuple[str, ...] = ()) -> subprocess
         cwd=native.REPOSITORY,
         start_new_session=True,
     )
+    started.append(process)
     end = time.monotonic() + START_S
     while not prefix and process.poll() is None and not catches(process.pid, signal.SIGTERM) and time.monotonic() < end:
         time.sleep(0.02)
@@ -70,9 +85,7 @@ def test_result_as_json(pin_root: Path, tmp_path: Path) -> None:
     assert registered(pin_root) == before
 
 
-def test_table_and_sparklines_without_utf8(
-    pin_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_table_and_sparklines_without_utf8(pin_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
     process = start(tmp_path / "demo.png")
     out, err = process.communicate(timeout=QUICK_S)
@@ -202,7 +215,7 @@ def test_it_says_why_it_is_virtual_and_why_that_failed(
 
 def test_without_capabilities_check_names_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     bare = tmp_path / "ccbpf"
-    bare.write_text(f'#!/bin/sh\nexec setpriv --bounding-set -all --inh-caps -all {demo.CCBPF} "$@"\n')
+    bare.write_text(f'#!/bin/sh\nexec setpriv --bounding-set -all --inh-caps -all {shlex.quote(str(demo.CCBPF))} "$@"\n')
     bare.chmod(0o755)
     monkeypatch.setattr(demo, "CCBPF", bare)
     lack = demo.lack()

@@ -89,8 +89,7 @@ def test_removed_kernel_falls_forward_with_its_parts(resolver: Resolver, archive
     assert [name.split("-")[1] for name, _ in archive.downloads] == ["image", "binary", "modules"]
     note = image._note("7.2.14", [package])
     assert note["fell_forward"] == [
-        "linux-image-7.2.13+deb14-cloud-amd64: 7.2.13-1 is not to be had, "
-        "taken was linux-image-7.2.14+deb14-cloud-amd64 7.2.14-1"
+        "linux-image-7.2.13+deb14-cloud-amd64: 7.2.13-1 is not to be had, taken was linux-image-7.2.14+deb14-cloud-amd64 7.2.14-1"
     ]
 
 

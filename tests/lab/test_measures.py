@@ -7,33 +7,25 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from . import measures
 from .experiment import FlowResult, Sample
 from .measures import MEASURES
-from .virtual_experiment import (
-    Traffic,
-    TrafficResult,
-    VirtualExperiment,
-    VirtualFlow,
-    VirtualLink,
-    VirtualResult,
-    busy_part,
-    parse_classes,
-    parse_records,
-)
+from .scenario import Traffic, VirtualExperiment, VirtualFlow, VirtualLink
+from .virtual_result import TrafficResult, VirtualResult, busy_part, parse_classes, parse_records
 
 LINK = VirtualLink(rate_mbit=10, rtt_ms=50)
 CAPACITY = 10 * 1448 / 1514
 Rate = Callable[[float], float]
 
 
-def flow(name: str, rate: Rate, end_s: float = 60.0, **options: object) -> FlowResult:
+def flow(name: str, rate: Rate, end_s: float = 60.0, **options: Any) -> FlowResult:
     """A flow whose goodput at t is rate(t), in samples of 0.1 s."""
     samples = [Sample(n / 10, (n + 1) / 10, rate(n / 10) / 10) for n in range(int(end_s * 10))]
-    return FlowResult(VirtualFlow(name, "reno", end_s, **options), samples)  # type: ignore[arg-type]
+    return FlowResult(VirtualFlow(name, "reno", end_s, **options), samples)
 
 
 def result(*flows: FlowResult, traffic: tuple[Traffic, ...] = ()) -> VirtualResult:
@@ -148,7 +140,11 @@ def test_jain(rates: tuple[float, ...], index: float) -> None:
 
 def test_jain_in_the_last_third_of_the_worst_phase() -> None:
     """One comes at 0, one at 30 s, one at 60 s of 90: unfair from 50 s to 60 s, which is the last third of its phase."""
-    one, two, three = flow("background", constant(3), 90), flow("background-2", constant(3), 90), flow("background-3", constant(3), 90)
+    one, two, three = (
+        flow("background", constant(3), 90),
+        flow("background-2", constant(3), 90),
+        flow("background-3", constant(3), 90),
+    )
     for number, late in ((1, two), (2, three)):
         late.flow = VirtualFlow(late.flow.name, "nf_tcp", 90 - 30 * number, 30 * number)
     two.samples = [Sample(s.start_s, s.end_s, 0.1 if 50 <= s.start_s < 60 else s.megabits) for s in two.samples]
@@ -378,7 +374,11 @@ def test_layers_of_ltcp_against_a_table() -> None:
     made.events = [{"type": "layer", "b": k, "cwnd": cwnd} for k, cwnd in ((2, 50), (3, 200), (4, 900), (3, 499))]
     assert measures.layers_off(made, begins, least=3) == 0
     assert math.isnan(measures.layers_off(made, begins, least=4))
-    made.events += [{"type": "layer", "b": 2, "cwnd": 200}, {"type": "layer", "b": 4, "cwnd": 499}, {"type": "loss", "b": 1, "cwnd": 7}]
+    made.events += [
+        {"type": "layer", "b": 2, "cwnd": 200},
+        {"type": "layer", "b": 4, "cwnd": 499},
+        {"type": "loss", "b": 1, "cwnd": 7},
+    ]
     assert measures.layers_off(made, begins, least=3) == 2
 
 
@@ -441,3 +441,28 @@ def test_every_measure_is_defined_in_words(name: str) -> None:
     assert len(MEASURES[name].text) > 20
     assert MEASURES[name].reference in ("", "alone", "ideal")
     assert "result" not in MEASURES[name].options
+
+
+# --- long lives ------------------------------------------------------------------------------------------------------
+
+
+def test_endurance_is_the_last_minute_over_the_second() -> None:
+    def fading(t: float) -> float:
+        return 9.0 if t < 60 else 8.0 if t < 120 else 4.0
+
+    assert measures.endurance(result(flow("background", fading, 600))) == pytest.approx(0.5)
+    assert measures.endurance(result(flow("background", fading, 600)), window_s=30) == pytest.approx(4 / 9)
+    assert math.isnan(measures.endurance(result(flow("background", between(9, 0, 60), 600))))
+
+
+def test_back_after_a_change_is_a_mean_and_not_a_moment() -> None:
+    """Before it 8 Mbit/s; then nothing, a second with 20 of them, and from 30 s after it on 7."""
+
+    def changed(t: float) -> float:
+        return 8.0 if t < 40 else 20.0 if 50 <= t < 51 else 7.0 if t >= 70 else 0.0
+
+    made = result(flow("background", changed, 120))
+    assert measures.time_to_recover(made, at_s=40, level=0.8) == pytest.approx(30, abs=1.1)
+    assert measures.time_to_recover(made, at_s=40, level=0.8, mean_s=1) == pytest.approx(10, abs=0.7)
+    assert measures.time_to_recover(made, at_s=40, level=0.95) == math.inf
+    assert measures.time_to_recover(result(flow("background", constant(8), 120)), at_s=40, level=1) == 0

@@ -170,9 +170,7 @@ def test_path_ends_its_processes_upon_an_exception() -> None:
 
 
 def held_path() -> tuple[subprocess.Popen[str], list[str]]:
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD_A_PATH], stdout=subprocess.PIPE, text=True, cwd=native.REPOSITORY
-    )
+    holder = subprocess.Popen([sys.executable, "-c", HOLD_A_PATH], stdout=subprocess.PIPE, text=True, cwd=native.REPOSITORY)
     assert holder.stdout
     names = holder.stdout.readline().split()
     assert len(names) == len(native.ROLES), "the path was not made"
@@ -223,9 +221,7 @@ def test_foreign_namespaces_are_left_alone() -> None:
 
 
 def delayline(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [native.DELAYLINE, *arguments], capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL
-    )
+    return subprocess.run([native.DELAYLINE, *arguments], capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL)
 
 
 @pytest.mark.parametrize("arguments", [[], ["/run/netns/a", "x", "/run/netns/b", "y"], ["a", "x", "b", "y", "-1"],

@@ -126,9 +126,7 @@ def test_alone_the_foreground_fills_the_link_each_time(runs: dict[Key, Result], 
 
 @each_run
 @each_foreground
-def test_beside_tcp_lp_the_foreground_keeps_its_goodput(
-    runs: dict[Key, Result], tcp_lp: str, foreground: str, run: int
-) -> None:
+def test_beside_tcp_lp_the_foreground_keeps_its_goodput(runs: dict[Key, Result], tcp_lp: str, foreground: str, run: int) -> None:
     kept = together(runs[foreground, tcp_lp, run], "foreground") / solo(runs, foreground)
     assert kept >= KEEPS_BESIDE_TCP_LP
 

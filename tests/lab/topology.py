@@ -14,7 +14,6 @@ hangs on the router (10.3.0.0/24): what it relays comes from the sender and goes
 
 from __future__ import annotations
 
-HOPS_MAX = 3
 PROXY, PROXY_ADDRESS = "proxy", "10.3.0.2"
 
 # One packet, one segment, as on a wire; with gso up to 64 kB of them travel as one, which is how a gigabit is reached.
@@ -75,6 +74,11 @@ def receiver_address(hop: int, hops: int, ecn: bool = False) -> str:
     return f"{net}.{3 if ecn else 2}"
 
 
+def sender_routes(hops: int) -> tuple[str, str]:
+    """The first sender's to the receiver, and the one that asks for ECN."""
+    return "default via 10.0.1.1", f"{receiver_address(0, hops, ecn=True)} via 10.0.1.1 features ecn"
+
+
 def commands(hops: int = 1, cross: tuple[int, ...] = (), *, gso: bool = False, proxy: bool = False) -> str:
     """Makes the namespaces, links, addresses and routes; `cross` are the bottlenecks that have hosts of their own."""
     chain = ["sender", *(name for pair in zip(routers(hops), delays(hops), strict=True) for name in pair), "receiver"]
@@ -106,8 +110,9 @@ def proxy_commands() -> list[str]:
 
 def routes(chain: list[str]) -> list[str]:
     """Towards the receiver by default, towards the sender by network."""
-    lines = ["ip -n sender route add default via 10.0.1.1"]
     last = len(chain) - 1
+    plain, ecn = sender_routes((last - 1) // 2)
+    lines = [f"ip -n sender route add {plain}"]
     for number in range(1, last):
         if number < last - 1:
             lines.append(f"ip -n {chain[number]} route add default via 10.0.{number + 1}.2")
@@ -115,7 +120,7 @@ def routes(chain: list[str]) -> list[str]:
         lines += back
     lines.append(f"ip -n receiver route add default via 10.0.{last}.1")
     lines.append(f"ip -n receiver addr add 10.0.{last}.3/24 dev in")
-    lines.append(f"ip -n sender route add 10.0.{last}.3 via 10.0.1.1 features ecn")
+    lines.append(f"ip -n sender route add {ecn}")
     return lines
 
 

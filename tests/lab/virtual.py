@@ -5,9 +5,8 @@
     (outcome.directory / "ping.txt").read_text()
 
 One instruction is one nanosecond; an idle guest's time jumps to its next timer. The same guest, script, files, seed
-and memory give the same bytes on any machine with the same QEMU, provided nothing interleaves QEMU's two threads at
-will: either both run on one core under SCHED_FIFO (needs CAP_SYS_NICE), or the clock is recorded (rr=record, into
-nothing), which takes 1.4 to 1.9 times as long. CCBPF_LAB_MODE=fifo|record chooses, CCBPF_LAB_CPUS=0,1 limits the cores.
+and memory give the same bytes on any machine with the same QEMU: emulator.py says how, and what CCBPF_LAB_MODE chooses.
+One core of the machine stays free of guests; CCBPF_LAB_CPUS=0,1 names the cores that they may use (cores.py).
 
 A run that gave no result (no tar, wrong exit code, panic, time-out) raises LabError: it is never a result. The exit code
 of the script is one, and is in the outcome.
@@ -19,9 +18,9 @@ of the script is one, and is in the outcome.
 from __future__ import annotations
 
 import argparse
-import fcntl
-import io
+import contextlib
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -30,31 +29,30 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import emulator
+from .cores import core, cpus
+from .emulator import LOCKSTEP, QEMU, RECORD, choose_mode
 from .guest import image
 from .guest.cpio import Tree
 from .guest.errors import LabError
 from .guest.image import Guest
-from .guest.lock import CACHE
 
-__all__ = ["LabError", "Outcome", "run"]
+__all__ = ["QEMU", "RECORD", "LabError", "Outcome", "choose_mode", "run"]
 
-QEMU = "qemu-system-x86_64"
 MEMORY_MB = 256  # 128 suffices for 10 Mbit/s, 512 for 1 Gbit/s
 DONE = 2 * 42 + 1  # what QEMU exits with after the guest wrote 42 to isa-debug-exit
 KILLED = 128 + signal.SIGKILL  # the script, at its limit of virtual time
 EPOCH = "2020-01-01T00:00:00"
-FIFO_PRIORITY = 1
-POLL_S = 0.2  # the console's lines, the time-out
 CONSOLE_TAIL = 4  # lines of the console that an error quotes
 
 MACHINE = """-M microvm,pit=on,pic=on,rtc=on,isa-serial=on,acpi=off,x-option-roms=off -nodefaults -no-user-config
-    -nographic -cpu max,cx16=off -accel tcg -smp 1 -no-reboot
-    -device isa-debug-exit,iobase=0x501,iosize=1""".split()  # cx16: cmpxchg16b crashed QEMU 7.2 once in 42 runs
+    -nographic -accel tcg -smp 1 -no-reboot
+    -device isa-debug-exit,iobase=0x501,iosize=1""".split()
+NEEDS_CX16 = (6, 19)  # from here on sockets' BPF storage is allocated by kmalloc_nolock(), which needs cmpxchg16b
 QUIET = "quiet panic=-1 reboot=t nokaslr random.trust_cpu=off tsc=reliable clocksource=tsc mitigations=off"
 SKIPPED = "initcall_blacklist=jent_mod_init,load_system_certificate_list,trace_eval_init,init_kprobe_trace"  # 3 s of boot
 
@@ -74,62 +72,9 @@ class Outcome:
         return (self.directory / name).read_text(errors="replace")
 
 
-# --- how to be deterministic -----------------------------------------------------------------------------------------
-
-
-def cpus() -> list[int]:
-    """The cores that the lab may use."""
-    allowed = os.sched_getaffinity(0)
-    if given := os.environ.get("CCBPF_LAB_CPUS"):
-        allowed &= {int(word) for word in given.split(",")}
-    if not allowed:
-        raise LabError(f"CCBPF_LAB_CPUS={given}: none of them may be used here")
-    return sorted(allowed)
-
-
-def fifo_allowed() -> bool:
-    """May this process use SCHED_FIFO, and is there another core for everything else?"""
-    if os.sched_getaffinity(0) and len(os.sched_getaffinity(0)) < 2:
-        return False
-    probe = subprocess.run(["chrt", "-f", str(FIFO_PRIORITY), "true"], capture_output=True, check=False)
-    return probe.returncode == 0
-
-
-def choose_mode() -> str:
-    mode = os.environ.get("CCBPF_LAB_MODE") or ("fifo" if fifo_allowed() else "record")
-    if mode not in ("fifo", "record"):
-        raise LabError(f"CCBPF_LAB_MODE={mode}: there are fifo and record")
-    return mode
-
-
-@contextmanager
-def core(mode: str) -> Iterator[list[str]]:
-    """What to put before QEMU's command; under fifo it waits for a core that no other lab on this machine uses."""
-    if mode == "record":
-        yield ["nice", "-n", "10"]
-        return
-    CACHE.mkdir(parents=True, exist_ok=True)
-    locks = {cpu: (CACHE / f"core-{cpu}.lock").open("w") for cpu in cpus()}
-    try:
-        with (CACHE / "queue.lock").open("w") as queue:  # first come, first served
-            fcntl.flock(queue, fcntl.LOCK_EX)
-            cpu = _take(locks)
-        yield ["taskset", "-c", str(cpu), "chrt", "-f", str(FIFO_PRIORITY)]
-    finally:
-        for lock in locks.values():
-            lock.close()
-
-
-def _take(locks: Mapping[int, io.TextIOBase]) -> int:
-    """Waits for a free one of these cores and keeps it until its file is closed."""
-    while True:
-        for cpu, lock in locks.items():
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return cpu
-            except BlockingIOError:
-                continue
-        time.sleep(POLL_S)
+def most_at_once(jobs: int, mode: str) -> int:
+    """How many of these guests run at once: in lockstep each has a core."""
+    return min(jobs, len(cpus())) if mode == LOCKSTEP else jobs
 
 
 # --- the machine -----------------------------------------------------------------------------------------------------
@@ -157,23 +102,38 @@ def write_initramfs(path: Path, guest: Guest, own: Tree, product: bool) -> None:
         output.write(own.pack())
 
 
-def machine(guest: Guest, initramfs: Path, memory_mb: int, append: str = "") -> list[str]:
+def processor(release: str) -> str:
+    """The guest's CPU model: without cmpxchg16b, in which QEMU 7.2 has crashed (1 of 42 runs), where Linux can do so."""
+    version = re.match(r"(\d+)\.(\d+)", release)
+    if not version:
+        raise LabError(f"guest kernel {release}: expected a release such as 6.12.1; remove its directory in .cache/lab/guests")
+    return "max" if (int(version[1]), int(version[2])) >= NEEDS_CX16 else "max,cx16=off"
+
+
+def hardware(guest: Guest) -> list[str]:
+    """What of QEMU's arguments decides a result, beside the clock, the memory and the files."""
+    kernel = f"console=ttyS0 {QUIET} {SKIPPED}"
+    return [*MACHINE, "-cpu", processor(guest.release), "-append", kernel]
+
+
+def machine(guest: Guest, initramfs: Path, memory_mb: int) -> list[str]:
     """QEMU's arguments that a shell and a run have in common."""
-    kernel = f"console=ttyS0 {QUIET} {SKIPPED} {append}".strip()
-    return [QEMU, *MACHINE, "-m", str(memory_mb), "-kernel", str(guest.vmlinux), "-initrd", str(initramfs),
-            "-append", kernel]  # fmt: skip
+    files = ["-kernel", str(guest.vmlinux), "-initrd", str(initramfs)]
+    return [QEMU, *hardware(guest), "-m", str(memory_mb), *files]
 
 
 def clock(mode: str, seed: int) -> list[str]:
-    record = ",rr=record,rrfile=/dev/null" if mode == "record" else ""
+    record = ",rr=record,rrfile=/dev/null" if mode == RECORD else ""
     count = ["-icount", f"shift=0,sleep=off,align=off{record}"]
     return [*count, "-seed", str(seed), "-rtc", f"base={EPOCH},clock=vm"]
 
 
 def channels(scratch: Path) -> list[str]:
     """The console, and the port that takes the tar."""
-    tar = ["-chardev", f"file,id=out,path={scratch}/out.tar", "-device", "isa-debugcon,iobase=0xe9,chardev=out"]
-    return [*tar, "-serial", f"file:{scratch}/console.log"]
+    place = str(scratch).replace(",", ",,")  # QEMU's way to write a comma in an option
+    tar = ["-chardev", f"file,id=out,path={place}/out.tar", "-device", "isa-debugcon,iobase=0xe9,chardev=out"]
+    console = ["-chardev", f"file,id=console,path={place}/console.log", "-serial", "chardev:console"]
+    return [*tar, *console]
 
 
 def run(
@@ -192,57 +152,29 @@ def run(
     """Runs a shell script in a guest: its working directory comes back in `directory`, which is emptied before.
 
     `files` lie in /lab; with `product`, our ccbpf and programs are there. `watch` gets the console's lines while they
-    come (a script says them by `echo … >/dev/console`). At most timeout_s of wall time and limit_s of virtual time.
+    come (a script says them by `echo … >/dev/console`). At most timeout_s of processor time and limit_s of virtual time.
     """
-    guest = image.build(kernel)
     mode = choose_mode()
+    guest = image.build(kernel)
     with tempfile.TemporaryDirectory(prefix="ccbpf-virtual.") as name:
         scratch = Path(name)
         write_initramfs(scratch / "initramfs", guest, experiment_files(script, files or {}, seed, limit_s), product)
         arguments = [*machine(guest, scratch / "initramfs", memory_mb), *clock(mode, seed), *channels(scratch)]
-        with core(mode) as prefix:
+        console = _Console(scratch / "console.log", watch)
+        with core() if mode == LOCKSTEP else contextlib.nullcontext() as cpu:
             start = time.monotonic()
-            code = _run_qemu([*prefix, *arguments], scratch, timeout_s, watch)
+            end = emulator.run(arguments, cpu, scratch / "qemu.log", timeout_s, console.read)
             wall_s = time.monotonic() - start
         _empty(directory)
         if (scratch / "console.log").exists():
             shutil.copy(scratch / "console.log", directory / "console.log")
-        _require_end(code, scratch, directory, timeout_s)
+        _require_end(end, scratch, directory)
         _unpack(scratch / "out.tar", directory)
     begin_s, end_s = map(float, (directory / "uptime").read_text().split())
     exit_code = int((directory / "exit").read_text())
     if exit_code == KILLED and end_s - begin_s >= limit_s - 1:
         raise LabError(f"the script did not end within {limit_s:g} virtual s; what it wrote until then: {directory}")
     return Outcome(directory, exit_code, round(end_s - begin_s, 2), wall_s, guest, mode)
-
-
-def _run_qemu(
-    arguments: list[str], scratch: Path, timeout_s: float, watch: Callable[[str], None] | None
-) -> int | None:
-    """QEMU's exit code; None: it was ended at the time-out. It dies with us, and leaves nothing running."""
-    try:
-        process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=(scratch / "qemu.log").open("wb"),
-            process_group=0,
-        )
-    except FileNotFoundError as error:
-        raise LabError("setpriv: not installed; `make deps` installs it") from error
-    end = time.monotonic() + timeout_s
-    console = _Console(scratch / "console.log", watch)
-    try:
-        while time.monotonic() < end:
-            try:
-                return process.wait(POLL_S)
-            except subprocess.TimeoutExpired:
-                console.read()
-        return None
-    finally:
-        process.kill()
-        process.wait()
-        console.read()
 
 
 class _Console:
@@ -270,19 +202,19 @@ def _empty(directory: Path) -> None:
     directory.mkdir(parents=True)
 
 
-def _require_end(code: int | None, scratch: Path, directory: Path, timeout_s: float) -> None:
+def _require_end(end: int | str, scratch: Path, directory: Path) -> None:
     """Raises LabError unless the guest ended as it should and handed over its results."""
     console = directory / "console.log"
     lines = console.read_text(errors="replace").splitlines() if console.exists() else []
     panic = next((line.strip() for line in lines if "Kernel panic" in line), "")
     tar = scratch / "out.tar"
     if panic:
-        why = f"the guest's {panic[panic.index('Kernel panic'):]}"
-    elif code is None:
-        why = f"no end after {timeout_s:g} s of wall time"
-    elif code != DONE:
+        why = f"the guest's {panic[panic.index('Kernel panic') :]}"
+    elif isinstance(end, str):
+        why = end
+    elif end != DONE:
         said = (scratch / "qemu.log").read_text(errors="replace").strip().splitlines()[-2:]
-        why = f"QEMU ended with {code} instead of {DONE}: {' / '.join(said) or 'the guest rebooted or was killed'}"
+        why = f"QEMU ended with {end} instead of {DONE}: {' / '.join(said) or 'the guest rebooted or was killed'}"
     elif not tar.exists() or not tarfile.is_tarfile(tar):
         why = "the guest handed over no result"
     else:
@@ -308,9 +240,7 @@ def _unpack(tar: Path, directory: Path) -> None:
 # --- by hand ---------------------------------------------------------------------------------------------------------
 
 
-def shell(
-    kernel: str, files: Mapping[str, bytes | str | Path], memory_mb: int = MEMORY_MB, script: str = ""
-) -> int:
+def shell(kernel: str, files: Mapping[str, bytes | str | Path], memory_mb: int = MEMORY_MB, script: str = "") -> int:
     """An interactive guest on this terminal, in real time, after the script; `exit` ends it, Ctrl-A X kills it."""
     guest = image.build(kernel)
     own = experiment_files(script, files)
@@ -332,7 +262,7 @@ def arguments() -> argparse.Namespace:
         sub.add_argument("--kernel", default="6.12", help="a name in kernels.lock (%(default)s)")
         sub.add_argument("--memory", type=int, default=MEMORY_MB, metavar="MB")
         if name == "run":
-            sub.add_argument("--timeout", type=float, default=600.0, metavar="S", help="wall time (%(default)s)")
+            sub.add_argument("--timeout", type=float, default=600.0, metavar="S", help="processor time (%(default)s)")
             sub.add_argument("--seed", type=int, default=1)
             sub.add_argument("--keep", action="store_true", help="in real time, and then a shell in that guest")
             sub.add_argument("--out", type=Path, default=Path("build/lab/run"), help="%(default)s")

@@ -5,8 +5,7 @@
 #include "flow.h"
 
 #define SRTT_SHIFT 3
-#define MIN_RTT_HALF_NS \
-	(150 * NS_PER_S) /* sysctl_tcp_min_rtt_wlen: 300 s, in two halves */
+#define MIN_RTT_HALF_NS (150 * NS_PER_S) /* sysctl_tcp_min_rtt_wlen: 300 s, in two halves */
 #define NO_RTT (-1)
 
 /* What is gathered while one ACK is processed. */
@@ -83,8 +82,7 @@ static void sack_segment(struct flow *f, u32 index, struct ack_work *w)
 		}
 	} else {
 		if (!(s->flags & SEG_EVER_RETRANS)) {
-			if (tp->sacked_out &&
-			    index_after(f->highest_sacked, index) &&
+			if (tp->sacked_out && index_after(f->highest_sacked, index) &&
 			    index_after(w->reordered, index))
 				w->reordered = index;
 			if (index_after(f->high_seq, index))
@@ -108,8 +106,7 @@ static void sack_segment(struct flow *f, u32 index, struct ack_work *w)
 }
 
 /* tcp_check_dsack(): the receiver had this segment already */
-static void dsack_segment(struct flow *f, u32 index, u32 prior_una,
-			  struct ack_work *w)
+static void dsack_segment(struct flow *f, u32 index, u32 prior_una, struct ack_work *w)
 {
 	if (f->tlp_active && f->tlp_high_seq == index + 1)
 		w->flags |= ACK_DSACK_PROBE;
@@ -117,8 +114,8 @@ static void dsack_segment(struct flow *f, u32 index, u32 prior_una,
 		rack_dsack(f);
 	w->flags |= ACK_DSACK;
 	f->tp.delivered++;
-	if (f->undo_armed && f->undo_retrans > 0 &&
-	    !index_after(index, f->una) && !index_after(f->undo_marker, index))
+	if (f->undo_armed && f->undo_retrans > 0 && !index_after(index, f->una) &&
+	    !index_after(f->undo_marker, index))
 		f->undo_retrans--;
 	if (!index_after(prior_una, index) && index_after(f->nxt, index)) {
 		struct segment *s = segment_of(f, index);
@@ -130,8 +127,7 @@ static void dsack_segment(struct flow *f, u32 index, u32 prior_una,
 	}
 }
 
-static void sack_blocks(struct flow *f, const struct packet *p, u32 prior_una,
-			struct ack_work *w)
+static void sack_blocks(struct flow *f, const struct packet *p, u32 prior_una, struct ack_work *w)
 {
 	w->reordered = f->nxt;
 	for (u32 i = 0; i < p->sacks; i++) {
@@ -143,8 +139,7 @@ static void sack_blocks(struct flow *f, const struct packet *p, u32 prior_una,
 		}
 		if (index_after(prior_una, from))
 			from = prior_una;
-		for (; index_after(to, from) && index_after(f->nxt, from);
-		     from++)
+		for (; index_after(to, from) && index_after(f->nxt, from); from++)
 			sack_segment(f, from, w);
 	}
 	if (icsk_of(f)->icsk_ca_state != TCP_CA_Loss || f->undo_armed)
@@ -160,8 +155,8 @@ static bool spurious(const struct flow *f, const struct segment *s)
 	       (s32)(f->tp.rx_opt.rcv_tsecr - flow_stamp(f, s->sent_ns)) < 0;
 }
 
-static void acked_segment(struct flow *f, u32 index, struct ack_work *w,
-			  u64 *first_ns, u64 *last_ns, u32 *reordered)
+static void acked_segment(struct flow *f, u32 index, struct ack_work *w, u64 *first_ns,
+			  u64 *last_ns, u32 *reordered)
 {
 	struct segment *s = segment_of(f, index);
 	struct tcp_sock *tp = &f->tp;
@@ -195,15 +190,12 @@ static void acked_segment(struct flow *f, u32 index, struct ack_work *w,
 }
 
 /* tcp_ack_update_rtt(): by segments that were sent once, else by timestamps */
-static bool rtt_update(struct flow *f, const struct ack_work *w, s64 seq_us,
-		       s64 sack_us, s64 ca_us)
+static bool rtt_update(struct flow *f, const struct ack_work *w, s64 seq_us, s64 sack_us, s64 ca_us)
 {
 	if (seq_us < 0)
 		seq_us = sack_us;
 	if (seq_us < 0 && f->tp.rx_opt.rcv_tsecr && w->flags & ACK_DATA_ACKED) {
-		seq_us = (s64)(u32)(flow_stamp(f, engine_now_ns) -
-				    f->tp.rx_opt.rcv_tsecr) *
-			 1000;
+		seq_us = (s64)(u32)(flow_stamp(f, engine_now_ns) - f->tp.rx_opt.rcv_tsecr) * 1000;
 		seq_us = ca_us = seq_us > 1000 ? seq_us : 1000;
 	}
 	if (seq_us < 0)
@@ -214,8 +206,7 @@ static bool rtt_update(struct flow *f, const struct ack_work *w, s64 seq_us,
 }
 
 /* tcp_clean_rtx_queue() */
-static void clean_queue(struct flow *f, u32 prior_una, u32 prior_highest,
-			struct ack_work *w)
+static void clean_queue(struct flow *f, u32 prior_una, u32 prior_highest, struct ack_work *w)
 {
 	u64 first_ns = 0, last_ns = 0;
 	u32 reordered = f->nxt;
@@ -246,16 +237,13 @@ static void clean_queue(struct flow *f, u32 prior_una, u32 prior_highest,
 /* --- the ACK ------------------------------------------------------------ */
 
 /* tcp_cong_control() */
-static void cong_control(struct flow *f, u32 delivered, u32 newly_lost,
-			 const struct ack_work *w)
+static void cong_control(struct flow *f, u32 delivered, u32 newly_lost, const struct ack_work *w)
 {
-	u32 progress = f->reordering > TCP_REORDERING
-			       ? ACK_DATA_ACKED | ACK_SACKED
-			       : ACK_DATA_ACKED;
+	u32 progress = f->reordering > TCP_REORDERING ? ACK_DATA_ACKED | ACK_SACKED
+						      : ACK_DATA_ACKED;
 
 	if (in_cwnd_reduction(f)) {
-		recovery_reduce(f, delivered, newly_lost,
-				w->flags & ACK_ADVANCED);
+		recovery_reduce(f, delivered, newly_lost, w->flags & ACK_ADVANCED);
 	} else if (w->flags & progress) {
 		f->ca->cong_avoid(sock_of(f), f->tp.snd_una, delivered);
 		flow_set_cwnd(f, f->tp.snd_cwnd);
@@ -279,8 +267,7 @@ static void xmit_recovery(struct flow *f, u32 rexmit)
 
 static bool dubious(struct flow *f, u32 flags)
 {
-	return !(flags & ACK_DATA_ACKED) ||
-	       flags & (ACK_SACKED | ACK_ECE | ACK_DSACK) ||
+	return !(flags & ACK_DATA_ACKED) || flags & (ACK_SACKED | ACK_ECE | ACK_DSACK) ||
 	       icsk_of(f)->icsk_ca_state != TCP_CA_Open;
 }
 
@@ -294,10 +281,9 @@ static void options_read(struct flow *f, const struct packet *p)
 
 static void ack_take(struct flow *f, const struct packet *p)
 {
-	u32 prior_una = f->una, prior_delivered = f->tp.delivered,
-	    prior_lost = f->lost, rexmit = REXMIT_NONE;
-	u32 prior_highest = f->tp.sacked_out ? f->highest_sacked : f->una,
-	    delivered;
+	u32 prior_una = f->una, prior_delivered = f->tp.delivered, prior_lost = f->lost,
+	    rexmit = REXMIT_NONE;
+	u32 prior_highest = f->tp.sacked_out ? f->highest_sacked : f->una, delivered;
 	struct ack_work w = { 0 };
 
 	if (index_after(p->index, f->una)) {
@@ -314,8 +300,7 @@ static void ack_take(struct flow *f, const struct packet *p)
 	flow_publish_seqs(f);
 	rack_update_window(f, prior_delivered);
 	if (f->ca->in_ack_event)
-		f->ca->in_ack_event(sock_of(f),
-				    w.flags & ACK_ECE ? CA_ACK_ECE : 0);
+		f->ca->in_ack_event(sock_of(f), w.flags & ACK_ECE ? CA_ACK_ECE : 0);
 	if (f->tlp_active)
 		recovery_probe_acked(f, p->index, w.flags);
 	if (dubious(f, w.flags))
@@ -332,8 +317,8 @@ void ack_arrive(struct packet *p)
 	struct flow *f = p->owner;
 
 	flow_refresh_clock(f);
-	if (f->running && !index_after(p->index, f->nxt) &&
-	    !index_after(f->una, p->index) && f->tp.packets_out) {
+	if (f->running && !index_after(p->index, f->nxt) && !index_after(f->una, p->index) &&
+	    f->tp.packets_out) {
 		ack_take(f, p);
 		output_push(f);
 	}

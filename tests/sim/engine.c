@@ -26,19 +26,17 @@ static bool earlier(const struct event *a, const struct event *b)
 	return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->order < b->order;
 }
 
-void engine_at(u64 at_ns, void (*run)(void *, void *), void *owner,
-	       void *argument)
+void engine_at(u64 at_ns, void (*run)(void *, void *), void *owner, void *argument)
 {
-	struct event e = { at_ns > engine_now_ns ? at_ns : engine_now_ns,
-			   scheduled++, run, owner, argument };
+	struct event e = { at_ns > engine_now_ns ? at_ns : engine_now_ns, scheduled++, run, owner,
+			   argument };
 	size_t i = heap_size++;
 
 	if (heap_size > heap_room) {
 		heap_room = heap_room ? 2 * heap_room : 1024;
 		heap = realloc(heap, heap_room * sizeof(*heap));
 		if (!heap) {
-			fprintf(stderr,
-				"simulator: out of memory with %zu events waiting\n",
+			fprintf(stderr, "simulator: out of memory with %zu events waiting\n",
 				heap_size);
 			exit(2);
 		}
@@ -54,8 +52,7 @@ static struct event next_event(void)
 	size_t i = 0, child;
 
 	while ((child = 2 * i + 1) < heap_size) {
-		if (child + 1 < heap_size &&
-		    earlier(&heap[child + 1], &heap[child]))
+		if (child + 1 < heap_size && earlier(&heap[child + 1], &heap[child]))
 			child++;
 		if (earlier(&last, &heap[child]))
 			break;

@@ -18,8 +18,7 @@
 extern u64 engine_now_ns;
 
 /* run(owner, argument) at the given time, at the earliest now. */
-void engine_at(u64 at_ns, void (*run)(void *owner, void *argument), void *owner,
-	       void *argument);
+void engine_at(u64 at_ns, void (*run)(void *owner, void *argument), void *owner, void *argument);
 
 /* Runs all events up to this time. */
 void engine_run(u64 until_ns);

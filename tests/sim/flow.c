@@ -20,17 +20,18 @@ void flow_refresh_clock(struct flow *f)
 	f->tp.tcp_mstamp = engine_now_ns / NS_PER_US;
 }
 
-/* The programs see bytes; of data that waits they are shown 2^20 segments at the most. */
+/* The programs see bytes; of data that waits, and of the receiver's window, they are shown 2^20
+ * segments at the most. */
 void flow_publish_seqs(struct flow *f)
 {
-	u32 waiting = f->queued == FLOW_UNLIMITED ? 1u << 20
-						  : f->queued - f->nxt;
+	u32 waiting = f->queued == FLOW_UNLIMITED ? 1u << 20 : f->queued - f->nxt;
+	u32 window = f->window < 1u << 20 ? f->window : 1u << 20;
 
 	f->tp.snd_una = FLOW_FIRST_SEQ + f->una * f->tp.mss_cache;
 	f->tp.snd_nxt = FLOW_FIRST_SEQ + f->nxt * f->tp.mss_cache;
 	f->tp.write_seq =
-		f->tp.snd_nxt +
-		(waiting < 1u << 20 ? waiting : 1u << 20) * f->tp.mss_cache;
+		f->tp.snd_nxt + (waiting < 1u << 20 ? waiting : 1u << 20) * f->tp.mss_cache;
+	f->tp.snd_wnd = window * f->tp.mss_cache;
 	f->tp.bytes_acked = (u64)f->una * f->tp.mss_cache;
 }
 
@@ -38,9 +39,8 @@ void flow_publish_seqs(struct flow *f)
 void flow_set_cwnd(struct flow *f, u32 cwnd)
 {
 	if (!cwnd || cwnd > 1u << 22) {
-		fprintf(stderr,
-			"simulator: flow %s (%s): a window of %u packets\n",
-			f->name, f->ca->name, cwnd);
+		fprintf(stderr, "simulator: flow %s (%s): a window of %u packets\n", f->name,
+			f->ca->name, cwnd);
 		exit(3);
 	}
 	f->tp.snd_cwnd = cwnd;
@@ -70,8 +70,7 @@ u32 flow_current_ssthresh(struct flow *f)
 
 u32 flow_min_rtt_us(struct flow *f)
 {
-	return f->min_rtt_us < f->min_rtt_before_us ? f->min_rtt_us
-						    : f->min_rtt_before_us;
+	return f->min_rtt_us < f->min_rtt_before_us ? f->min_rtt_us : f->min_rtt_before_us;
 }
 
 /* --- begin -------------------------------------------------------------- */
@@ -84,8 +83,7 @@ void flow_init(struct flow *f, const struct controller *ca, u64 seed)
 	f->ring_size = RING_FIRST;
 	f->ring = calloc(f->ring_size, sizeof(*f->ring));
 	if (!f->ring) {
-		fprintf(stderr, "simulator: out of memory for flow %s\n",
-			f->name);
+		fprintf(stderr, "simulator: out of memory for flow %s\n", f->name);
 		exit(2);
 	}
 	f->oldest = f->newest = FLOW_UNLIMITED;
@@ -116,8 +114,7 @@ static void flow_establish(struct flow *f)
 	tp->ecn_flags = f->ecn ? 1 : 0;
 	tp->srtt_us = rtt_us << 3;
 	f->mdev_us = rtt_us << 1;
-	f->rttvar_us = f->mdev_us > TCP_RTO_MIN_US ? f->mdev_us
-						   : TCP_RTO_MIN_US;
+	f->rttvar_us = f->mdev_us > TCP_RTO_MIN_US ? f->mdev_us : TCP_RTO_MIN_US;
 	f->mdev_max_us = f->rttvar_us;
 	f->rto_us = rtt_us + f->rttvar_us;
 	f->min_rtt_us = rtt_us;

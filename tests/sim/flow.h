@@ -20,8 +20,7 @@
 #include "path.h"
 
 #define FLOW_FIRST_SEQ 7777u
-#define FLOW_HEADERS \
-	66 /* Ethernet, IPv4, TCP with timestamps: bytes of a frame beside the data */
+#define FLOW_HEADERS 66 /* Ethernet, IPv4, TCP with timestamps: bytes of a frame beside the data */
 #define FLOW_ACK_BYTES 66
 #define FLOW_UNLIMITED (~0u)
 #define FLOW_SWITCHES_MOST 4
@@ -41,12 +40,10 @@
 
 enum {
 	SEG_SACKED = 1, /* TCPCB_SACKED_ACKED */
-	SEG_RETRANS =
-		2, /* TCPCB_SACKED_RETRANS: a retransmission of it is on its way */
+	SEG_RETRANS = 2, /* TCPCB_SACKED_RETRANS: a retransmission of it is on its way */
 	SEG_LOST = 4, /* TCPCB_LOST */
 	SEG_EVER_RETRANS = 8, /* TCPCB_EVER_RETRANS */
-	SEG_LISTED =
-		16, /* in the list by time of sending, as the kernel's tsorted_sent_queue */
+	SEG_LISTED = 16, /* in the list by time of sending, as the kernel's tsorted_sent_queue */
 };
 
 /* One segment that is sent and not yet acknowledged. */
@@ -104,8 +101,7 @@ enum xmit_timer {
 };
 
 struct flow {
-	struct tcp_sock
-		tp; /* what programs see; the first member: a struct sock is a flow */
+	struct tcp_sock tp; /* what programs see; the first member: a struct sock is a flow */
 	const struct controller *ca;
 	void *storage; /* of the program that this socket uses */
 	const void *storage_map;
@@ -133,8 +129,7 @@ struct flow {
 	u64 rack_sent_ns;
 	u32 rack_segment, rack_steps, rack_persist, rack_last_delivered;
 	bool rack_dsack_seen;
-	u32 min_rtt_us,
-		min_rtt_before_us; /* of this half of 300 s and the one before */
+	u32 min_rtt_us, min_rtt_before_us; /* of this half of 300 s and the one before */
 	u64 min_rtt_turned_ns;
 	u32 retrans_stamp; /* tick of the first retransmission of an episode; 0: none */
 	u64 last_sent_ns;
@@ -155,7 +150,7 @@ struct flow {
 	u32 queued; /* segments that the application has written; FLOW_UNLIMITED: always more */
 	double app_segments_per_s; /* 0: as many as TCP takes */
 	u32 window; /* segments that the receiver takes */
-	bool running, ecn, background, gso;
+	bool running, ecn, background;
 	u8 dscp;
 	u32 recoveries, timeouts, undone;
 	void *peer_state; /* of a controller in peers.c */
@@ -192,8 +187,7 @@ static inline u32 in_flight(const struct flow *f)
 {
 	const struct tcp_sock *tp = &f->tp;
 
-	return tp->packets_out - tp->sacked_out - tp->lost_out +
-	       tp->retrans_out;
+	return tp->packets_out - tp->sacked_out - tp->lost_out + tp->retrans_out;
 }
 
 static inline bool in_cwnd_reduction(struct flow *f)
@@ -222,8 +216,7 @@ void flow_start(struct flow *f);
 void flow_stop(struct flow *f);
 void flow_switch(struct flow *f, const struct controller *ca);
 void flow_refresh_clock(struct flow *f); /* tcp_mstamp_refresh() */
-void flow_publish_seqs(
-	struct flow *f); /* snd_una, snd_nxt, write_seq of the programs' view */
+void flow_publish_seqs(struct flow *f); /* snd_una, snd_nxt, write_seq of the programs' view */
 void flow_set_cwnd(struct flow *f, u32 cwnd);
 void flow_ca_event(struct flow *f, enum tcp_ca_event event);
 void flow_set_ca_state(struct flow *f, u8 state);
@@ -231,8 +224,7 @@ u32 flow_current_ssthresh(struct flow *f);
 u32 flow_min_rtt_us(struct flow *f);
 
 /* output.c */
-void segment_unlist(struct flow *f,
-		    u32 index); /* from the list by time of sending */
+void segment_unlist(struct flow *f, u32 index); /* from the list by time of sending */
 void output_push(struct flow *f); /* new data, tcp_write_xmit() */
 void output_retransmit(struct flow *f); /* tcp_xmit_retransmit_queue() */
 void output_retransmit_one(struct flow *f, u32 index);
@@ -252,11 +244,9 @@ void rack_update_window(struct flow *f, u32 prior_delivered);
 void recovery_alert(struct flow *f, u32 prior_una, u32 *flags, u32 *rexmit);
 void recovery_probe_acked(struct flow *f, u32 ack, u32 flags);
 void recovery_reordering(struct flow *f, u32 low);
-void recovery_reduce(struct flow *f, u32 delivered, u32 newly_lost,
-		     bool advanced); /* PRR */
+void recovery_reduce(struct flow *f, u32 delivered, u32 newly_lost, bool advanced); /* PRR */
 void xmit_timer_rearm(struct flow *f); /* tcp_rearm_rto() */
-void xmit_timer_set(struct flow *f, enum xmit_timer what, u64 delay_us,
-		    bool paced);
+void xmit_timer_set(struct flow *f, enum xmit_timer what, u64 delay_us, bool paced);
 void xmit_timer_expired(void *flow);
 
 /* receiver.c */

@@ -53,9 +53,7 @@ static void ring_grow(struct flow *f)
 	struct segment *ring = calloc(size, sizeof(*ring));
 
 	if (!ring) {
-		fprintf(stderr,
-			"simulator: out of memory for the window of flow %s\n",
-			f->name);
+		fprintf(stderr, "simulator: out of memory for the window of flow %s\n", f->name);
 		exit(2);
 	}
 	for (u32 i = f->una; i != f->nxt; i++)
@@ -97,12 +95,10 @@ static void departure_set(struct flow *f, u32 segments, u64 was_ns)
 	struct tcp_sock *tp = &f->tp;
 	u64 length_ns, credit_ns;
 
-	if (sk->sk_pacing_status == 0 ||
-	    sk->sk_pacing_rate == PACING_UNLIMITED || !sk->sk_pacing_rate ||
-	    tp->data_segs_out < UNPACED_SEGMENTS)
+	if (sk->sk_pacing_status == 0 || sk->sk_pacing_rate == PACING_UNLIMITED ||
+	    !sk->sk_pacing_rate || tp->data_segs_out < UNPACED_SEGMENTS)
 		return;
-	length_ns =
-		(u64)segments * tp->mss_cache * NS_PER_S / sk->sk_pacing_rate;
+	length_ns = (u64)segments * tp->mss_cache * NS_PER_S / sk->sk_pacing_rate;
 	credit_ns = tp->tcp_wstamp_ns - was_ns;
 	length_ns -= credit_ns < length_ns / 2 ? credit_ns : length_ns / 2;
 	tp->tcp_wstamp_ns += length_ns;
@@ -131,8 +127,7 @@ static void transmit(struct flow *f, u32 index, u32 segments, bool again)
 /* tcp_pacing_check() */
 static bool pacing_waits(struct flow *f)
 {
-	if (sock_of(f)->sk_pacing_status == 0 ||
-	    f->tp.tcp_wstamp_ns <= f->tp.tcp_clock_cache)
+	if (sock_of(f)->sk_pacing_status == 0 || f->tp.tcp_wstamp_ns <= f->tp.tcp_clock_cache)
 		return false;
 	if (!f->pace.at_ns)
 		timer_set(&f->pace, f->tp.tcp_wstamp_ns);
@@ -142,13 +137,10 @@ static bool pacing_waits(struct flow *f)
 /* segments of one skb, tcp_tso_autosize(); the controller is asked once for each attempt to send */
 static u32 tso_segments(struct flow *f)
 {
-	u32 least = f->ca->min_tso_segs ? f->ca->min_tso_segs(sock_of(f))
-					: MIN_TSO_SEGS;
+	u32 least = f->ca->min_tso_segs ? f->ca->min_tso_segs(sock_of(f)) : MIN_TSO_SEGS;
 	u64 bytes = sock_of(f)->sk_pacing_rate >> PACING_SHIFT;
 	u32 shift = flow_min_rtt_us(f) >> TSO_RTT_SHIFT, segments;
 
-	if (!f->gso)
-		return 1;
 	if (shift < 32)
 		bytes += GSO_MAX_BYTES >> shift;
 	if (bytes > GSO_MAX_BYTES)
@@ -162,8 +154,7 @@ static u32 tso_segments(struct flow *f)
 
 static u32 waiting(const struct flow *f)
 {
-	return f->queued == FLOW_UNLIMITED ? FLOW_UNLIMITED
-					   : f->queued - f->nxt;
+	return f->queued == FLOW_UNLIMITED ? FLOW_UNLIMITED : f->queued - f->nxt;
 }
 
 static u32 window_left(const struct flow *f)
@@ -186,21 +177,19 @@ static u32 cwnd_quota(const struct flow *f)
 /* tcp_tso_should_defer(): more may be sent as one skb with the next ACK */
 static bool tso_defers(struct flow *f, u32 segments, u32 most)
 {
-	u32 room = window_left(f), cwnd_room = f->tp.snd_cwnd - in_flight(f),
-	    chunk;
+	u32 room = window_left(f), cwnd_room = f->tp.snd_cwnd - in_flight(f), chunk;
 	struct tcp_sock *tp = &f->tp;
 
 	if (segments <= 1 || icsk_of(f)->icsk_ca_state >= TCP_CA_Recovery ||
 	    tp->tcp_clock_cache > tp->tcp_wstamp_ns + NS_PER_MS)
 		return false;
 	room = room < cwnd_room ? room : cwnd_room;
-	chunk = (f->window < tp->snd_cwnd ? f->window : tp->snd_cwnd) /
-		WINDOW_DIVISOR;
-	if (room >= most || (waiting(f) > most && room >= most) ||
-	    room >= chunk || f->una == f->nxt)
+	chunk = (f->window < tp->snd_cwnd ? f->window : tp->snd_cwnd) / WINDOW_DIVISOR;
+	if (room >= most || (waiting(f) > most && room >= most) || room >= chunk ||
+	    f->una == f->nxt)
 		return false;
-	if (tp->tcp_clock_cache < segment_of(f, f->una)->sent_ns +
-					  (u64)(tp->srtt_us >> 4) * NS_PER_US)
+	if (tp->tcp_clock_cache <
+	    segment_of(f, f->una)->sent_ns + (u64)(tp->srtt_us >> 4) * NS_PER_US)
 		return false;
 	f->cwnd_limited_by_tso = cwnd_room < window_left(f);
 	return true;
@@ -226,8 +215,7 @@ static bool cwnd_limited(const struct flow *f)
 
 	if (tp->is_cwnd_limited)
 		return true;
-	return tp->snd_cwnd < tp->snd_ssthresh &&
-	       tp->snd_cwnd < 2 * tp->max_packets_out;
+	return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;
 }
 
 /* tcp_cwnd_validate() */
@@ -342,8 +330,7 @@ void output_pacing_rate(struct flow *f)
 	rate *= tp->snd_cwnd > tp->packets_out ? tp->snd_cwnd : tp->packets_out;
 	if (tp->srtt_us)
 		rate /= tp->srtt_us;
-	sk->sk_pacing_rate =
-		rate < sk->sk_max_pacing_rate ? rate : sk->sk_max_pacing_rate;
+	sk->sk_pacing_rate = rate < sk->sk_max_pacing_rate ? rate : sk->sk_max_pacing_rate;
 }
 
 /* --- again -------------------------------------------------------------- */
@@ -427,14 +414,12 @@ bool output_schedule_probe(struct flow *f, bool advancing)
 		return false;
 	if (tp->srtt_us)
 		timeout_us = (tp->srtt_us >> 2) +
-			     (tp->packets_out == 1 ? TCP_RTO_MIN_US
-						   : TCP_TIMEOUT_MIN_US);
+			     (tp->packets_out == 1 ? TCP_RTO_MIN_US : TCP_TIMEOUT_MIN_US);
 	if (!advancing) {
-		since_us = (engine_now_ns - segment_of(f, f->una)->sent_ns) /
-			   NS_PER_US;
+		since_us = (engine_now_ns - segment_of(f, f->una)->sent_ns) / NS_PER_US;
 		rto_us = segment_of(f, f->una)->sent_ns > engine_now_ns ? rto_us
-			 : rto_us > since_us ? rto_us - since_us
-					     : 0;
+			 : rto_us > since_us				? rto_us - since_us
+									: 0;
 	}
 	if (rto_us && rto_us < timeout_us)
 		timeout_us = rto_us;

@@ -40,8 +40,7 @@ static void queue_serve(struct queue *q);
 static u64 queue_free_ns(const struct queue *q)
 {
 	for (unsigned int i = 0; i < q->n_stalls; i++)
-		if (engine_now_ns >= q->stalls[i].from_ns &&
-		    engine_now_ns < q->stalls[i].to_ns)
+		if (engine_now_ns >= q->stalls[i].from_ns && engine_now_ns < q->stalls[i].to_ns)
 			return q->stalls[i].to_ns;
 	return engine_now_ns;
 }
@@ -85,15 +84,13 @@ static void queue_serve(struct queue *q)
 	q->bytes[band] -= p->bytes;
 	q->packets[band]--;
 	q->sending = p;
-	engine_at(engine_now_ns + (u64)(p->bytes * q->ns_per_byte), queue_sent,
-		  q, NULL);
+	engine_at(engine_now_ns + (u64)(p->bytes * q->ns_per_byte), queue_sent, q, NULL);
 }
 
 /* A token bucket without a queue: does the packet conform? */
 static bool queue_conforms(struct queue *q, const struct packet *p)
 {
-	q->policer_tokens +=
-		(double)(engine_now_ns - q->policer_filled_ns) / q->ns_per_byte;
+	q->policer_tokens += (double)(engine_now_ns - q->policer_filled_ns) / q->ns_per_byte;
 	q->policer_filled_ns = engine_now_ns;
 	if (q->policer_tokens > q->policer_bytes)
 		q->policer_tokens = q->policer_bytes;
@@ -173,6 +170,21 @@ static void way_arrive(void *owner, void *packet)
 		p->arrive(p);
 }
 
+/* A delay of up to 2 * jitter_ns, however it comes about. */
+static u64 way_noise_ns(struct way *w)
+{
+	return (u64)(2 * random_unit(&w->random) * (double)w->jitter_ns);
+}
+
+/* What is ready at `at_ns` leaves with the slot that comes then. */
+static u64 way_slot_ns(struct way *w, u64 at_ns)
+{
+	while (w->slot_ns < at_ns)
+		w->slot_ns = (w->slot_ns + 4 * w->jitter_ns < at_ns ? at_ns : w->slot_ns) +
+			     way_noise_ns(w) + 1;
+	return w->slot_ns;
+}
+
 static u64 way_arrival_ns(struct way *w, const struct packet *p)
 {
 	u64 at_ns = engine_now_ns + p->delay_ns;
@@ -180,11 +192,8 @@ static u64 way_arrival_ns(struct way *w, const struct packet *p)
 	if (w->reorder > 0 && random_unit(&w->random) < w->reorder)
 		return engine_now_ns;
 	if (w->jitter_ns) {
-		at_ns += (u64)(2 * random_unit(&w->random) *
-			       (double)w->jitter_ns);
-		at_ns = at_ns > engine_now_ns + w->jitter_ns
-				? at_ns - w->jitter_ns
-				: engine_now_ns;
+		at_ns = at_ns > engine_now_ns + w->jitter_ns ? at_ns - w->jitter_ns : engine_now_ns;
+		at_ns = w->aggregated ? way_slot_ns(w, at_ns) : at_ns + way_noise_ns(w);
 		if (w->in_order && at_ns < *p->last_arrival_ns)
 			at_ns = *p->last_arrival_ns;
 	}

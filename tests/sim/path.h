@@ -55,9 +55,8 @@ struct queue {
 		u64 from_ns, to_ns; /* nothing is transmitted between the two */
 	} stalls[STALLS_MOST];
 	unsigned int n_stalls;
-	bool (*early)(
-		struct queue *q,
-		struct packet *p); /* a program before the queue; false: drop */
+	bool (*early)(struct queue *q,
+		      struct packet *p); /* a program before the queue; false: drop */
 	void (*leave)(struct queue *q, struct packet *p);
 	struct way *way;
 
@@ -77,6 +76,8 @@ struct way {
 	double loss, duplicate, reorder; /* probabilities */
 	u64 jitter_ns; /* uniform, plus or minus */
 	bool in_order; /* jitter does not reorder: a late packet holds back those behind it */
+	bool aggregated; /* instead: packets wait for a slot, and leave together; slots are up to 2 * jitter_ns apart */
+	u64 slot_ns; /* the next one */
 	double late; /* probability that a packet takes late_ns more, and is overtaken */
 	u64 late_ns;
 	struct random random;

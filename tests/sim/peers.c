@@ -49,16 +49,14 @@ static bool is_cwnd_limited(const struct tcp_sock *tp)
 {
 	if (tp->is_cwnd_limited)
 		return true;
-	return tp->snd_cwnd < tp->snd_ssthresh &&
-	       tp->snd_cwnd < 2 * tp->max_packets_out;
+	return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;
 }
 
 static u32 undo_to_prior(struct sock *sk)
 {
 	struct flow *f = flow_of(sk);
 
-	return f->tp.snd_cwnd > f->tp.prior_cwnd ? f->tp.snd_cwnd
-						 : f->tp.prior_cwnd;
+	return f->tp.snd_cwnd > f->tp.prior_cwnd ? f->tp.snd_cwnd : f->tp.prior_cwnd;
 }
 
 /* --- reno --------------------------------------------------------------- */
@@ -129,8 +127,7 @@ static void hystart_round(struct flow *f, struct cubic *c)
 
 static double hystart_rise_s(const struct cubic *c)
 {
-	return fmin(fmax(c->delay_min_s / 8, HYSTART_RISE_MIN_S),
-		    HYSTART_RISE_MAX_S);
+	return fmin(fmax(c->delay_min_s / 8, HYSTART_RISE_MIN_S), HYSTART_RISE_MAX_S);
 }
 
 static void hystart(struct flow *f, struct cubic *c, double rtt_s)
@@ -143,9 +140,7 @@ static void hystart(struct flow *f, struct cubic *c, double rtt_s)
 		c->last_ack_ns = engine_now_ns;
 		train_s = (double)(engine_now_ns - c->round_ns) / 1e9;
 		/* a paced flow spreads its packets over half of the round trip by itself */
-		if (train_s > (sock_of(f)->sk_pacing_status
-				       ? c->delay_min_s
-				       : c->delay_min_s / 2))
+		if (train_s > (sock_of(f)->sk_pacing_status ? c->delay_min_s : c->delay_min_s / 2))
 			c->found = true;
 	}
 	c->round_least_s = fmin(c->round_least_s, rtt_s);
@@ -193,16 +188,15 @@ static void cubic_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 	(void)ack;
 	if (rtt_s > 0 && (c->delay_min_s == 0 || rtt_s < c->delay_min_s))
 		c->delay_min_s = rtt_s;
-	if (!c->found && tp->snd_cwnd < tp->snd_ssthresh &&
-	    tp->snd_cwnd >= HYSTART_LOW_WINDOW && rtt_s > 0)
+	if (!c->found && tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd >= HYSTART_LOW_WINDOW &&
+	    rtt_s > 0)
 		hystart(f, c, rtt_s);
 	if (!is_cwnd_limited(tp))
 		return;
 	if (tp->snd_cwnd < tp->snd_ssthresh)
 		acked = tcp_slow_start(tp, acked);
 	if (acked)
-		tcp_cong_avoid_ai(tp, cubic_count(c, tp->snd_cwnd, acked),
-				  acked);
+		tcp_cong_avoid_ai(tp, cubic_count(c, tp->snd_cwnd, acked), acked);
 }
 
 static u32 cubic_ssthresh(struct sock *sk)
@@ -222,9 +216,8 @@ static void cubic_event(struct sock *sk, enum tcp_ca_event event)
 	u64 idle_ns = engine_now_ns - flow_of(sk)->last_sent_ns;
 
 	if (event == CA_EVENT_TX_START && c->epoch_ns && idle_ns > 0)
-		c->epoch_ns = c->epoch_ns + idle_ns < engine_now_ns
-				      ? c->epoch_ns + idle_ns
-				      : engine_now_ns;
+		c->epoch_ns = c->epoch_ns + idle_ns < engine_now_ns ? c->epoch_ns + idle_ns
+								    : engine_now_ns;
 }
 
 static void cubic_state(struct sock *sk, u8 state)

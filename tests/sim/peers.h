@@ -5,7 +5,6 @@
 
 #include "flow.h"
 
-const struct controller *
-peer_find(const char *name); /* NULL: there is none of that name */
+const struct controller *peer_find(const char *name); /* NULL: there is none of that name */
 
 #endif

@@ -25,8 +25,7 @@
 struct program {
 	struct controller controller;
 	void *library;
-	void *flows, *stats, *events, *listener,
-		*counts; /* its maps' addresses */
+	void *flows, *stats, *events, *listener, *counts; /* its maps' addresses */
 	u32 *params;
 	struct ccbpf_stats counters;
 };
@@ -64,14 +63,12 @@ static struct program *program_load(const char *directory, const char *name)
 
 	snprintf(path, sizeof(path), "%s/%s.so", directory, name);
 	if (n_programs == PROGRAMS_MOST) {
-		fprintf(stderr, "simulator: more than %d programs at once\n",
-			PROGRAMS_MOST);
+		fprintf(stderr, "simulator: more than %d programs at once\n", PROGRAMS_MOST);
 		exit(2);
 	}
 	p->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!p->library) {
-		fprintf(stderr, "simulator: no controller %s: %s\n", name,
-			dlerror());
+		fprintf(stderr, "simulator: no controller %s: %s\n", name, dlerror());
 		exit(2);
 	}
 	p->flows = dlsym(p->library, "flows");
@@ -88,11 +85,8 @@ static void program_open(struct program *p, const char *name)
 {
 	const struct tcp_congestion_ops *ops = dlsym(p->library, name);
 
-	if (!ops || !ops->init || !ops->cong_avoid || !ops->ssthresh ||
-	    !ops->undo_cwnd) {
-		fprintf(stderr,
-			"simulator: %s.so has no ops table of a controller\n",
-			name);
+	if (!ops || !ops->init || !ops->cong_avoid || !ops->ssthresh || !ops->undo_cwnd) {
+		fprintf(stderr, "simulator: %s.so has no ops table of a controller\n", name);
 		exit(2);
 	}
 	p->controller = (struct controller){
@@ -251,17 +245,15 @@ void sim_ringbuf_submit(void *record)
 {
 	const struct ccbpf_event *e = record;
 	size_t n = sizeof(events_words) / sizeof(events_words[0]);
-	const char *word = e->type < n && events_words[e->type]
-				   ? events_words[e->type]
-				   : "?";
+	const char *word = e->type < n && events_words[e->type] ? events_words[e->type] : "?";
 
 	fprintf(trace,
 		"{\"at_s\": %.6f, \"flow\": %u, \"controller\": \"%s\", \"event\": \"%s\", \"cwnd\": %u, \"ssthresh\": %u, "
 		"\"rtt_us\": %u, \"delay_us\": %u, \"a\": %u, \"b\": %u}\n",
 		(double)(e->time_ns - ENGINE_START_NS) / 1e9,
 		flow_of((struct sock *)(unsigned long)e->flow)->number,
-		e->kind < CCBPF_KINDS && kinds[e->kind] ? kinds[e->kind] : "?",
-		word, e->cwnd, e->ssthresh, e->rtt_us, e->delay_us, e->a, e->b);
+		e->kind < CCBPF_KINDS && kinds[e->kind] ? kinds[e->kind] : "?", word, e->cwnd,
+		e->ssthresh, e->rtt_us, e->delay_us, e->a, e->b);
 }
 
 /* --- helpers ------------------------------------------------------------ */
@@ -377,8 +369,7 @@ static bool queue_early(struct queue *q, struct packet *p)
 	return kept;
 }
 
-void program_queue(const char *directory, struct queue *q,
-		   const struct ccbpf_aqm_config *config)
+void program_queue(const char *directory, struct queue *q, const struct ccbpf_aqm_config *config)
 {
 	struct program *p = program_load(directory, NF_RED);
 	struct ccbpf_aqm_config *own = dlsym(p->library, "config");

@@ -16,8 +16,7 @@ const struct controller *program_find(const char *directory, const char *name);
 void program_set(const char *name, unsigned int place, u32 value);
 
 /* nf_red before a queue. */
-void program_queue(const char *directory, struct queue *q,
-		   const struct ccbpf_aqm_config *config);
+void program_queue(const char *directory, struct queue *q, const struct ccbpf_aqm_config *config);
 
 /* Events of all flows as lines of JSON; NULL: none. */
 void program_trace(const char *path);

@@ -28,9 +28,7 @@ static u8 *ring_new(struct flow *f, u32 size)
 	u8 *got = calloc(size, 1);
 
 	if (!got) {
-		fprintf(stderr,
-			"simulator: out of memory for the receiver of flow %s\n",
-			f->name);
+		fprintf(stderr, "simulator: out of memory for the receiver of flow %s\n", f->name);
 		exit(2);
 	}
 	return got;
@@ -55,8 +53,7 @@ static void ring_grow(struct flow *f)
 	u8 *got = ring_new(f, size);
 
 	for (u32 i = 0; i < r->ring; i++)
-		got[(r->rcv_nxt + i) & (size - 1)] =
-			r->got[(r->rcv_nxt + i) & (r->ring - 1)];
+		got[(r->rcv_nxt + i) & (size - 1)] = r->got[(r->rcv_nxt + i) & (r->ring - 1)];
 	free(r->got);
 	r->got = got;
 	r->ring = size;
@@ -66,8 +63,7 @@ static void ring_grow(struct flow *f)
 
 static u32 peer_stamp(const struct receiver *r)
 {
-	double us = (double)(engine_now_ns - ENGINE_START_NS) / 1e3 *
-		    (1 + r->clock_drift);
+	double us = (double)(engine_now_ns - ENGINE_START_NS) / 1e3 * (1 + r->clock_drift);
 
 	return (u32)((r->clock_offset_us + (u64)us) / 1000);
 }
@@ -193,14 +189,12 @@ static void ecn_take(struct receiver *r, const struct packet *p)
 static void delay_ack(struct flow *f)
 {
 	struct receiver *r = &f->peer;
-	u32 rtt_us = (u32)(2 * f->delay_ns / NS_PER_US),
-	    most_us = DELACK_MAX_US;
+	u32 rtt_us = (u32)(2 * f->delay_ns / NS_PER_US), most_us = DELACK_MAX_US;
 	u64 at_ns;
 
 	rtt_us = rtt_us > TCP_DELACK_MIN_US ? rtt_us : TCP_DELACK_MIN_US;
 	most_us = rtt_us < most_us ? rtt_us : most_us;
-	at_ns = engine_now_ns +
-		(r->ato_us < most_us ? r->ato_us : most_us) * NS_PER_US;
+	at_ns = engine_now_ns + (r->ato_us < most_us ? r->ato_us : most_us) * NS_PER_US;
 	if (!r->delayed.at_ns || at_ns < r->delayed.at_ns)
 		timer_set(&r->delayed, at_ns);
 }
@@ -211,19 +205,16 @@ void receiver_arrive(struct packet *p)
 	struct receiver *r = &f->peer;
 	bool filled = false;
 
-	while (index_after(p->index, r->rcv_nxt) &&
-	       p->index - r->rcv_nxt >= r->ring)
+	while (index_after(p->index, r->rcv_nxt) && p->index - r->rcv_nxt >= r->ring)
 		ring_grow(f);
-	if (!index_after(p->index, r->rcv_wup) &&
-	    (s32)(p->tsval - r->ts_recent) >= 0)
+	if (!index_after(p->index, r->rcv_wup) && (s32)(p->tsval - r->ts_recent) >= 0)
 		r->ts_recent = p->tsval;
 	ato_update(f);
 	ecn_take(r, p);
 	if (p->index == r->rcv_nxt) {
 		filled = r->n_blocks;
 		in_order(r);
-	} else if (index_after(p->index, r->rcv_nxt) &&
-		   !r->got[p->index & (r->ring - 1)]) {
+	} else if (index_after(p->index, r->rcv_nxt) && !r->got[p->index & (r->ring - 1)]) {
 		r->got[p->index & (r->ring - 1)] = 1;
 		block_put(r, p->index);
 	} else {
@@ -231,8 +222,8 @@ void receiver_arrive(struct packet *p)
 		r->dsack_segment = p->index;
 		r->quick = TCP_MAX_QUICKACKS;
 	}
-	if (r->rcv_nxt - r->rcv_wup > 1 || r->n_blocks || filled || r->dsack ||
-	    r->quick || r->pending_now)
+	if (r->rcv_nxt - r->rcv_wup > 1 || r->n_blocks || filled || r->dsack || r->quick ||
+	    r->pending_now)
 		receiver_ack(f);
 	else
 		delay_ack(f);

@@ -25,8 +25,7 @@ void rack_advance(struct flow *f, u32 index, u8 flags, u64 sent_ns)
 		return; /* of the first one that was sent */
 	f->rack_advanced = true;
 	f->tp.rack.rtt_us = rtt_us;
-	if (!f->rack_sent_ns ||
-	    sent_after(sent_ns, index, f->rack_sent_ns, f->rack_segment)) {
+	if (!f->rack_sent_ns || sent_after(sent_ns, index, f->rack_sent_ns, f->rack_segment)) {
 		f->rack_sent_ns = sent_ns;
 		f->rack_segment = index;
 	}
@@ -54,11 +53,10 @@ void rack_update_window(struct flow *f, u32 prior_delivered)
 
 static u32 rack_window_us(struct flow *f)
 {
-	u32 window_us = (flow_min_rtt_us(f) >> 2) * f->rack_steps,
-	    srtt_us = f->tp.srtt_us >> 3;
+	u32 window_us = (flow_min_rtt_us(f) >> 2) * f->rack_steps, srtt_us = f->tp.srtt_us >> 3;
 
-	if (!f->reord_seen && (icsk_of(f)->icsk_ca_state >= TCP_CA_Recovery ||
-			       f->tp.sacked_out >= f->reordering))
+	if (!f->reord_seen &&
+	    (icsk_of(f)->icsk_ca_state >= TCP_CA_Recovery || f->tp.sacked_out >= f->reordering))
 		return 0;
 	return window_us < srtt_us ? window_us : srtt_us;
 }
@@ -72,8 +70,7 @@ static void mark_lost(struct flow *f, u32 index)
 	if (s->flags & SEG_LOST) {
 		if (!(s->flags & SEG_RETRANS))
 			return;
-		s->flags &=
-			(u8)~SEG_RETRANS; /* the retransmission is lost as well */
+		s->flags &= (u8)~SEG_RETRANS; /* the retransmission is lost as well */
 		f->tp.retrans_out--;
 	} else {
 		s->flags |= SEG_LOST;
@@ -92,14 +89,13 @@ static u32 detect_loss(struct flow *f)
 
 	for (index = f->oldest; index != FLOW_UNLIMITED; index = next) {
 		struct segment *s = segment_of(f, index);
-		s64 left_us = (s64)f->tp.rack.rtt_us + window_us -
-			      (s64)(now_us - s->sent_ns / NS_PER_US);
+		s64 left_us =
+			(s64)f->tp.rack.rtt_us + window_us - (s64)(now_us - s->sent_ns / NS_PER_US);
 
 		next = s->newer;
 		if (s->flags & SEG_LOST && !(s->flags & SEG_RETRANS))
 			continue;
-		if (!sent_after(f->rack_sent_ns, f->rack_segment, s->sent_ns,
-				index))
+		if (!sent_after(f->rack_sent_ns, f->rack_segment, s->sent_ns, index))
 			break;
 		if (left_us <= 0) {
 			mark_lost(f, index);
@@ -121,8 +117,7 @@ static bool identify_loss(struct flow *f, u32 *flags)
 	f->rack_advanced = false;
 	wait_us = detect_loss(f);
 	if (wait_us) {
-		xmit_timer_set(f, XMIT_REORDER, wait_us + TCP_TIMEOUT_MIN_US,
-			       false);
+		xmit_timer_set(f, XMIT_REORDER, wait_us + TCP_TIMEOUT_MIN_US, false);
 		*flags &= ~ACK_SET_TIMER;
 	}
 	return retrans > f->tp.retrans_out;
@@ -136,9 +131,7 @@ void recovery_reordering(struct flow *f, u32 low)
 	if (!index_after(highest, low))
 		return;
 	if (highest - low > f->reordering)
-		f->reordering = highest - low < REORDERING_MOST
-					? highest - low
-					: REORDERING_MOST;
+		f->reordering = highest - low < REORDERING_MOST ? highest - low : REORDERING_MOST;
 	f->reord_seen++;
 }
 
@@ -148,8 +141,7 @@ static void undo_arm(struct flow *f)
 {
 	f->undo_armed = true;
 	f->undo_marker = f->una;
-	f->undo_retrans =
-		(int)f->tp.retrans_out + (f->tlp_active && f->tlp_retrans);
+	f->undo_retrans = (int)f->tp.retrans_out + (f->tlp_active && f->tlp_retrans);
 	if (!f->undo_retrans)
 		f->undo_retrans = -1;
 }
@@ -169,8 +161,7 @@ static void reduction_begin(struct flow *f)
 }
 
 /* RFC 6937, as tcp_cwnd_reduction() has it */
-void recovery_reduce(struct flow *f, u32 delivered, u32 newly_lost,
-		     bool advanced)
+void recovery_reduce(struct flow *f, u32 delivered, u32 newly_lost, bool advanced)
 {
 	struct tcp_sock *tp = &f->tp;
 	s32 room = (s32)(tp->snd_ssthresh - in_flight(f)), send;
@@ -179,8 +170,7 @@ void recovery_reduce(struct flow *f, u32 delivered, u32 newly_lost,
 		return;
 	f->prr_delivered += delivered;
 	if (room < 0) {
-		send = (s32)(((u64)tp->snd_ssthresh * f->prr_delivered +
-			      f->tp.prior_cwnd - 1) /
+		send = (s32)(((u64)tp->snd_ssthresh * f->prr_delivered + f->tp.prior_cwnd - 1) /
 			     f->tp.prior_cwnd) -
 		       (s32)f->prr_out;
 	} else {
@@ -220,15 +210,13 @@ static void enter_cwr(struct flow *f)
 static bool any_retrans(struct flow *f)
 {
 	return f->tp.retrans_out ||
-	       (f->una != f->nxt &&
-		segment_of(f, f->una)->flags & SEG_EVER_RETRANS);
+	       (f->una != f->nxt && segment_of(f, f->una)->flags & SEG_EVER_RETRANS);
 }
 
 static void keep_open(struct flow *f)
 {
-	u8 state = f->tp.sacked_out || f->tp.lost_out || any_retrans(f)
-			   ? TCP_CA_Disorder
-			   : TCP_CA_Open;
+	u8 state = f->tp.sacked_out || f->tp.lost_out || any_retrans(f) ? TCP_CA_Disorder
+									: TCP_CA_Open;
 
 	if (icsk_of(f)->icsk_ca_state == state)
 		return;
@@ -268,8 +256,7 @@ static bool packet_delayed(const struct flow *f)
 {
 	if (!f->retrans_stamp)
 		return true;
-	return f->tp.rx_opt.rcv_tsecr &&
-	       (s32)(f->tp.rx_opt.rcv_tsecr - f->retrans_stamp) < 0;
+	return f->tp.rx_opt.rcv_tsecr && (s32)(f->tp.rx_opt.rcv_tsecr - f->retrans_stamp) < 0;
 }
 
 static bool may_undo(const struct flow *f)
@@ -357,13 +344,11 @@ static void process_loss(struct flow *f, u32 flags, u32 *rexmit)
 		if (flags & ACK_ORIG_ACKED && undo_loss(f, true))
 			return;
 		if (index_after(f->nxt, f->high_seq)) {
-			if (flags & ACK_SACKED ||
-			    !(flags & (ACK_ADVANCED | ACK_DSACK)))
+			if (flags & ACK_SACKED || !(flags & (ACK_ADVANCED | ACK_DSACK)))
 				f->frto = false;
 		} else if (flags & ACK_ADVANCED && !recovered) {
 			f->high_seq = f->nxt;
-			if (f->queued != f->nxt &&
-			    f->window > f->nxt - f->una) {
+			if (f->queued != f->nxt && f->window > f->nxt - f->una) {
 				*rexmit = REXMIT_NEW;
 				return;
 			}
@@ -472,8 +457,7 @@ void recovery_probe_acked(struct flow *f, u32 ack, u32 flags)
 /* --- timers ------------------------------------------------------------- */
 
 /* tcp_reset_xmit_timer(); @paced: the wait of the next departure is added */
-void xmit_timer_set(struct flow *f, enum xmit_timer what, u64 delay_us,
-		    bool paced)
+void xmit_timer_set(struct flow *f, enum xmit_timer what, u64 delay_us, bool paced)
 {
 	u64 at_ns = engine_now_ns + delay_us * NS_PER_US;
 
@@ -495,9 +479,8 @@ void xmit_timer_rearm(struct flow *f)
 	}
 	if (f->pending == XMIT_REORDER || f->pending == XMIT_PROBE) {
 		due_ns = segment_of(f, f->una)->sent_ns + rto_us * NS_PER_US;
-		rto_us = due_ns > engine_now_ns + NS_PER_US
-				 ? (due_ns - engine_now_ns) / NS_PER_US
-				 : 1;
+		rto_us = due_ns > engine_now_ns + NS_PER_US ? (due_ns - engine_now_ns) / NS_PER_US
+							    : 1;
 	}
 	xmit_timer_set(f, XMIT_RETRANS, rto_us, true);
 }
@@ -509,8 +492,7 @@ static void enter_loss(struct flow *f)
 	struct tcp_sock *tp = &f->tp;
 
 	for (u32 i = f->una; i != f->nxt; i++) {
-		u64 age_us =
-			(engine_now_ns - segment_of(f, i)->sent_ns) / NS_PER_US;
+		u64 age_us = (engine_now_ns - segment_of(f, i)->sent_ns) / NS_PER_US;
 
 		if (segment_of(f, i)->sent_ns < engine_now_ns &&
 		    (i == f->una || age_us >= tp->rack.rtt_us))
@@ -549,8 +531,7 @@ static void retransmit_timeout(struct flow *f)
 		mark_lost(f, f->una);
 	output_retransmit_one(f, f->una);
 	f->rto_backoffs++;
-	f->rto_us = 2 * f->rto_us < TCP_RTO_MAX_US ? 2 * f->rto_us
-						   : TCP_RTO_MAX_US;
+	f->rto_us = 2 * f->rto_us < TCP_RTO_MAX_US ? 2 * f->rto_us : TCP_RTO_MAX_US;
 	output_pacing_rate(f);
 	xmit_timer_set(f, XMIT_RETRANS, f->rto_us, true);
 }

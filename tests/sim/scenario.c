@@ -3,7 +3,7 @@
  * sim PROGRAMS < scenario.json > result.json
  *
  * Runs one scenario and says what its receivers got. PROGRAMS is the directory of the controllers built for the host.
- * The scenario's members are those of tests/sim/scenario.py, which checks them; here a wrong one only ends the run.
+ * The scenario's members are those that tests/sim/translate.py makes; here a wrong one only ends the run.
  *
  * Exit status: 0 done; 2 the scenario cannot be run; 3 a controller set a window that nothing may set.
  */
@@ -77,18 +77,15 @@ static const char *word(struct json_object *o, const char *key)
 
 static void read_stalls(struct queue *q, struct json_object *list)
 {
-	for (size_t i = 0;
-	     list && i < json_object_array_length(list) && i < STALLS_MOST;
-	     i++) {
+	for (size_t i = 0; list && i < json_object_array_length(list) && i < STALLS_MOST; i++) {
 		struct json_object *pair = json_object_array_get_idx(list, i);
 		u64 from_ns = ENGINE_START_NS +
-			      ns_of_s(json_object_get_double(
-				      json_object_array_get_idx(pair, 0)));
+			      ns_of_s(json_object_get_double(json_object_array_get_idx(pair, 0)));
 
 		q->stalls[i].from_ns = from_ns;
 		q->stalls[i].to_ns =
-			from_ns + ns_of_s(json_object_get_double(
-					  json_object_array_get_idx(pair, 1)));
+			from_ns +
+			ns_of_s(json_object_get_double(json_object_array_get_idx(pair, 1)));
 		q->n_stalls++;
 	}
 }
@@ -137,10 +134,8 @@ static void read_changes(struct json_object *list)
 {
 	for (size_t i = 0; list && i < json_object_array_length(list); i++) {
 		struct json_object *pair = json_object_array_get_idx(list, i);
-		double at_s = json_object_get_double(
-			json_object_array_get_idx(pair, 0));
-		double rtt_ms = json_object_get_double(
-			json_object_array_get_idx(pair, 1));
+		double at_s = json_object_get_double(json_object_array_get_idx(pair, 0));
+		double rtt_ms = json_object_get_double(json_object_array_get_idx(pair, 1));
 
 		engine_at(ENGINE_START_NS + ns_of_s(at_s), change_delay, NULL,
 			  (void *)(unsigned long)ns_of_s(rtt_ms / 2e3));
@@ -156,6 +151,7 @@ static void read_way(struct way *w, struct json_object *o)
 	w->reorder = number(o, "reorder");
 	w->jitter_ns = ns_of_s(number(o, "jitter_ms") / 1e3);
 	w->in_order = number(o, "in_order") > 0;
+	w->aggregated = number(o, "aggregated") > 0;
 	w->late = number(o, "late");
 	w->late_ns = ns_of_s(number(o, "late_ms") / 1e3);
 }
@@ -206,8 +202,7 @@ static void write_some(void *flow, void *unused)
 	f->queued++;
 	flow_publish_seqs(f);
 	output_push(f);
-	engine_at(engine_now_ns + (u64)(1e9 / f->app_segments_per_s),
-		  write_some, f, NULL);
+	engine_at(engine_now_ns + (u64)(1e9 / f->app_segments_per_s), write_some, f, NULL);
 }
 
 static void read_switches(struct flow *f, struct json_object *list)
@@ -219,18 +214,15 @@ static void read_switches(struct flow *f, struct json_object *list)
 		if (!s)
 			exit(2);
 		s->flow = f;
-		s->controller = json_object_get_string(
-			json_object_array_get_idx(pair, 1));
+		s->controller = json_object_get_string(json_object_array_get_idx(pair, 1));
 		program_find(run.programs, s->controller);
-		engine_at(ENGINE_START_NS +
-				  ns_of_s(json_object_get_double(
-					  json_object_array_get_idx(pair, 0))),
+		engine_at(ENGINE_START_NS + ns_of_s(json_object_get_double(
+						    json_object_array_get_idx(pair, 0))),
 			  switch_controller, s, NULL);
 	}
 }
 
-static void read_flow(struct flow *f, u32 no, struct json_object *o,
-		      double segment_bytes)
+static void read_flow(struct flow *f, u32 no, struct json_object *o, double segment_bytes)
 {
 	struct json_object *own = member(o, "rtt_ms");
 	double app_mbit = number(o, "app_mbit"), stop_s = number(o, "stop_s");
@@ -240,23 +232,19 @@ static void read_flow(struct flow *f, u32 no, struct json_object *o,
 	f->number = no;
 	snprintf(f->name, sizeof(f->name), "%s", word(o, "name"));
 	f->tp.mss_cache = (u32)segment_bytes;
-	flow_init(f, program_find(run.programs, word(o, "controller")),
-		  run.seed);
+	flow_init(f, program_find(run.programs, word(o, "controller")), run.seed);
 	f->forward = reverse ? &run.reverse : &run.forward;
 	f->reverse = reverse ? &run.forward : &run.reverse;
-	f->delay_ns = own ? ns_of_s(json_object_get_double(own) / 2e3)
-			  : run.base_delay_ns;
+	f->delay_ns = own ? ns_of_s(json_object_get_double(own) / 2e3) : run.base_delay_ns;
 	f->base_delay_ns = own ? NULL : &run.base_delay_ns;
 	f->queued = app_mbit > 0 ? 0 : FLOW_UNLIMITED;
 	f->app_segments_per_s = app_mbit * 1e6 / 8 / segment_bytes;
-	f->peer.window = number(o, "window_packets") > 0
-				 ? (u32)number(o, "window_packets")
-				 : FLOW_UNLIMITED >> 1;
+	f->peer.window = number(o, "window_packets") > 0 ? (u32)number(o, "window_packets")
+							 : FLOW_UNLIMITED >> 1;
 	f->window = f->peer.window;
 	f->peer.clock_drift = number(o, "drift_ppm") / 1e6;
 	f->ecn = number(o, "ecn") > 0;
 	f->background = number(o, "background") > 0;
-	f->gso = number(o, "gso") > 0;
 	f->dscp = (u8)number(o, "dscp");
 	f->tp.snd_ssthresh = (u32)number(o, "ssthresh");
 	read_switches(f, member(o, "switches"));
@@ -271,8 +259,7 @@ static void read_flows(struct json_object *list, double segment_bytes)
 {
 	run.n_flows = (u32)json_object_array_length(list);
 	if (run.n_flows > FLOWS_MOST) {
-		fprintf(stderr, "simulator: %u flows; %d are possible\n",
-			run.n_flows, FLOWS_MOST);
+		fprintf(stderr, "simulator: %u flows; %d are possible\n", run.n_flows, FLOWS_MOST);
 		exit(2);
 	}
 	run.flows = calloc(run.n_flows ?: 1, sizeof(*run.flows));
@@ -281,8 +268,7 @@ static void read_flows(struct json_object *list, double segment_bytes)
 	if (!run.flows || !run.counted || !run.received)
 		exit(2);
 	for (u32 i = 0; i < run.n_flows; i++) {
-		read_flow(&run.flows[i], i, json_object_array_get_idx(list, i),
-			  segment_bytes);
+		read_flow(&run.flows[i], i, json_object_array_get_idx(list, i), segment_bytes);
 		run.received[i] = json_object_new_array();
 	}
 }
@@ -291,9 +277,8 @@ static void read_streams(struct json_object *list)
 {
 	run.n_streams = list ? (u32)json_object_array_length(list) : 0;
 	if (run.n_streams > STREAMS_MOST) {
-		fprintf(stderr,
-			"simulator: %u streams of UDP; %d are possible\n",
-			run.n_streams, STREAMS_MOST);
+		fprintf(stderr, "simulator: %u streams of UDP; %d are possible\n", run.n_streams,
+			STREAMS_MOST);
 		exit(2);
 	}
 	for (u32 i = 0; i < run.n_streams; i++) {
@@ -342,24 +327,16 @@ static void sample_records(double at_s)
 		o = json_object_new_object();
 		json_object_object_add(o, "at_s", json_object_new_double(at_s));
 		json_object_object_add(o, "flow", json_object_new_int((int)i));
-		json_object_object_add(o, "phase",
-				       json_object_new_int(r->phase));
-		json_object_object_add(o, "cwnd",
-				       json_object_new_int64(r->cwnd));
-		json_object_object_add(o, "rtt_min_us",
-				       json_object_new_int64(r->rtt_min_us));
-		json_object_object_add(o, "delay_us",
-				       json_object_new_int64(r->delay_us));
-		json_object_object_add(
-			o, "delay_smoothed_us",
-			json_object_new_int64(r->delay_smoothed_us));
-		json_object_object_add(
-			o, "delay_threshold_us",
-			json_object_new_int64(r->delay_threshold_us));
-		json_object_object_add(o, "delay_max_us",
-				       json_object_new_int64(r->delay_max_us));
-		json_object_object_add(o, "delay_source",
-				       json_object_new_int(r->delay_source));
+		json_object_object_add(o, "phase", json_object_new_int(r->phase));
+		json_object_object_add(o, "cwnd", json_object_new_int64(r->cwnd));
+		json_object_object_add(o, "rtt_min_us", json_object_new_int64(r->rtt_min_us));
+		json_object_object_add(o, "delay_us", json_object_new_int64(r->delay_us));
+		json_object_object_add(o, "delay_smoothed_us",
+				       json_object_new_int64(r->delay_smoothed_us));
+		json_object_object_add(o, "delay_threshold_us",
+				       json_object_new_int64(r->delay_threshold_us));
+		json_object_object_add(o, "delay_max_us", json_object_new_int64(r->delay_max_us));
+		json_object_object_add(o, "delay_source", json_object_new_int(r->delay_source));
 		json_object_array_add(run.records, o);
 	}
 }
@@ -374,14 +351,11 @@ static void sample(void *unused, void *unused2)
 	for (u32 i = 0; i < run.n_flows; i++) {
 		u64 now = run.flows[i].peer.delivered;
 
-		json_object_array_add(
-			run.received[i],
-			json_object_new_int64((s64)(now - run.counted[i])));
+		json_object_array_add(run.received[i],
+				      json_object_new_int64((s64)(now - run.counted[i])));
 		run.counted[i] = now;
 	}
-	json_object_array_add(
-		run.backlog,
-		json_object_new_int64((s64)(q->bytes[0] + q->bytes[1])));
+	json_object_array_add(run.backlog, json_object_new_int64((s64)(q->bytes[0] + q->bytes[1])));
 	sample_records(at_s);
 	engine_at(engine_now_ns + run.sample_ns, sample, NULL, NULL);
 }
@@ -395,20 +369,16 @@ static struct json_object *flow_result(u32 i)
 
 	json_object_object_add(o, "name", json_object_new_string(f->name));
 	json_object_object_add(o, "segments", run.received[i]);
-	json_object_object_add(o, "retransmits",
-			       json_object_new_int64(f->tp.total_retrans));
-	json_object_object_add(o, "recoveries",
-			       json_object_new_int64(f->recoveries));
-	json_object_object_add(o, "timeouts",
-			       json_object_new_int64(f->timeouts));
+	json_object_object_add(o, "retransmits", json_object_new_int64(f->tp.total_retrans));
+	json_object_object_add(o, "recoveries", json_object_new_int64(f->recoveries));
+	json_object_object_add(o, "timeouts", json_object_new_int64(f->timeouts));
 	json_object_object_add(o, "undone", json_object_new_int64(f->undone));
 	return o;
 }
 
 static void print_result(void)
 {
-	struct json_object *o = json_object_new_object(),
-			   *flows = json_object_new_array(),
+	struct json_object *o = json_object_new_object(), *flows = json_object_new_array(),
 			   *streams = json_object_new_array();
 
 	for (u32 i = 0; i < run.n_flows; i++)
@@ -416,27 +386,19 @@ static void print_result(void)
 	for (u32 i = 0; i < run.n_streams; i++) {
 		struct json_object *s = json_object_new_object();
 
-		json_object_object_add(
-			s, "sent",
-			json_object_new_int64((s64)run.streams[i].sent));
-		json_object_object_add(
-			s, "received",
-			json_object_new_int64((s64)run.streams[i].received));
+		json_object_object_add(s, "sent", json_object_new_int64((s64)run.streams[i].sent));
+		json_object_object_add(s, "received",
+				       json_object_new_int64((s64)run.streams[i].received));
 		json_object_array_add(streams, s);
 	}
 	json_object_object_add(o, "flows", flows);
 	json_object_object_add(o, "streams", streams);
 	json_object_object_add(o, "backlog", run.backlog);
-	json_object_object_add(
-		o, "drops",
-		json_object_new_int64((s64)run.forward.queue.drops));
-	json_object_object_add(
-		o, "marks",
-		json_object_new_int64((s64)run.forward.queue.marks));
+	json_object_object_add(o, "drops", json_object_new_int64((s64)run.forward.queue.drops));
+	json_object_object_add(o, "marks", json_object_new_int64((s64)run.forward.queue.marks));
 	if (run.records)
 		json_object_object_add(o, "records", run.records);
-	printf("%s\n",
-	       json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN));
+	printf("%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN));
 }
 
 int main(int argc, char **argv)
@@ -450,8 +412,7 @@ int main(int argc, char **argv)
 	run.programs = argv[1];
 	o = json_object_from_fd(0);
 	if (!o) {
-		fprintf(stderr, "simulator: the scenario is no JSON: %s",
-			json_util_get_last_err());
+		fprintf(stderr, "simulator: the scenario is no JSON: %s", json_util_get_last_err());
 		return 2;
 	}
 	run.seed = (u64)number(o, "seed");

@@ -45,8 +45,7 @@ static void stream_send(void *stream, void *unused)
 	way_send(s->way, p);
 	if (s->poisson)
 		gap_s *= -log(1 - random_unit(&s->random));
-	engine_at(stream_on_ns(s, engine_now_ns + (u64)(gap_s * 1e9)),
-		  stream_send, s, NULL);
+	engine_at(stream_on_ns(s, engine_now_ns + (u64)(gap_s * 1e9)), stream_send, s, NULL);
 }
 
 void stream_begin(struct stream *s)

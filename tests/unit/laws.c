@@ -3,6 +3,7 @@
  * functions under the names that tests/unit/conftest.py declares to cffi. */
 #define LAW /* exported */
 #include "law/backlog.h"
+#include "law/chance.h"
 #include "law/chirp.h"
 #include "law/delay.h"
 #include "law/flat.h"
@@ -11,7 +12,10 @@
 #include "law/inference.h"
 #include "law/layers.h"
 #include "law/nf.h"
-#include "law/proecn.h"
+#include "law/noise.h"
+#include "law/range.h"
 #include "law/red.h"
+#include "law/silence.h"
 #include "law/small_window.h"
+#include "law/spacing.h"
 #include "law/westwood.h"

@@ -3,8 +3,10 @@
 
 Everything is in ns of true time, and every ACK carries the truth beside what the law may see.
 """
+
+import random
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Callable
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -18,11 +20,11 @@ class Clock:
     drift_ppm: float = 0.0
     phase: float = 0.0  # of a tick
 
-    def ticks(self, ns):
+    def ticks(self, ns: int) -> int:
         """since true time 0, without offset and wrap"""
         return int(ns * (1 + self.drift_ppm * 1e-6) / self.tick_ns + self.phase)
 
-    def stamp(self, ns):
+    def stamp(self, ns: int) -> int:
         return (self.offset + self.ticks(ns)) & 0xFFFFFFFF
 
 
@@ -31,19 +33,15 @@ class Ack:
     now_us: int
     rtt_us: int
     tsval: int
-    tsecr: int
-    our_tick_ns: int
-    lone: bool
     peer_ticks: int  # tsval without offset and wrap
-    our_ticks: int  # tsecr without offset and wrap
+    sent_us: int  # our clock: the newest packet left
     ahead_ns: int  # truth: what the newest packet waited in the forward queue
-    one_way_ns: int  # truth: from the sending of the oldest packet to the ACK's, less the base
+    one_way_ns: int  # truth: from the sending of the newest packet to the ACK's, less the base
     at_ns: int
 
 
 @dataclass
 class Path:
-    ours: Clock
     peer: Clock
     forward: Callable[[int], int] = lambda ns: 0  # queueing delay of what enters at that time
     reverse: Callable[[int], int] = lambda ns: 0
@@ -52,43 +50,39 @@ class Path:
     packets_per_ack: int = 2
     started_us: int = field(default=10**9)  # our clock at true time 0
 
-    def acks(self, sends_ns):
+    def acks(self, sends_ns: Iterable[int]) -> Iterator[Ack]:
         """The ACKs for packets that are sent at these (ascending) times."""
-        arrived, acked, oldest, held = 0, 0, None, 0
+        arrived, acked, held, due = 0, 0, 0, 0
         sends = list(sends_ns)
         for i, sent in enumerate(sends):
             arrived = max(arrived, sent + self.forward_ns + self.forward(sent))
-            oldest = sent if oldest is None else oldest
+            due = due if held else arrived + DELAYED_ACK_NS  # of the oldest packet that it acknowledges
             held += 1
             leaves = arrived
             if held < self.packets_per_ack:
                 following = sends[i + 1] if i + 1 < len(sends) else None
-                if following is not None and \
-                        max(arrived, following + self.forward_ns + self.forward(following)) < arrived + DELAYED_ACK_NS:
+                if following is not None and max(arrived, following + self.forward_ns + self.forward(following)) < due:
                     continue
-                leaves = arrived + DELAYED_ACK_NS
+                leaves = max(arrived, due)
             acked = max(acked, leaves + self.reverse_ns + self.reverse(leaves))
             yield Ack(
                 now_us=self.started_us + acked // 1000,
                 rtt_us=self.started_us + acked // 1000 - (self.started_us + sent // 1000),
                 tsval=self.peer.stamp(leaves),
-                tsecr=self.ours.stamp(oldest),
-                our_tick_ns=int(self.ours.tick_ns),
                 peer_ticks=self.peer.ticks(leaves),
-                our_ticks=self.ours.ticks(oldest),
-                lone=held == 1 and (i + 1 == len(sends) or sends[i + 1] >= acked),
+                sent_us=self.started_us + sent // 1000,
                 ahead_ns=arrived - sent - self.forward_ns,
-                one_way_ns=leaves - oldest - self.forward_ns,
+                one_way_ns=leaves - sent - self.forward_ns,
                 at_ns=acked,
             )
-            oldest, held = None, 0
+            held = 0
 
 
-def sawtooth(rng, top_ns, low_s=0.5, high_s=3.0, idle=0.2):
+def sawtooth(rng: random.Random, top_ns: int, low_s: float = 0.5, high_s: float = 3.0, idle: float = 0.2) -> Callable[[int], int]:
     """A queue as loss-based foreground makes it: it fills to a random height, falls to nothing, stays empty a while."""
-    ends, heights = [0], [0]
+    ends, heights = [0], [0.0]
 
-    def queue(ns):
+    def queue(ns: int) -> int:
         while ends[-1] <= ns:
             ends.append(ends[-1] + int(rng.uniform(low_s, high_s) * S))
             heights.append(rng.uniform(0, top_ns))
@@ -101,7 +95,7 @@ def sawtooth(rng, top_ns, low_s=0.5, high_s=3.0, idle=0.2):
     return queue
 
 
-def paced(rng, end_ns, gap_ns, burst=1):
+def paced(rng: random.Random, end_ns: int, gap_ns: int, burst: int = 1) -> Iterator[int]:
     """Send times: bursts of packets, exponentially apart, gap_ns per packet on average."""
     at = 0
     while at < end_ns:

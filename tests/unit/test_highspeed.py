@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """HighSpeed TCP's coefficients (RFC 3649) and HSTCP-LP's cuts, against the RFC's own table, its formulas in floating
 point, and TCP-LP's reductions where the window is small."""
+
 from bisect import bisect_right
 from math import floor, log, log2
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+
+from tests.unit.cdata import Laws
 
 LOW, HIGH, TOP = 38, 83_000, 100_000  # packets: W_low, W_high (section 5), where appendix B's program ends
 P_LOW, P_HIGH, B_LOW, B_HIGH = 1e-3, 1e-7, 0.5, 0.1
@@ -30,33 +34,33 @@ windows = st.one_of(st.integers(1, 200), st.integers(1, TOP), st.integers(0, 2**
 large = st.one_of(st.integers(LOW + 1, 300), st.integers(LOW + 1, TOP))
 
 
-def level(w):
+def level(w: int) -> float:
     """0 at W_low, 1 at W_high, straight in log w."""
     return log(w / LOW) / log(HIGH / LOW)
 
 
-def b(w):
+def b(w: int) -> float:
     """Section 5: b(w) = (High_Decrease - 0.5) (log w - log W) / (log W_1 - log W) + 0.5"""
     return (B_HIGH - B_LOW) * level(w) + B_LOW
 
 
-def c(w):
+def c(w: int) -> float:
     """Ours: straight in log w from 1 - 1/38 at 38 to b(W_high) at W_high; not below b."""
     return max(1 - 1 / LOW + (B_HIGH - (1 - 1 / LOW)) * level(w), b(w))
 
 
-def a(w):
+def a(w: int) -> float:
     """Appendix B's program: w^2 2 b / ((2 - b) w^1.2 12.8)"""
     return w**2 * 2 * b(w) / ((2 - b(w)) * w**1.2 * 12.8)
 
 
-def a_by_definition(w):
+def a_by_definition(w: int) -> float:
     """Section 5: the response function through (W_low, P_low) and (W_high, P_high), and a(w) from it."""
     p = P_LOW * (w / LOW) ** (log(P_HIGH / P_LOW) / log(HIGH / LOW))
     return w**2 * p * 2 * b(w) / (2 - b(w))
 
 
-def appendix_b():
+def appendix_b() -> list[tuple[int, float, float]]:
     """Its program: a line wherever a(w) has grown by more than 1 since the last line."""
     lines, last = [(LOW, 1.0, B_LOW)], 1.0
     for w in range(LOW, TOP):
@@ -67,17 +71,17 @@ def appendix_b():
 
 
 @pytest.fixture(scope="module")
-def begins():
+def begins() -> list[int]:
     return [w for w, _, _ in appendix_b()]
 
 
 class Kernel:
     """tcp_cong_avoid_ai(): net/ipv4/tcp_cong.c, from its definition: w packets acknowledged earn one; no credit is lost."""
 
-    def __init__(self, cwnd):
+    def __init__(self, cwnd: int) -> None:
         self.cwnd, self.count = cwnd, 0
 
-    def avoid(self, w, acked):
+    def avoid(self, w: int, acked: int) -> None:
         if self.count >= w:
             self.count = 0
             self.cwnd += 1
@@ -91,19 +95,19 @@ class Kernel:
 
 
 @pytest.mark.parametrize("line", range(len(TABLE)), ids=lambda i: str(TABLE[i][0]))
-def test_the_rfcs_table(law, line):
+def test_the_rfcs_table(law: Laws, line: int) -> None:
     w, decrease = TABLE[line]
     assert law.highspeed_increase(law.highspeed_row(w)) == line + 1
     assert law.highspeed_increase(law.highspeed_row(w - 1)) == max(line, 1)
     assert abs(law.highspeed_decrease(w) / Q16 - decrease) <= 0.005 + 3 / Q16
 
 
-def test_the_table_is_what_the_appendixs_program_prints(law, begins):
+def test_the_table_is_what_the_appendixs_program_prints(law: Laws, begins: list[int]) -> None:
     assert [(w, f"{p:.2f}") for w, _, p in appendix_b()[: len(TABLE)]] == [(w, f"{p:.2f}") for w, p in TABLE]
     assert [law.highspeed_begins(row) for row in range(len(begins))] == begins, "and one line more, up to 100 000"
 
 
-def test_constants(c, begins):
+def test_constants(c: SimpleNamespace, begins: list[int]) -> None:
     assert (c.HIGHSPEED_LOW, c.HIGHSPEED_HIGH, c.HIGHSPEED_TOP) == (LOW, HIGH, TOP)
     assert c.HIGHSPEED_ROWS == len(begins) == len(TABLE) + 1
     assert c.HIGHSPEED_TABLE == 128 > c.HIGHSPEED_ROWS >= 64
@@ -113,7 +117,7 @@ def test_constants(c, begins):
     assert c.HIGHSPEED_C_LOW_Q16 == round((1 - 1 / LOW) * Q16)
 
 
-def test_every_window(law, begins):
+def test_every_window(law: Laws, begins: list[int]) -> None:
     """The ranges that the header states, at each window from 1 to 100 000."""
     increase, decrease, second = 1, Q16 // 2, law.highspeed_second(LOW)
     for w in range(1, TOP + 1):
@@ -131,7 +135,7 @@ def test_every_window(law, begins):
         assert three >= two
 
 
-def test_the_formula_is_the_rfcs_definition():
+def test_the_formula_is_the_rfcs_definition() -> None:
     """Appendix B rounds 0.078 / w^1.2: within 3 % of what section 5 defines."""
     assert all(abs(a(w) / a_by_definition(w) - 1) < 0.03 for w in range(LOW, TOP, 7))
     assert a_by_definition(HIGH) == pytest.approx(72.5, abs=0.1), "the RFC's example: 10 Gbit/s"
@@ -142,12 +146,12 @@ def test_the_formula_is_the_rfcs_definition():
 @example(2**31 - 1)
 @example(2**31)
 @example(2**32 - 1)
-def test_log2(law, v):
+def test_log2(law: Laws, v: int) -> None:
     assert -1.5 < law.highspeed_log2(v) - log2(v) * Q16 <= 1e-6
 
 
 @given(st.integers(TOP, 2**32 - 1))
-def test_the_coefficients_end_at_the_top(law, w):
+def test_the_coefficients_end_at_the_top(law: Laws, w: int) -> None:
     assert law.highspeed_increase(law.highspeed_row(w)) == len(TABLE) + 1
     assert law.highspeed_decrease(w) == law.highspeed_decrease(TOP) == pytest.approx(b(TOP) * Q16, abs=3)
     assert law.highspeed_second(w) == law.highspeed_second(TOP) == law.highspeed_decrease(TOP)
@@ -162,7 +166,7 @@ def test_the_coefficients_end_at_the_top(law, w):
 @example(0, 0)
 @example(255, 1)
 @example(72, 2**32 - 2)
-def test_a_hint_is_right_or_refused(law, row, w):
+def test_a_hint_is_right_or_refused(law: Laws, row: int, w: int) -> None:
     assert law.highspeed_in_row(row, w) == (row == law.highspeed_row(w))
 
 
@@ -170,7 +174,7 @@ def test_a_hint_is_right_or_refused(law, row, w):
 
 
 @given(st.integers(1, TOP), st.data())
-def test_a_window_of_packets_earns_a(law, w, data):
+def test_a_window_of_packets_earns_a(law: Laws, w: int, data: st.DataObject) -> None:
     """However the ACKs divide it, to the packet: the kernel's counter keeps what is not a whole packet yet."""
     row = law.highspeed_row(w)
     kernel, left = Kernel(w), w
@@ -182,7 +186,7 @@ def test_a_window_of_packets_earns_a(law, w, data):
 
 
 @pytest.mark.parametrize("stretch", [1, 2, 44])
-def test_from_one_packet_to_the_top(law, begins, stretch):
+def test_from_one_packet_to_the_top(law: Laws, begins: list[int], stretch: int) -> None:
     """Every credit is in the window or in the counter, all the way; and it takes the RTTs that a(w) says."""
     kernel, row, rtts, credit, spent = Kernel(1), 0, 0, 0, 0
     model, model_rtts = 1, 0
@@ -208,7 +212,7 @@ def test_from_one_packet_to_the_top(law, begins, stretch):
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 72))
-def test_credit_fits(law, c, acked, row):
+def test_credit_fits(law: Laws, c: SimpleNamespace, acked: int, row: int) -> None:
     credit = law.highspeed_credit(acked, row)
     assert credit == min(acked, c.HIGHSPEED_ACKED_MAX) * (row + 1)
     assert credit < 2**32
@@ -219,7 +223,7 @@ def test_credit_fits(law, c, acked, row):
 
 @pytest.mark.parametrize("first_half", [False, True])
 @pytest.mark.parametrize("second_one", [False, True])
-def test_tcp_lp_up_to_38(law, first_half, second_one):
+def test_tcp_lp_up_to_38(law: Laws, first_half: bool, second_one: bool) -> None:
     for w in range(LOW + 1):
         for verdict in (law.INFERENCE_HALVE, law.INFERENCE_TO_ONE):
             assert law.highspeed_reduced(verdict, w, first_half, second_one) == law.inference_reduced(verdict, w)
@@ -227,7 +231,7 @@ def test_tcp_lp_up_to_38(law, first_half, second_one):
         assert law.highspeed_loss(w) == max(w // 2, 2), "RFC 5681, eq. 4"
 
 
-def test_tcp_lps_reductions(law):
+def test_tcp_lps_reductions(law: Laws) -> None:
     for w in range(200):
         assert law.inference_reduced(law.INFERENCE_HALVE, w) == max(w // 2, 1)
         assert law.inference_reduced(law.INFERENCE_TO_ONE, w) == 1
@@ -237,7 +241,7 @@ def test_tcp_lps_reductions(law):
 @example(39)
 @example(83_000)
 @example(100_000)
-def test_the_cuts_above_38(law, w):
+def test_the_cuts_above_38(law: Laws, w: int) -> None:
     slack = 1 + 3 * w / Q16  # rounded down, and the coefficients' error
     first = law.highspeed_reduced(law.INFERENCE_HALVE, w, False, False)
     second = law.highspeed_reduced(law.INFERENCE_TO_ONE, w, False, False)
@@ -248,7 +252,7 @@ def test_the_cuts_above_38(law, w):
 
 
 @given(large)
-def test_tcp_lps_cuts_of_large_windows(law, w):
+def test_tcp_lps_cuts_of_large_windows(law: Laws, w: int) -> None:
     """Each switch changes its own cut alone."""
     halve, to_one = law.INFERENCE_HALVE, law.INFERENCE_TO_ONE
     assert law.highspeed_reduced(halve, w, True, False) == w // 2
@@ -257,20 +261,20 @@ def test_tcp_lps_cuts_of_large_windows(law, w):
     assert law.highspeed_reduced(halve, w, False, True) == law.highspeed_reduced(halve, w, False, False)
 
 
-def test_a_larger_window_leaves_no_less(law):
+def test_a_larger_window_leaves_no_less(law: Laws) -> None:
     for verdict in (law.INFERENCE_HALVE, law.INFERENCE_TO_ONE):
         left = [law.highspeed_reduced(verdict, w, False, False) for w in range(1, TOP + 1)]
         assert left == sorted(left) and left[0] == 1
 
 
 @given(st.integers(0, 2**32 - 1), st.booleans(), st.booleans())
-def test_no_window_is_zero_or_grows(law, w, first_half, second_one):
+def test_no_window_is_zero_or_grows(law: Laws, w: int, first_half: bool, second_one: bool) -> None:
     for verdict in (law.INFERENCE_HALVE, law.INFERENCE_TO_ONE):
         assert 1 <= law.highspeed_reduced(verdict, w, first_half, second_one) <= max(w, 1)
 
 
 @pytest.mark.parametrize("w, reactions", [(38, 2), (400, 4), (5_000, 7), (83_000, 19)])
-def test_how_long_a_large_window_lasts_under_persistent_congestion(law, w, reactions):
+def test_how_long_a_large_window_lasts_under_persistent_congestion(law: Laws, w: int, reactions: int) -> None:
     """One indication, then others in its phase, one per RTT, until tcp_lp's one packet: what the hybrid costs."""
     left, n = law.highspeed_reduced(law.INFERENCE_HALVE, w, False, False), 1
     while left > 1:

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """LTCP's layers: figure 2 as the paper printed it, equations 2 to 14, exact growth, K_R. Row ltcp-fig2-table is here."""
+
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.unit import headers
+from tests.unit.cdata import Ffi, Laws
 
 W_T, BETA = 50, 150
 WINDOWS = 100_000
@@ -15,11 +18,25 @@ US_MAX = 2**23
 
 # Figure 2: K, W_K, speed-up in claiming bandwidth, speed-up in recovery from a packet loss
 FIGURE_2 = [
-    (2, 50, 1.00, 1.00), (3, 200, 2.00, 6.67), (4, 500, 2.57, 10.00), (5, 1000, 3.17, 13.33), (6, 1750, 3.78, 16.67),
-    (7, 2800, 4.40, 20.00), (8, 4200, 5.03, 23.33), (9, 6000, 5.67, 26.67), (10, 8250, 6.31, 30.00),
-    (11, 11000, 6.95, 33.33), (12, 14300, 7.60, 36.67), (13, 18200, 8.25, 40.00), (14, 22750, 8.90, 43.33),
-    (15, 28000, 9.56, 46.67), (16, 34000, 10.21, 50.00), (17, 40800, 10.87, 53.33), (18, 48450, 11.52, 56.67),
-    (19, 57000, 12.18, 60.00), (20, 66500, 12.84, 63.33),
+    (2, 50, 1.00, 1.00),
+    (3, 200, 2.00, 6.67),
+    (4, 500, 2.57, 10.00),
+    (5, 1000, 3.17, 13.33),
+    (6, 1750, 3.78, 16.67),
+    (7, 2800, 4.40, 20.00),
+    (8, 4200, 5.03, 23.33),
+    (9, 6000, 5.67, 26.67),
+    (10, 8250, 6.31, 30.00),
+    (11, 11000, 6.95, 33.33),
+    (12, 14300, 7.60, 36.67),
+    (13, 18200, 8.25, 40.00),
+    (14, 22750, 8.90, 43.33),
+    (15, 28000, 9.56, 46.67),
+    (16, 34000, 10.21, 50.00),
+    (17, 40800, 10.87, 53.33),
+    (18, 48450, 11.52, 56.67),
+    (19, 57000, 12.18, 60.00),
+    (20, 66500, 12.84, 63.33),
 ]
 
 windows = st.integers(1, WINDOWS)
@@ -27,12 +44,12 @@ firsts = st.integers(1, 1000)
 betas = st.integers(10, 500)
 
 
-def w_k(k, first=W_T):
+def w_k(k: int, first: int = W_T) -> int:
     """Equation 11."""
     return first * k * (k + 1) * (k - 1) // 6
 
 
-def layer_model(window, first):
+def layer_model(window: int, first: int) -> int:
     k = 1
     while w_k(k + 1, first) <= window:
         k += 1
@@ -42,7 +59,7 @@ def layer_model(window, first):
 class Flow:
     """A flow under the law; `grow` is one ACK as the controller handles it."""
 
-    def __init__(self, ffi, law, window, first=W_T, kr_q12=None):
+    def __init__(self, ffi: Ffi, law: Laws, window: int, first: int = W_T, kr_q12: int | None = None) -> None:
         self.law, self.first = law, first
         self.l = ffi.new("struct layers *")
         law.layers_init(self.l)
@@ -51,27 +68,27 @@ class Flow:
         self.window = window
         self.place()
 
-    def place(self):
+    def place(self) -> bool:
         """True: another layer."""
         at = self.law.layers_at(self.l, self.window, self.first)
         return not at and self.law.layers_place(self.l, self.window, self.first)
 
-    def grow(self, acked):
+    def grow(self, acked: int) -> int:
         self.window = self.law.layers_grow(self.l, self.window, acked)
         self.place()
         return self.window
 
-    def lose(self, beta=BETA):
+    def lose(self, beta: int = BETA) -> None:
         self.window = self.law.layers_reduced(self.window, self.first, beta)
         self.place()
 
     @property
-    def exact(self):
+    def exact(self) -> Fraction:
         """The window with its fraction."""
         return self.window + Fraction(self.l.credit, self.l.round << 12) if self.l.round else Fraction(self.window)
 
 
-def rounds_to(flow, target, parts=50):
+def rounds_to(flow: Flow, target: int, parts: int = 50) -> float:
     """Windows of ACKs until the window is there, to 1/parts of one."""
     rounds = 0.0
     while flow.window < target:
@@ -87,21 +104,21 @@ def rounds_to(flow, target, parts=50):
 
 
 @pytest.mark.parametrize("k, w", [row[:2] for row in FIGURE_2] + [(1, 0)])
-def test_figure_2_windows(law, k, w):
+def test_figure_2_windows(law: Laws, k: int, w: int) -> None:
     assert law.layers_window(k, W_T) == w
     assert law.layers_of(w, W_T) == k
     assert law.layers_of(w - 1, W_T) == max(k - 1, 1) if w else True
 
 
 @pytest.mark.parametrize("k, w, claiming", [(row[0], row[1], row[2]) for row in FIGURE_2[1:]])
-def test_figure_2_claiming_bandwidth(ffi, law, k, w, claiming):
+def test_figure_2_claiming_bandwidth(ffi: Ffi, law: Laws, k: int, w: int, claiming: float) -> None:
     """From W_T, where slow start ended, to W_K: TCP needs W_K - W_T windows of ACKs."""
     assert round((w - W_T) / rounds_to(Flow(ffi, law, W_T), w), 2) == pytest.approx(claiming, abs=0.0101)
     assert round((w - W_T) / (W_T * (k - 2) * (k + 3) / 4), 2) == claiming, "equation 15"
 
 
 @pytest.mark.parametrize("k, w, recovery", [(row[0], row[1], row[3]) for row in FIGURE_2])
-def test_figure_2_recovery(ffi, law, k, w, recovery):
+def test_figure_2_recovery(ffi: Ffi, law: Laws, k: int, w: int, recovery: float) -> None:
     """From a loss at W_K back to it: TCP needs W_K / 2. The paper's column counts on one lost layer; at W_20, where its own
     condition 14 (beta < 3 / (K + 1)) does not hold any more, two are lost, and 63.33 is 63.17."""
     flow = Flow(ffi, law, w)
@@ -121,7 +138,7 @@ def test_figure_2_recovery(ffi, law, k, w, recovery):
 
 
 @given(st.one_of(windows, st.integers(0, 3_000_000)), firsts)
-def test_the_layer_of_a_window(ffi, law, c, window, first):
+def test_the_layer_of_a_window(ffi: Ffi, law: Laws, c: SimpleNamespace, window: int, first: int) -> None:
     k = min(layer_model(window, first), c.LAYERS_MAX)
     assert law.layers_of(window, first) == k
     flow = Flow(ffi, law, window, first)
@@ -130,7 +147,7 @@ def test_the_layer_of_a_window(ffi, law, c, window, first):
 
 
 @given(firsts, st.integers(1, 255))
-def test_layers_begin_where_they_should(law, c, first, k):
+def test_layers_begin_where_they_should(law: Laws, c: SimpleNamespace, first: int, k: int) -> None:
     w = w_k(k, first)
     assert law.layers_window(k, first) == w
     assert law.layers_of(w, first) == k
@@ -139,7 +156,7 @@ def test_layers_begin_where_they_should(law, c, first, k):
 
 
 @given(st.lists(st.integers(0, 2**32 - 1), max_size=30), firsts)
-def test_a_change_of_layer_is_told_once(ffi, law, sizes, first):
+def test_a_change_of_layer_is_told_once(ffi: Ffi, law: Laws, sizes: list[int], first: int) -> None:
     flow = Flow(ffi, law, 1, first)
     for window in sizes:
         was, flow.window = flow.l.layer, window
@@ -150,7 +167,7 @@ def test_a_change_of_layer_is_told_once(ffi, law, sizes, first):
         assert flow.l.layer == law.layers_of(window, first)
 
 
-def test_a_new_w_t_counts_at_the_next_ack(ffi, law):
+def test_a_new_w_t_counts_at_the_next_ack(ffi: Ffi, law: Laws) -> None:
     flow = Flow(ffi, law, 500)
     assert flow.l.layer == 4
     flow.first = 200
@@ -165,7 +182,7 @@ krs = st.integers(4096, 83_225)
 
 
 @given(st.integers(W_T, WINDOWS), krs, st.lists(acks_of, min_size=1, max_size=4))
-def test_a_window_of_acks_adds_k_r_k_exactly(ffi, law, window, kr, rounds):
+def test_a_window_of_acks_adds_k_r_k_exactly(ffi: Ffi, law: Laws, window: int, kr: int, rounds: list[list[int]]) -> None:
     """Whole rounds, in ACKs of any size: not a 2^-12th of a packet is lost or gained in a layer."""
     flow = Flow(ffi, law, window, kr_q12=kr)
     k, start = flow.l.layer, flow.exact
@@ -182,7 +199,7 @@ def test_a_window_of_acks_adds_k_r_k_exactly(ffi, law, window, kr, rounds):
 
 
 @given(st.integers(W_T, WINDOWS), krs, st.lists(st.integers(1, W_T), min_size=1, max_size=40))
-def test_stretched_acks_count_as_many(ffi, law, window, kr, acks):
+def test_stretched_acks_count_as_many(ffi: Ffi, law: Laws, window: int, kr: int, acks: list[int]) -> None:
     """n packets acknowledged one by one, and in ACKs of any size: the same window, to the last fraction."""
     single, stretched = (Flow(ffi, law, window, kr_q12=kr) for _ in range(2))
     end = single.l.end
@@ -191,11 +208,10 @@ def test_stretched_acks_count_as_many(ffi, law, window, kr, acks):
             single.grow(1)
         stretched.grow(n)
         assume(single.window < end)
-        assert (single.window, single.l.credit, single.l.left) == \
-            (stretched.window, stretched.l.credit, stretched.l.left)
+        assert (single.window, single.l.credit, single.l.left) == (stretched.window, stretched.l.credit, stretched.l.left)
 
 
-def test_no_drift_to_a_hundred_thousand_packets(ffi, law):
+def test_no_drift_to_a_hundred_thousand_packets(ffi: Ffi, law: Laws) -> None:
     """A round at a time from W_T up: the exact sum of what all the rounds were worth, but for 2^-12 at each layer."""
     flow = Flow(ffi, law, W_T, kr_q12=5000)
     worth, layers = Fraction(W_T), 1
@@ -212,7 +228,7 @@ def test_no_drift_to_a_hundred_thousand_packets(ffi, law):
 
 
 @given(st.integers(2, W_T - 1), st.lists(st.integers(1, 8), min_size=1, max_size=300))
-def test_the_first_layer_is_one_packet_a_round(ffi, law, window, acks):
+def test_the_first_layer_is_one_packet_a_round(ffi: Ffi, law: Laws, window: int, acks: list[int]) -> None:
     flow = Flow(ffi, law, window, kr_q12=20_000)
     for n in acks:
         if flow.window >= W_T - 1:
@@ -223,9 +239,13 @@ def test_the_first_layer_is_one_packet_a_round(ffi, law, window, acks):
         assert (flow.window > before) == (n >= left)
 
 
-@given(st.integers(0, 2**32 - 1), st.lists(st.tuples(st.integers(0, 2**32 - 1), st.booleans()), max_size=20),
-       st.integers(4096, 83_225), firsts)
-def test_growth_stays_in_range(ffi, law, window, acks, kr, first):
+@given(
+    st.integers(0, 2**32 - 1),
+    st.lists(st.tuples(st.integers(0, 2**32 - 1), st.booleans()), max_size=20),
+    st.integers(4096, 83_225),
+    firsts,
+)
+def test_growth_stays_in_range(ffi: Ffi, law: Laws, window: int, acks: list[tuple[int, bool]], kr: int, first: int) -> None:
     """Whatever is acknowledged: never down, never more than two windows' worth, the state in its ranges."""
     flow = Flow(ffi, law, window, first, kr_q12=kr)
     for acked, jump in acks:
@@ -245,30 +265,30 @@ def test_growth_stays_in_range(ffi, law, window, acks, kr, first):
 
 
 @given(st.integers(0, 2**32 - 1), firsts, betas)
-def test_what_a_loss_takes(law, window, first, beta):
+def test_what_a_loss_takes(law: Laws, window: int, first: int, beta: int) -> None:
     kept = law.layers_reduced(window, first, beta)
     wanted = window - Fraction(window * beta, 1000) if window > first else Fraction(window, 2)
     assert kept == max(2, math.floor(wanted))
 
 
 @pytest.mark.parametrize("k", range(2, 20))
-def test_at_most_one_layer_is_lost(law, k):
+def test_at_most_one_layer_is_lost(law: Laws, k: int) -> None:
     """Equation 14, beta < 3 / (K + 1), for each window of a layer; K = 19 is the last."""
     for window in {*range(w_k(k), w_k(k) + 2000), *range(w_k(k), w_k(k + 1), 97), w_k(k + 1) - 1}:
         if layer_model(window, W_T) == k:
             assert law.layers_of(law.layers_reduced(window, W_T, BETA), W_T) >= k - 1
 
 
-def test_two_layers_are_lost_from_the_twentieth(law):
+def test_two_layers_are_lost_from_the_twentieth(law: Laws) -> None:
     assert law.layers_of(law.layers_reduced(w_k(20), W_T, BETA), W_T) == 18
 
 
 @st.composite
-def pairs_of_windows(draw, first=st.just(W_T)):
+def pairs_of_windows(draw: st.DrawFn, first: st.SearchStrategy[int] = st.just(W_T)) -> tuple[int, int, int]:  # noqa: B008 -- a strategy has no state
     """(W_T, the larger window, the smaller one), above W_T: of any two layers, or close to each other."""
     w_t = draw(first)
 
-    def window(k):
+    def window(k: int) -> int:
         return draw(st.integers(max(w_k(k, w_t), w_t + 1), max(w_k(k + 1, w_t) - 1, w_t + 1)))
 
     a = window(draw(st.integers(2, 254)))
@@ -278,7 +298,7 @@ def pairs_of_windows(draw, first=st.just(W_T)):
 
 
 @given(pairs_of_windows(firsts))
-def test_condition_2(ffi, law, pair):
+def test_condition_2(ffi: Ffi, law: Laws, pair: tuple[int, int, int]) -> None:
     """A larger flow adds its next layer later: delta_K / K grows from layer to layer, and is one within a layer."""
     first, large, small = pair
     high, low = (Flow(ffi, law, window, first).l for window in (large, small))
@@ -291,14 +311,14 @@ def test_condition_2(ffi, law, pair):
     assert delta_low == first * low.layer * (low.layer + 1) // 2, "equation 12"
 
 
-def regaining(law, window, beta=BETA):
+def regaining(law: Laws, window: int, beta: int = BETA) -> tuple[int, int]:
     """Packets that a loss takes, and the layer that regains them."""
     after = law.layers_reduced(window, W_T, beta)
     return window - after, law.layers_of(after, W_T)
 
 
 @given(pairs_of_windows())
-def test_condition_3(law, pair):
+def test_condition_3(law: Laws, pair: tuple[int, int, int]) -> None:
     """After a loss that both see, the larger flow needs longer for what it gave up, omega / K': where the loss leaves both in
     one layer, and where it leaves them two layers apart or more. Of two that it leaves in neighbouring layers, K and K - 1,
     only where their windows are further apart than K to K - 1: else the larger one is back first. (omega is of whole
@@ -319,13 +339,13 @@ def test_condition_3(law, pair):
 
 
 @pytest.mark.parametrize("k", [*range(2, 30), 100, 254])
-def test_condition_3_ends_at_each_layers_edge(law, k):
+def test_condition_3_ends_at_each_layers_edge(law: Laws, k: int) -> None:
     """The smallest window that is still in layer K after a loss, and those below it, which are not: the nearest ones are
     back later, to K - 1 of K of it; the others sooner."""
     large = -(-w_k(k) * 1000 // (1000 - BETA))
     assert [regaining(law, w)[1] for w in (large, large - 1)] == [k, k - 1]
 
-    def later(small):
+    def later(small: int) -> bool:
         (omega_large, k_large), (omega_small, k_small) = regaining(law, large), regaining(law, small)
         assert k_small == k - 1
         return omega_large * k_small > omega_small * k_large
@@ -339,7 +359,7 @@ def test_condition_3_ends_at_each_layers_edge(law, k):
         assert later(ends - rounding)
 
 
-def test_condition_3_where_the_paper_proves_it(law):
+def test_condition_3_where_the_paper_proves_it(law: Laws) -> None:
     """Equation 7: the larger flow keeps its layer, the smaller one does not; every such pair of neighbours' ends."""
     for k in range(3, 20):
         keeps = [w for w in range(w_k(k), w_k(k + 1)) if regaining(law, w)[1] == k]
@@ -349,7 +369,7 @@ def test_condition_3_where_the_paper_proves_it(law):
             assert large * (k - 2) > small * k
 
 
-def test_condition_3_counterexample(ffi, law):
+def test_condition_3_counterexample(ffi: Ffi, law: Laws) -> None:
     """236 and 199 packets: 200 and 169 after a loss, and 12 and 15 windows of ACKs until they are back."""
     back = []
     for window in (236, 199):
@@ -359,7 +379,7 @@ def test_condition_3_counterexample(ffi, law):
     assert back == [(3, 200, 12), (2, 169, 15)]
 
 
-def apart(ffi, law, start, losses):
+def apart(ffi: Ffi, law: Laws, start: tuple[int, int], losses: int) -> float:
     """Two flows of equal RTT under losses that both see (the paper's synchronized model): the larger window over the
     smaller one afterwards."""
     capacity = sum(start)
@@ -376,28 +396,28 @@ def apart(ffi, law, start, losses):
 
 @given(st.integers(100, 20_000), st.integers(900, 20_000))
 @settings(max_examples=30)
-def test_two_flows_converge(ffi, law, a, b):
+def test_two_flows_converge(ffi: Ffi, law: Laws, a: int, b: int) -> None:
     """To where condition 3 ends: the layers' own ratio."""
     k = law.layers_of((a + b) // 2, W_T)
     assert apart(ffi, law, (a, b), 60) <= k / (k - 1) + 0.05
 
 
 @pytest.mark.parametrize("k, start", [(3, (304, 152)), (3, (236, 232)), (4, (760, 380)), (4, (574, 566))])
-def test_two_flows_settle_at_a_low_layers_edge(ffi, law, k, start):
+def test_two_flows_settle_at_a_low_layers_edge(ffi: Ffi, law: Laws, k: int, start: tuple[int, int]) -> None:
     """Of windows that a loss leaves in layers K and K - 1 those of K to K - 1 are back at the same time: there two flows
     stay, whether they were further apart or nearly one."""
     assert apart(ffi, law, start, 60) == pytest.approx(k / (k - 1), abs=0.06)
 
 
 @pytest.mark.parametrize("k", range(6, 14))
-def test_higher_edges_are_crossed(ffi, law, k):
+def test_higher_edges_are_crossed(ffi: Ffi, law: Laws, k: int) -> None:
     edge = w_k(k) * 1000 // (1000 - BETA)
     for s in range(edge * 97 // 100, edge * 115 // 100, edge // 50):
         for start in ((s + 4, s - 4), (s * 4 // 3, s * 2 // 3)):
             assert apart(ffi, law, start, 60) <= 1.1
 
 
-def test_a_flow_below_w_t_converges_only_where_windows_are_large(ffi, law):
+def test_a_flow_below_w_t_converges_only_where_windows_are_large(ffi: Ffi, law: Laws) -> None:
     """It halves where the other one loses 15 %: as TCP beside LTCP (figure 12), until its window reaches W_T in one go."""
     assert apart(ffi, law, (10, 4000), 60) <= 1.25
     assert apart(ffi, law, (10, 390), 60) > 4
@@ -407,26 +427,28 @@ def test_a_flow_below_w_t_converges_only_where_windows_are_large(ffi, law):
 
 
 @given(st.one_of(st.integers(0, 2**63 - 1), st.integers(0, 2**21).map(lambda r: r**3)), st.integers(-1, 1))
-def test_the_cube_root_is_exact(law, v, off):
+def test_the_cube_root_is_exact(law: Laws, v: int, off: int) -> None:
     v = min(max(v + off, 0), 2**63 - 1)
     r = law.layers_cbrt(v)
     assert r**3 <= v < (r + 1) ** 3
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1000, 1_000_000))
-def test_k_r(law, c, rtt, ref):
+def test_k_r(law: Laws, c: SimpleNamespace, rtt: int, ref: int) -> None:
     kr = law.layers_kr_q12(rtt, ref)
     real = max(1.0, (min(rtt, US_MAX) / ref) ** (1 / 3))
     assert 4096 <= kr <= 83_225 == math.floor(4096 * (US_MAX / 1000) ** (1 / 3))
     assert -1e-9 < real - kr / 4096 < 2**-12 + 1e-6, "the error that the header states"
 
 
-@pytest.mark.parametrize("rtt_ms, ref_ms, kr", [(120, 10, 2.289), (40, 10, 1.587), (80, 10, 2), (10, 10, 1), (5, 10, 1), (0, 10, 1)])
-def test_k_r_values(law, rtt_ms, ref_ms, kr):
+@pytest.mark.parametrize(
+    "rtt_ms, ref_ms, kr", [(120, 10, 2.289), (40, 10, 1.587), (80, 10, 2), (10, 10, 1), (5, 10, 1), (0, 10, 1)]
+)
+def test_k_r_values(law: Laws, rtt_ms: int, ref_ms: int, kr: float) -> None:
     assert law.layers_kr_q12(rtt_ms * 1000, ref_ms * 1000) / 4096 == pytest.approx(kr, abs=5e-4)
 
 
-def test_rtt_ref_is_what_the_papers_figures_say(law):
+def test_rtt_ref_is_what_the_papers_figures_say(law: Laws) -> None:
     """The paper prints no RTT_ref. Two of its figures, at 120 ms and 125 bytes/us per Gbit/s of 1000-byte packets beside a
     buffer of 5000, imply K_R and so RTT_ref = 120 ms / K_R^3: figure 7's loss rate, where one event loses the K_R K packets
     by which a window overshoots, and figure 12's share of TCP, whose window grows by one in each of the RTTs between two
@@ -446,7 +468,9 @@ def test_rtt_ref_is_what_the_papers_figures_say(law):
     assert refs[2] - 1 < default / 1000 < refs[3] + 1, refs
 
 
-def throughput_ratio(ffi, law, ratio, short_ms, ref_ms, capacity=10_000, losses=60):
+def throughput_ratio(
+    ffi: Ffi, law: Laws, ratio: int, short_ms: int, ref_ms: int, capacity: int = 10_000, losses: int = 60
+) -> float:
     """Two flows of different RTT, losses that both see: packets/s of the short one over the long one's."""
     rtts = (short_ms, short_ms * ratio)
     flows = [Flow(ffi, law, 200, kr_q12=law.layers_kr_q12(rtt * 1000, ref_ms * 1000)) for rtt in rtts]
@@ -463,7 +487,7 @@ def throughput_ratio(ffi, law, ratio, short_ms, ref_ms, capacity=10_000, losses=
 
 
 @pytest.mark.parametrize("ratio, paper", [(2, 3.36), (3, 7.63), (4, 13.65)])
-def test_unfairness_is_the_square_of_the_ratio(ffi, law, ratio, paper):
+def test_unfairness_is_the_square_of_the_ratio(ffi: Ffi, law: Laws, ratio: int, paper: float) -> None:
     """Figure 13's law (equation 27), in the model of synchronized losses: the row itself is run in the lab."""
     got = throughput_ratio(ffi, law, ratio, 40, 10)
     assert got == pytest.approx(ratio**2, rel=0.4)

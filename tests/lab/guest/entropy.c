@@ -21,7 +21,8 @@ int main(void)
 	} pool = { .info = { .entropy_count = ENOUGH_BITS, .buf_size = sizeof(pool.bytes) } };
 	int fd = open("/dev/urandom", O_WRONLY | O_CLOEXEC);
 
-	if (read(STDIN_FILENO, pool.bytes, sizeof(pool.bytes)) < 0 || fd < 0 || ioctl(fd, RNDADDENTROPY, &pool)) {
+	if (read(STDIN_FILENO, pool.bytes, sizeof(pool.bytes)) < 0 || fd < 0 ||
+	    ioctl(fd, RNDADDENTROPY, &pool)) {
 		fprintf(stderr, "entropy: %s\n", strerror(errno));
 		return 1;
 	}

@@ -30,9 +30,7 @@ def command(
     words = [str(word) for word in arguments]
     name = " ".join(words if len(words) < 6 else [words[0], "…", *words[-3:]])
     try:
-        done = subprocess.run(
-            words, input=data, capture_output=True, cwd=cwd, env=env or environment(), timeout=timeout_s
-        )
+        done = subprocess.run(words, input=data, capture_output=True, cwd=cwd, env=env or environment(), timeout=timeout_s)
     except FileNotFoundError as error:
         raise LabError(f"{arguments[0]}: not installed; {remedy}") from error
     except subprocess.TimeoutExpired as error:

@@ -56,12 +56,12 @@ def _collect(packages: list[Package], root: Path, made: Path) -> None:
         waiting += needed(program)
     while waiting:
         library = waiting.pop()
-        path = find(root, library, LIBRARIES)
+        found = find(root, library, LIBRARIES)
         if (made / library).exists() or library in IN_GUEST:
             continue
-        assert path, f"{library}: not in the packages of {LOCK.name}"
-        shutil.copy(path, made / library)
-        waiting += needed(path)
+        assert found, f"{library}: not in the packages of {LOCK.name}"
+        shutil.copy(found, made / library)
+        waiting += needed(found)
 
 
 def configuration(listens: dict[str, str], directory: str = "/lab") -> str:

@@ -32,7 +32,8 @@ int main(int argc, char **argv)
 		if (puts(argv[3]) < 0)
 			return 0; /* the reader left */
 		next_ns += period_ns;
-		now = (struct timespec){ .tv_sec = next_ns / NS_PER_S, .tv_nsec = next_ns % NS_PER_S };
+		now = (struct timespec){ .tv_sec = next_ns / NS_PER_S,
+					 .tv_nsec = next_ns % NS_PER_S };
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &now, NULL);
 	}
 }

@@ -28,26 +28,22 @@ struct running {
 
 static struct object *object_new(struct client *client)
 {
-	size_t capacity = client->capacity ? 2 * client->capacity
-					   : OBJECTS_FIRST;
+	size_t capacity = client->capacity ? 2 * client->capacity : OBJECTS_FIRST;
 
 	if (client->count == OBJECTS_MAX)
 		fail("the path has more than %d objects; use a shorter --for, fewer --sessions or longer gaps",
 		     OBJECTS_MAX);
 	if (client->count == client->capacity) {
-		client->objects = realloc(client->objects,
-					  capacity * sizeof(*client->objects));
+		client->objects = realloc(client->objects, capacity * sizeof(*client->objects));
 		if (!client->objects)
 			fail("memory for %zu objects: none left", capacity);
 		client->capacity = capacity;
 	}
-	client->objects[client->count] =
-		(struct object){ .took_ns = -1, .fd = -1 };
+	client->objects[client->count] = (struct object){ .took_ns = -1, .fd = -1 };
 	return &client->objects[client->count++];
 }
 
-static void done(struct running *running, struct object *object, uint64_t now,
-		 int error)
+static void done(struct running *running, struct object *object, uint64_t now, int error)
 {
 	struct source *source = running->client->source;
 
@@ -57,8 +53,7 @@ static void done(struct running *running, struct object *object, uint64_t now,
 		if (!running->first_error)
 			running->first_error = error;
 	} else {
-		object->took_ns =
-			(int64_t)(now - running->zero_ns - object->start_ns);
+		object->took_ns = (int64_t)(now - running->zero_ns - object->start_ns);
 	}
 	source->done(source, object, now - running->zero_ns);
 }
@@ -70,8 +65,7 @@ static void hang_up(struct running *running, struct object *object)
 	running->open--;
 }
 
-static void hang_up_error(struct running *running, struct object *object,
-			  int error)
+static void hang_up_error(struct running *running, struct object *object, int error)
 {
 	hang_up(running, object);
 	if (object->took_ns < 0)
@@ -88,8 +82,7 @@ static void connect_object(struct running *running, size_t index)
 	running->waiting++;
 	errno = EMFILE;
 	if (running->open < running->allowed)
-		fd = socket(server->at.ss_family,
-			    SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		fd = socket(server->at.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	object->start_ns = now_ns() - running->zero_ns;
 	if (object->start_ns - object->due_ns > running->late_ns)
 		running->late_ns = object->start_ns - object->due_ns;
@@ -101,8 +94,7 @@ static void connect_object(struct running *running, size_t index)
 	if (++running->open > running->most)
 		running->most = running->open;
 	socket_controller(fd, client->controller);
-	if (connect(fd, (struct sockaddr *)&server->at, server->length) &&
-	    errno != EINPROGRESS) {
+	if (connect(fd, (struct sockaddr *)&server->at, server->length) && errno != EINPROGRESS) {
 		hang_up_error(running, object, errno);
 		return;
 	}
@@ -118,10 +110,8 @@ static void request(struct running *running, size_t index)
 	socklen_t size = sizeof(error);
 
 	getsockopt(object->fd, SOL_SOCKET, SO_ERROR, &error, &size);
-	bytes = snprintf(line, sizeof(line), "GET %" PRIu64 "\n",
-			 object->bytes);
-	if (!error &&
-	    send(object->fd, line, (size_t)bytes, MSG_NOSIGNAL) != bytes)
+	bytes = snprintf(line, sizeof(line), "GET %" PRIu64 "\n", object->bytes);
+	if (!error && send(object->fd, line, (size_t)bytes, MSG_NOSIGNAL) != bytes)
 		error = errno;
 	if (error)
 		hang_up_error(running, object, error);
@@ -139,8 +129,7 @@ static void take(struct running *running, struct object *object)
 		if (got < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		if (got <= 0) {
-			hang_up_error(running, object,
-				      got ? errno : ECONNABORTED);
+			hang_up_error(running, object, got ? errno : ECONNABORTED);
 			return;
 		}
 		object->received += (uint64_t)got;
@@ -197,8 +186,7 @@ static void run(struct running *running)
 			wake = end + client->drain_ns;
 		if (now >= wake)
 			return;
-		count = loop_wait(&running->loop, next < wake ? next : wake,
-				  events);
+		count = loop_wait(&running->loop, next < wake ? next : wake, events);
 		for (int i = 0; i < count; i++)
 			handle(running, &events[i]);
 	}
@@ -231,8 +219,7 @@ static void print_object(const struct object *object, bool first)
 		printf("null");
 	else
 		print_seconds(object->took_ns);
-	printf(", \"session\": %u, \"page\": %u}", object->session,
-	       object->page);
+	printf(", \"session\": %u, \"page\": %u}", object->session, object->page);
 }
 
 static void print_responses(const struct client *client)
@@ -265,14 +252,11 @@ static void print_result(const struct running *running)
 		asked += client->objects[i].bytes;
 		received += client->objects[i].received;
 	}
-	printf("{\"zero_ns\": %" PRIu64
-	       ", \"summary\": {\"count\": %zu, \"finished\": %" PRIu64
-	       ", \"unfinished\": %" PRIu64 ", \"failed\": %" PRIu64
-	       ", \"bytes_asked\": %" PRIu64 ", \"bytes_received\": %" PRIu64
-	       ", \"most_at_once\": %" PRIu64 ", \"late_max_s\": ",
-	       running->zero_ns, client->count, finished,
-	       client->count - finished, running->failed, asked, received,
-	       running->most);
+	printf("{\"zero_ns\": %" PRIu64 ", \"summary\": {\"count\": %zu, \"finished\": %" PRIu64
+	       ", \"unfinished\": %" PRIu64 ", \"failed\": %" PRIu64 ", \"bytes_asked\": %" PRIu64
+	       ", \"bytes_received\": %" PRIu64 ", \"most_at_once\": %" PRIu64 ", \"late_max_s\": ",
+	       running->zero_ns, client->count, finished, client->count - finished, running->failed,
+	       asked, received, running->most);
 	print_seconds((int64_t)running->late_ns);
 	printf(", ");
 	print_responses(client);
@@ -312,12 +296,9 @@ int client_run(struct client *client)
 	run(&running);
 	print_result(&running);
 	if (running.failed)
-		warn("%" PRIu64
-		     " of %zu objects of %s port %u failed, the first: %s%s",
-		     running.failed, client->count, client->server.text,
-		     client->server.port, strerror(running.first_error),
-		     remedy(running.first_error));
+		warn("%" PRIu64 " of %zu objects of %s port %u failed, the first: %s%s",
+		     running.failed, client->count, client->server.text, client->server.port,
+		     strerror(running.first_error), remedy(running.first_error));
 	/* some may fail on a bad path; all of them is no measurement */
-	return running.failed && running.failed == client->count ? EXIT_FAILURE
-								 : EXIT_SUCCESS;
+	return running.failed && running.failed == client->count ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -31,8 +31,7 @@ void name_command(const char *name)
 static void complain(const char *format, va_list args)
 {
 	fflush(stdout);
-	fprintf(stderr, "traffic%s%s: ", *command_name ? " " : "",
-		command_name);
+	fprintf(stderr, "traffic%s%s: ", *command_name ? " " : "", command_name);
 	vfprintf(stderr, format, args);
 	fputc('\n', stderr);
 }
@@ -63,8 +62,8 @@ void usage(const char *format, ...)
 	va_start(args, format);
 	complain(format, args);
 	va_end(args);
-	fprintf(stderr, "`traffic%s%s --help` says what there is\n",
-		*command_name ? " " : "", command_name);
+	fprintf(stderr, "`traffic%s%s --help` says what there is\n", *command_name ? " " : "",
+		command_name);
 	exit(EXIT_USAGE);
 }
 
@@ -105,8 +104,7 @@ void loop_open(struct loop *loop)
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	loop->epoll = epoll_create1(EPOLL_CLOEXEC);
-	loop->timer =
-		timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	loop->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	loop->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 	if (loop->epoll < 0 || loop->timer < 0 || loop->signals < 0)
 		fail("open epoll, timerfd and signalfd: %s", strerror(errno));
@@ -127,8 +125,7 @@ static void arm(struct loop *loop, uint64_t deadline_ns)
 	loop->armed_ns = deadline_ns;
 }
 
-int loop_wait(struct loop *loop, uint64_t deadline_ns,
-	      struct epoll_event *events)
+int loop_wait(struct loop *loop, uint64_t deadline_ns, struct epoll_event *events)
 {
 	bool due = deadline_ns <= now_ns();
 	int count, kept = 0;
@@ -161,8 +158,7 @@ uint16_t port_parse(const char *text)
 
 	errno = 0;
 	port = strtoul(text, &end, 10);
-	if (errno || *text < '0' || *text > '9' || *end || port < 1 ||
-	    port > UINT16_MAX)
+	if (errno || *text < '0' || *text > '9' || *end || port < 1 || port > UINT16_MAX)
 		usage("PORT: \"%s\" is not a number from 1 to 65535", text);
 	return (uint16_t)port;
 }
@@ -182,8 +178,7 @@ static bool parse_ipv6(struct sockaddr_in6 *at, const char *text)
 	if (scope) {
 		at->sin6_scope_id = if_nametoindex(scope + 1);
 		if (!at->sin6_scope_id)
-			usage("ADDR: %s: there is no interface \"%s\" here",
-			      text, scope + 1);
+			usage("ADDR: %s: there is no interface \"%s\" here", text, scope + 1);
 	}
 	return true;
 }
@@ -202,8 +197,7 @@ void address_parse(struct address *address, const char *text, const char *port)
 	}
 	memset(&address->at, 0, sizeof(address->at));
 	if (!parse_ipv6(v6, text))
-		usage("ADDR: \"%s\" is no IPv4 or IPv6 address; names are not looked up",
-		      text);
+		usage("ADDR: \"%s\" is no IPv4 or IPv6 address; names are not looked up", text);
 	v6->sin6_port = htons(address->port);
 	address->length = sizeof(*v6);
 }
@@ -212,20 +206,15 @@ unsigned int udp_header_bytes(const struct sockaddr_storage *at)
 {
 	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)at;
 
-	return at->ss_family == AF_INET6 &&
-			       !IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)
-		       ? 40 + 8
-		       : 20 + 8;
+	return at->ss_family == AF_INET6 && !IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr) ? 40 + 8 : 20 + 8;
 }
 
-int socket_bound(int type, const char *bind_text, const char *port,
-		 struct address *bound)
+int socket_bound(int type, const char *bind_text, const char *port, struct address *bound)
 {
 	int fd, on = 1, off = 0;
 
 	address_parse(bound, bind_text ? bind_text : "::", port);
-	fd = socket(bound->at.ss_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC,
-		    0);
+	fd = socket(bound->at.ss_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0 && !bind_text) { /* a kernel without IPv6 */
 		address_parse(bound, "0.0.0.0", port);
 		fd = socket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -237,13 +226,11 @@ int socket_bound(int type, const char *bind_text, const char *port,
 	if (type == SOCK_STREAM)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (bind(fd, (struct sockaddr *)&bound->at, bound->length))
-		fail("bind to %s port %u: %s%s", bound->text, bound->port,
-		     strerror(errno),
-		     errno == EADDRINUSE ? "; take another PORT"
-		     : errno == EADDRNOTAVAIL
-			     ? "; --bind wants an address of this host"
-		     : errno == EACCES ? "; take a PORT from 1024 on"
-				       : "");
+		fail("bind to %s port %u: %s%s", bound->text, bound->port, strerror(errno),
+		     errno == EADDRINUSE      ? "; take another PORT"
+		     : errno == EADDRNOTAVAIL ? "; --bind wants an address of this host"
+		     : errno == EACCES	      ? "; take a PORT from 1024 on"
+					      : "");
 	return fd;
 }
 
@@ -256,8 +243,8 @@ void socket_buffer(int fd, int option, int forced, int bytes)
 
 void socket_controller(int fd, const char *controller)
 {
-	if (controller && setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION,
-				     controller, (socklen_t)strlen(controller)))
+	if (controller &&
+	    setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, controller, (socklen_t)strlen(controller)))
 		fail("congestion control %s: %s; `sysctl net.ipv4.tcp_available_congestion_control` says what there is%s",
 		     controller, strerror(errno),
 		     errno == EPERM
@@ -281,8 +268,7 @@ int connections_allowed(void)
 	if (files.rlim_max <= FILES_BESIDE)
 		fail("%ju files may be open: too few; raise `ulimit -Hn`",
 		     (uintmax_t)files.rlim_max);
-	return files.rlim_max >= wanted ? CONNECTIONS_MAX
-					: (int)(files.rlim_max - FILES_BESIDE);
+	return files.rlim_max >= wanted ? CONNECTIONS_MAX : (int)(files.rlim_max - FILES_BESIDE);
 }
 
 /* --- output --------------------------------------------------------------- */
@@ -297,8 +283,8 @@ void print_seconds(int64_t ns)
 {
 	uint64_t size = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
 
-	printf("%s%" PRIu64 ".%09" PRIu64, ns < 0 ? "-" : "",
-	       (uint64_t)(size / NS_PER_S), (uint64_t)(size % NS_PER_S));
+	printf("%s%" PRIu64 ".%09" PRIu64, ns < 0 ? "-" : "", (uint64_t)(size / NS_PER_S),
+	       (uint64_t)(size % NS_PER_S));
 }
 
 void print_text(const char *text)
@@ -336,9 +322,7 @@ void print_summary(uint64_t *sorted, size_t count, double sum)
 	static const struct {
 		const char *name;
 		double part;
-	} parts[] = {
-		{ "p50", 0.5 }, { "p95", 0.95 }, { "p99", 0.99 }, { "max", 1 }
-	};
+	} parts[] = { { "p50", 0.5 }, { "p95", 0.95 }, { "p99", 0.99 }, { "max", 1 } };
 
 	printf("{\"count\": %zu, \"mean\": ", count);
 	if (count)
@@ -348,8 +332,7 @@ void print_summary(uint64_t *sorted, size_t count, double sum)
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		printf(", \"%s\": ", parts[i].name);
 		if (count)
-			print_seconds((int64_t)*quantile(sorted, count,
-							 parts[i].part));
+			print_seconds((int64_t)*quantile(sorted, count, parts[i].part));
 		else
 			printf("null");
 	}

@@ -37,8 +37,7 @@ static void files_take(struct source *source, struct object *object)
 	these->taken++;
 }
 
-static void files_done(struct source *source, const struct object *object,
-		       uint64_t when_ns)
+static void files_done(struct source *source, const struct object *object, uint64_t when_ns)
 {
 	(void)source;
 	(void)object;
@@ -53,20 +52,18 @@ static void sizes_parse(const char *text)
 	if (!text)
 		usage("--bytes is needed: sizes as in 3k,30k,300k");
 	if (strlen(text) >= sizeof(list))
-		usage("--bytes: the list is longer than %zu characters",
-		      sizeof(list) - 1);
+		usage("--bytes: the list is longer than %zu characters", sizeof(list) - 1);
 	strcpy(list, text);
 	while ((word = strsep(&rest, ","))) {
 		if (files.size_count == SIZES_MAX)
 			usage("--bytes: more than %d sizes", SIZES_MAX);
-		files.sizes[files.size_count++] = (uint64_t)amount_parse(
-			"--bytes", word, 1, OBJECT_BYTES_MAX);
+		files.sizes[files.size_count++] =
+			(uint64_t)amount_parse("--bytes", word, 1, OBJECT_BYTES_MAX);
 	}
 }
 
 /* Response times of one size. */
-static void print_size(const struct client *client, uint64_t size,
-		       uint64_t *took)
+static void print_size(const struct client *client, uint64_t size, uint64_t *took)
 {
 	uint64_t asked = 0;
 	size_t count = 0;
@@ -84,9 +81,7 @@ static void print_size(const struct client *client, uint64_t size,
 		sum += (double)object->took_ns;
 	}
 	qsort(took, count, sizeof(*took), by_value);
-	printf("{\"bytes\": %" PRIu64 ", \"asked\": %" PRIu64
-	       ", \"response_s\": ",
-	       size, asked);
+	printf("{\"bytes\": %" PRIu64 ", \"asked\": %" PRIu64 ", \"response_s\": ", size, asked);
 	print_summary(took, count, sum);
 	printf("}");
 }
@@ -121,18 +116,16 @@ int run_fetch(const struct command *self, int argc, char **argv)
 					.print_more = print_sizes };
 	const char *bytes = NULL, *positional[2];
 	const struct option_spec specs[] = {
-		{ "bytes", 0, OPTION_TEXT, &bytes, 0, 0, "N[,N…]",
-		  "sizes, by turns; k, M, G" },
-		{ "every", 0, OPTION_SECONDS, &files.every_ns, 0, FOR_MAX_S,
-		  "S", "from one request to the next" },
-		{ "count", 0, OPTION_COUNT, &files.count, 1, COUNT_MAX, "N",
-		  "how many files (1)" },
-		{ "start", 0, OPTION_SECONDS, &client.start_ns, 0, FOR_MAX_S,
-		  "S", "wait this long first (0)" },
-		{ "drain", 0, OPTION_SECONDS, &client.drain_ns, 0, FOR_MAX_S,
-		  "S", "wait so long for the last answers (60)" },
-		{ "controller", 'C', OPTION_TEXT, &client.controller, 0, 0,
-		  "NAME", "congestion control of the requests" },
+		{ "bytes", 0, OPTION_TEXT, &bytes, 0, 0, "N[,N…]", "sizes, by turns; k, M, G" },
+		{ "every", 0, OPTION_SECONDS, &files.every_ns, 0, FOR_MAX_S, "S",
+		  "from one request to the next" },
+		{ "count", 0, OPTION_COUNT, &files.count, 1, COUNT_MAX, "N", "how many files (1)" },
+		{ "start", 0, OPTION_SECONDS, &client.start_ns, 0, FOR_MAX_S, "S",
+		  "wait this long first (0)" },
+		{ "drain", 0, OPTION_SECONDS, &client.drain_ns, 0, FOR_MAX_S, "S",
+		  "wait so long for the last answers (60)" },
+		{ "controller", 'C', OPTION_TEXT, &client.controller, 0, 0, "NAME",
+		  "congestion control of the requests" },
 		{ "brief", 0, OPTION_FLAG, &client.brief, 0, 0, NULL,
 		  "no list of files, only the summary" },
 		{ "dry-run", 0, OPTION_FLAG, &client.dry_run, 0, 0, NULL,
@@ -141,8 +134,7 @@ int run_fetch(const struct command *self, int argc, char **argv)
 
 	files.source = (struct source){ files_peek, files_take, files_done };
 	files.count = 1;
-	options_parse(self, specs, sizeof(specs) / sizeof(specs[0]), argc, argv,
-		      positional, 2);
+	options_parse(self, specs, sizeof(specs) / sizeof(specs[0]), argc, argv, positional, 2);
 	address_parse(&client.server, positional[0], positional[1]);
 	sizes_parse(bytes);
 	if (files.count > 1 && !files.every_ns)

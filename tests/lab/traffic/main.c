@@ -7,6 +7,7 @@
  *   traffic web-server PORT                sends what each connection asks for
  *   traffic web-client ADDR PORT           pages of objects (TCP-LP, IV-B)
  *   traffic fetch ADDR PORT                files of given sizes at given times
+ *   traffic handover LOCAL-PORT NAME       another controller for a running flow
  *
  * `traffic COMMAND --help` says the options. ADDR is an IPv4 or IPv6 address.
  *
@@ -52,6 +53,10 @@
  * (a server's connections), is counted (foreign packets, failed objects), is
  * left out (later intervals) or ends the program with an error (objects).
  *
+ * handover finds the established connection with that local port in its network
+ * namespace, takes the socket from the process that has it (pidfd_getfd, Linux
+ * 5.6), and sets TCP_CONGESTION: what the process could have done itself.
+ *
  * Output. JSON on stdout, one object on the last line, at the end or upon
  * SIGTERM; udp-sink and web-server say {"ready": …} on a line of its own when
  * they can be reached. Times are in seconds since `zero_ns` on CLOCK_MONOTONIC.
@@ -64,20 +69,18 @@
 #include <string.h>
 
 static const struct command commands[] = {
-	{ "udp-sink", "PORT",
-	  "Counts packets of udp-send: losses, reorderings, delays",
+	{ "udp-sink", "PORT", "Counts packets of udp-send: losses, reorderings, delays",
 	  run_udp_sink },
 	{ "udp-send", "ADDR PORT --rate BITS --size BYTES --for S",
 	  "Sends UDP packets: constant, Poisson, on and off", run_udp_send },
-	{ "web-server", "PORT",
-	  "Answers \"GET <bytes>\" with that many bytes on each connection",
+	{ "web-server", "PORT", "Answers \"GET <bytes>\" with that many bytes on each connection",
 	  run_web_server },
 	{ "web-client", "ADDR PORT --for S",
-	  "Asks a web-server for pages of objects: response times by size",
-	  run_web_client },
+	  "Asks a web-server for pages of objects: response times by size", run_web_client },
 	{ "fetch", "ADDR PORT --bytes N[,N…] --every S --count N",
-	  "Asks a web-server for files of given sizes: response times",
-	  run_fetch },
+	  "Asks a web-server for files of given sizes: response times", run_fetch },
+	{ "handover", "LOCAL-PORT NAME",
+	  "Gives the running connection with that local port another controller", run_handover },
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -102,8 +105,7 @@ static int finish(int code)
 
 int main(int argc, char **argv)
 {
-	if (argc >= 2 &&
-	    (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
+	if (argc >= 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
 		help(stdout);
 		return finish(EXIT_SUCCESS);
 	}
@@ -115,8 +117,7 @@ int main(int argc, char **argv)
 		if (strcmp(argv[1], commands[i].name))
 			continue;
 		name_command(commands[i].name);
-		return finish(
-			commands[i].run(&commands[i], argc - 1, argv + 1));
+		return finish(commands[i].run(&commands[i], argc - 1, argv + 1));
 	}
 	usage("%s: no such command", argv[1]);
 }

@@ -24,8 +24,7 @@ static double suffix(const char *end)
 	return *end ? 0 : 1;
 }
 
-static double number_parse(const char *what, const char *text, double min,
-			   double max, bool amount)
+static double number_parse(const char *what, const char *text, double min, double max, bool amount)
 {
 	double value, factor;
 	char *end;
@@ -35,11 +34,10 @@ static double number_parse(const char *what, const char *text, double min,
 	factor = amount ? suffix(end) : *end == 0;
 	value *= factor;
 	/* strtod takes blanks, "nan", "inf" and hexadecimal too */
-	if (end == text || errno || !factor ||
-	    text[strspn(text, "0123456789.ekMG+-")] ||
+	if (end == text || errno || !factor || text[strspn(text, "0123456789.ekMG+-")] ||
 	    !(value >= min && value <= max))
-		usage("%s: \"%s\" is not a number from %.15g to %.15g%s", what,
-		      text, min, max, amount ? " (k, M, G are allowed)" : "");
+		usage("%s: \"%s\" is not a number from %.15g to %.15g%s", what, text, min, max,
+		      amount ? " (k, M, G are allowed)" : "");
 	return value;
 }
 
@@ -60,8 +58,7 @@ static uint64_t whole_parse(const char *what, const char *text, double max)
 	errno = 0;
 	value = strtoull(text, &end, 10);
 	if (errno || *text < '0' || *text > '9' || *end || (double)value > max)
-		usage("%s: \"%s\" is not a whole number up to %.15g", what,
-		      text, max);
+		usage("%s: \"%s\" is not a whole number up to %.15g", what, text, max);
 	return value;
 }
 
@@ -76,48 +73,40 @@ static void set(const struct option_spec *spec, const char *text)
 		break;
 	case OPTION_SECONDS:
 		*(uint64_t *)spec->to =
-			(uint64_t)(number_parse(what, text, spec->min,
-						spec->max, false) *
+			(uint64_t)(number_parse(what, text, spec->min, spec->max, false) *
 					   (double)NS_PER_S +
 				   0.5);
 		break;
 	case OPTION_COUNT:
 		*(uint64_t *)spec->to = whole_parse(what, text, spec->max);
 		if ((double)*(uint64_t *)spec->to < spec->min)
-			usage("%s: \"%s\" is less than %.15g", what, text,
-			      spec->min);
+			usage("%s: \"%s\" is less than %.15g", what, text, spec->min);
 		break;
 	case OPTION_AMOUNT:
-		*(uint64_t *)spec->to = (uint64_t)amount_parse(
-			what, text, spec->min, spec->max);
+		*(uint64_t *)spec->to = (uint64_t)amount_parse(what, text, spec->min, spec->max);
 		break;
 	case OPTION_REAL:
-		*(double *)spec->to =
-			number_parse(what, text, spec->min, spec->max, false);
+		*(double *)spec->to = number_parse(what, text, spec->min, spec->max, false);
 		break;
 	case OPTION_TEXT:
 		if (!*text)
-			usage("%s: it is empty; leave the option out or name something",
-			      what);
+			usage("%s: it is empty; leave the option out or name something", what);
 		*(const char **)spec->to = text;
 		break;
 	}
 }
 
-static void help(const struct command *command, const struct option_spec *specs,
-		 size_t count)
+static void help(const struct command *command, const struct option_spec *specs, size_t count)
 {
-	printf("usage: traffic %s %s [OPTION…]\n%s.\n\n", command->name,
-	       command->arguments, command->summary);
+	printf("usage: traffic %s %s [OPTION…]\n%s.\n\n", command->name, command->arguments,
+	       command->summary);
 	for (size_t i = 0; i < count; i++) {
 		char left[48], letter[8] = "";
 
 		if (specs[i].letter)
-			snprintf(letter, sizeof(letter), "-%c, ",
-				 specs[i].letter);
-		snprintf(left, sizeof(left), "%s--%s%s%s", letter,
-			 specs[i].name, specs[i].value ? " " : "",
-			 specs[i].value ? specs[i].value : "");
+			snprintf(letter, sizeof(letter), "-%c, ", specs[i].letter);
+		snprintf(left, sizeof(left), "%s--%s%s%s", letter, specs[i].name,
+			 specs[i].value ? " " : "", specs[i].value ? specs[i].value : "");
 		printf("  %-22s %s\n", left, specs[i].help);
 	}
 	printf("  %-22s %s\n", "--help", "this text");
@@ -125,8 +114,8 @@ static void help(const struct command *command, const struct option_spec *specs,
 }
 
 /* What getopt_long wants, from the table. */
-static void translate(const struct option_spec *specs, size_t count,
-		      struct option *longs, char *shorts)
+static void translate(const struct option_spec *specs, size_t count, struct option *longs,
+		      char *shorts)
 {
 	*shorts++ = ':';
 	for (size_t i = 0; i < count; i++) {
@@ -146,9 +135,8 @@ static void translate(const struct option_spec *specs, size_t count,
 	longs[count + 1] = (struct option){ 0 };
 }
 
-void options_parse(const struct command *command,
-		   const struct option_spec *specs, size_t count, int argc,
-		   char **argv, const char **positional, int wanted)
+void options_parse(const struct command *command, const struct option_spec *specs, size_t count,
+		   int argc, char **argv, const char **positional, int wanted)
 {
 	struct option longs[OPTIONS_MAX + 2];
 	char shorts[2 * OPTIONS_MAX + 2];
@@ -165,17 +153,15 @@ void options_parse(const struct command *command,
 		if (option == ':')
 			usage("%s: its value is missing", word);
 		if (option == '?')
-			usage("%s: no such option, or one without a value",
-			      word);
+			usage("%s: no such option, or one without a value", word);
 		for (size_t i = 0; i < count; i++)
-			if (option == LONG_BASE + (int)i ||
-			    option == specs[i].letter)
+			if (option == LONG_BASE + (int)i || option == specs[i].letter)
 				set(&specs[i], optarg);
 	}
 	if (argc - optind != wanted)
 		usage("%s arguments; usage: traffic %s %s [OPTION…]",
-		      argc - optind < wanted ? "too few" : "too many",
-		      command->name, command->arguments);
+		      argc - optind < wanted ? "too few" : "too many", command->name,
+		      command->arguments);
 	for (int i = 0; i < wanted; i++)
 		positional[i] = argv[optind + i];
 }

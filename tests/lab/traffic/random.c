@@ -35,8 +35,7 @@ static uint64_t splitmix64(uint64_t *state)
 	return z ^ (z >> 31);
 }
 
-void stream_open(struct stream *stream, uint64_t seed, uint64_t who,
-		 uint64_t kind)
+void stream_open(struct stream *stream, uint64_t seed, uint64_t who, uint64_t kind)
 {
 	uint64_t state = seed;
 
@@ -126,8 +125,7 @@ static double bounded_mean(double shape, double min, double max)
 
 	if (shape == 1)
 		return min * -own_log(r) / (1 - r);
-	return shape / (shape - 1) * min * (1 - own_pow(r, shape - 1)) /
-	       (1 - own_pow(r, shape));
+	return shape / (shape - 1) * min * (1 - own_pow(r, shape - 1)) / (1 - own_pow(r, shape));
 }
 
 double pareto_min_of_mean(double shape, double mean, double max)

@@ -19,10 +19,8 @@
 
 /* --- common.c: errors, time, the event loop, sockets ---------------------- */
 
-__attribute__((noreturn, format(printf, 1, 2))) void fail(const char *format,
-							  ...);
-__attribute__((noreturn, format(printf, 1, 2))) void usage(const char *format,
-							   ...);
+__attribute__((noreturn, format(printf, 1, 2))) void fail(const char *format, ...);
+__attribute__((noreturn, format(printf, 1, 2))) void usage(const char *format, ...);
 __attribute__((format(printf, 1, 2))) void warn(const char *format, ...);
 void name_command(const char *name);
 
@@ -45,8 +43,7 @@ void loop_open(struct loop *loop);
 void loop_watch(struct loop *loop, int fd, uint64_t key, uint32_t events);
 void loop_rewatch(struct loop *loop, int fd, uint64_t key, uint32_t events);
 /* Waits for events or deadline_ns; returns how many events there are. */
-int loop_wait(struct loop *loop, uint64_t deadline_ns,
-	      struct epoll_event *events);
+int loop_wait(struct loop *loop, uint64_t deadline_ns, struct epoll_event *events);
 
 struct address {
 	struct sockaddr_storage at;
@@ -59,8 +56,7 @@ void address_parse(struct address *address, const char *text, const char *port);
 uint16_t port_parse(const char *text);
 unsigned int udp_header_bytes(const struct sockaddr_storage *at);
 /* Bound to ADDR, or to all of IPv6 and IPv4; *bound says to what. */
-int socket_bound(int type, const char *bind_text, const char *port,
-		 struct address *bound);
+int socket_bound(int type, const char *bind_text, const char *port, struct address *bound);
 void socket_buffer(int fd, int option, int forced, int bytes);
 void socket_controller(int fd, const char *controller);
 /* At once: CONNECTIONS_MAX, or less where the limit of files is hard. */
@@ -102,9 +98,8 @@ struct command {
 };
 
 /* Exactly `wanted` positional arguments, or it ends the program. */
-void options_parse(const struct command *command,
-		   const struct option_spec *specs, size_t count, int argc,
-		   char **argv, const char **positional, int wanted);
+void options_parse(const struct command *command, const struct option_spec *specs, size_t count,
+		   int argc, char **argv, const char **positional, int wanted);
 double amount_parse(const char *what, const char *text, double min, double max);
 
 /* --- random.c ------------------------------------------------------------- */
@@ -114,8 +109,7 @@ struct stream {
 };
 
 /* Streams of one seed that differ in `who` or `kind` are independent. */
-void stream_open(struct stream *stream, uint64_t seed, uint64_t who,
-		 uint64_t kind);
+void stream_open(struct stream *stream, uint64_t seed, uint64_t who, uint64_t kind);
 uint64_t stream_next(struct stream *stream);
 double stream_uniform(struct stream *stream); /* in (0, 1] */
 uint64_t stream_exponential(struct stream *stream, double mean);
@@ -145,8 +139,7 @@ struct source {
 	bool (*peek)(struct source *source, uint64_t *due_ns);
 	void (*take)(struct source *source, struct object *object);
 	/* The object has its last byte, or never will. */
-	void (*done)(struct source *source, const struct object *object,
-		     uint64_t when_ns);
+	void (*done)(struct source *source, const struct object *object, uint64_t when_ns);
 };
 
 struct client {
@@ -170,6 +163,7 @@ int run_udp_send(const struct command *self, int argc, char **argv);
 int run_web_server(const struct command *self, int argc, char **argv);
 int run_web_client(const struct command *self, int argc, char **argv);
 int run_fetch(const struct command *self, int argc, char **argv);
+int run_handover(const struct command *self, int argc, char **argv);
 
 /* --- the UDP packet ------------------------------------------------------- */
 

@@ -56,28 +56,24 @@ static uint64_t due_ns(const struct sender *sender)
 
 static double mean_gap_ns(const struct sender *sender)
 {
-	return (double)sender->bytes * 8 * (double)NS_PER_S /
-	       (double)sender->rate;
+	return (double)sender->bytes * 8 * (double)NS_PER_S / (double)sender->rate;
 }
 
 static void advance(struct sender *sender)
 {
 	sender->next++;
 	if (sender->poisson)
-		sender->on_ns +=
-			stream_exponential(&sender->gaps, mean_gap_ns(sender));
+		sender->on_ns += stream_exponential(&sender->gaps, mean_gap_ns(sender));
 	else /* from zero each time, so that roundings do not add up */
-		sender->on_ns =
-			(uint64_t)((unsigned __int128)sender->next *
-				   sender->bytes * 8 * NS_PER_S / sender->rate);
+		sender->on_ns = (uint64_t)((unsigned __int128)sender->next * sender->bytes * 8 *
+					   NS_PER_S / sender->rate);
 }
 
 static void path_open(struct sender *sender)
 {
 	stream_open(&sender->gaps, sender->seed, 0, 0);
 	if (sender->poisson)
-		sender->on_ns =
-			stream_exponential(&sender->gaps, mean_gap_ns(sender));
+		sender->on_ns = stream_exponential(&sender->gaps, mean_gap_ns(sender));
 }
 
 static void send_one(struct sender *sender, uint64_t now)
@@ -92,15 +88,14 @@ static void send_one(struct sender *sender, uint64_t now)
 	if (done < 0 && errno == ECONNREFUSED) {
 		/* the news is of an earlier packet; this one was not tried */
 		sender->unreachable++;
-		done = send(sender->fd, sender->payload, sender->payload_bytes,
-			    0);
+		done = send(sender->fd, sender->payload, sender->payload_bytes, 0);
 	}
 	if (done < 0 && errno == EMSGSIZE)
 		fail("send %" PRIu64
 		     " bytes to %s port %u: larger than the MTU of the path; use a smaller --size",
 		     sender->bytes, sender->to.text, sender->to.port);
-	if (done < 0 && (errno == ENETUNREACH || errno == EHOSTUNREACH ||
-			 errno == EPERM || errno == EINVAL))
+	if (done < 0 &&
+	    (errno == ENETUNREACH || errno == EHOSTUNREACH || errno == EPERM || errno == EINVAL))
 		fail("send to %s port %u: %s; look at the routes, addresses and filters here",
 		     sender->to.text, sender->to.port, strerror(errno));
 	if (done < 0) {
@@ -187,20 +182,17 @@ static uint64_t unsent(struct sender *sender)
 
 static void print_asked(const struct sender *sender)
 {
-	printf("{\"asked\": {\"rate_bps\": %" PRIu64 ", \"size\": %" PRIu64
-	       ", \"for_s\": ",
+	printf("{\"asked\": {\"rate_bps\": %" PRIu64 ", \"size\": %" PRIu64 ", \"for_s\": ",
 	       sender->rate, sender->bytes);
 	print_seconds((int64_t)sender->for_ns);
-	printf(", \"gaps\": \"%s\", \"square_s\": ",
-	       sender->poisson ? "poisson" : "constant");
+	printf(", \"gaps\": \"%s\", \"square_s\": ", sender->poisson ? "poisson" : "constant");
 	if (sender->period_ns) {
 		print_seconds((int64_t)sender->period_ns);
 		printf(", \"duty\": %.9g", sender->duty);
 	} else {
 		printf("null, \"duty\": 1");
 	}
-	printf(", \"burst\": %" PRIu64 ", \"seed\": %" PRIu64 "}",
-	       sender->burst, sender->seed);
+	printf(", \"burst\": %" PRIu64 ", \"seed\": %" PRIu64 "}", sender->burst, sender->seed);
 }
 
 static void print_path(struct sender *sender)
@@ -217,24 +209,18 @@ static void print_path(struct sender *sender)
 static void print_result(struct sender *sender, uint64_t given_up)
 {
 	print_asked(sender);
-	printf(", \"zero_ns\": %" PRIu64 ", \"packets\": %" PRIu64
-	       ", \"bytes\": %" PRIu64
-	       ", \"rate_bps\": %.0f, \"refused\": %" PRIu64
-	       ", \"unreachable\": %" PRIu64 ", \"unsent\": %" PRIu64
-	       ", \"late\": %" PRIu64 ", \"latest_s\": ",
+	printf(", \"zero_ns\": %" PRIu64 ", \"packets\": %" PRIu64 ", \"bytes\": %" PRIu64
+	       ", \"rate_bps\": %.0f, \"refused\": %" PRIu64 ", \"unreachable\": %" PRIu64
+	       ", \"unsent\": %" PRIu64 ", \"late\": %" PRIu64 ", \"latest_s\": ",
 	       sender->zero_ns, sender->sent, sender->sent * sender->bytes,
 	       (double)(sender->sent * sender->bytes) * 8 * (double)NS_PER_S /
 		       (double)sender->for_ns,
 	       sender->refused, sender->unreachable, given_up, sender->late);
 	print_seconds((int64_t)sender->latest_ns);
 	printf(", \"first_s\": ");
-	print_seconds(sender->sent
-			      ? (int64_t)(sender->first_ns - sender->zero_ns)
-			      : 0);
+	print_seconds(sender->sent ? (int64_t)(sender->first_ns - sender->zero_ns) : 0);
 	printf(", \"last_s\": ");
-	print_seconds(sender->sent
-			      ? (int64_t)(sender->last_ns - sender->zero_ns)
-			      : 0);
+	print_seconds(sender->sent ? (int64_t)(sender->last_ns - sender->zero_ns) : 0);
 	printf("}\n");
 }
 
@@ -242,20 +228,16 @@ static void socket_open(struct sender *sender)
 {
 	int v4 = IP_PMTUDISC_DO, v6 = IPV6_PMTUDISC_DO;
 
-	sender->fd = socket(sender->to.at.ss_family,
-			    SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	sender->fd = socket(sender->to.at.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (sender->fd < 0)
-		fail("open a UDP socket to %s: %s", sender->to.text,
-		     strerror(errno));
+		fail("open a UDP socket to %s: %s", sender->to.text, strerror(errno));
 	/* a fragment is no packet of the size asked for */
 	setsockopt(sender->fd, IPPROTO_IP, IP_MTU_DISCOVER, &v4, sizeof(v4));
-	setsockopt(sender->fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &v6,
-		   sizeof(v6));
+	setsockopt(sender->fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &v6, sizeof(v6));
 	socket_buffer(sender->fd, SO_SNDBUF, SO_SNDBUFFORCE, BUFFER_BYTES);
-	if (connect(sender->fd, (struct sockaddr *)&sender->to.at,
-		    sender->to.length))
-		fail("connect to %s port %u: %s; look at the routes here",
-		     sender->to.text, sender->to.port, strerror(errno));
+	if (connect(sender->fd, (struct sockaddr *)&sender->to.at, sender->to.length))
+		fail("connect to %s port %u: %s; look at the routes here", sender->to.text,
+		     sender->to.port, strerror(errno));
 }
 
 static void check(struct sender *sender)
@@ -279,8 +261,7 @@ static void check(struct sender *sender)
 		usage("--size: %" PRIu64
 		      " is too small: the IP, UDP and our own header to %s are %u bytes",
 		      sender->bytes, sender->to.text, least);
-	if (sender->period_ns &&
-	    (double)sender->period_ns * sender->duty < (double)NS_PER_MS / 1e3)
+	if (sender->period_ns && (double)sender->period_ns * sender->duty < (double)NS_PER_MS / 1e3)
 		usage("--square, --duty: the time on is shorter than 1 us");
 	if (!sender->burst) { /* what the rate gives in a millisecond */
 		double packets = (double)SLACK_NS / mean_gap_ns(sender);
@@ -294,35 +275,32 @@ int run_udp_send(const struct command *self, int argc, char **argv)
 {
 	static struct sender sender = { .duty = 0.5, .seed = 1 };
 	const struct option_spec specs[] = {
-		{ "rate", 0, OPTION_AMOUNT, &sender.rate, RATE_MIN, RATE_MAX,
-		  "BITS", "bits of IP packets per second while on; k, M, G" },
-		{ "size", 0, OPTION_AMOUNT, &sender.bytes, 1, IP_BYTES_MAX,
-		  "BYTES", "of an IP packet" },
-		{ "for", 0, OPTION_SECONDS, &sender.for_ns, 0.001, FOR_MAX_S,
-		  "S", "how long" },
-		{ "start", 0, OPTION_SECONDS, &sender.start_ns, 0, FOR_MAX_S,
-		  "S", "wait this long first (0)" },
+		{ "rate", 0, OPTION_AMOUNT, &sender.rate, RATE_MIN, RATE_MAX, "BITS",
+		  "bits of IP packets per second while on; k, M, G" },
+		{ "size", 0, OPTION_AMOUNT, &sender.bytes, 1, IP_BYTES_MAX, "BYTES",
+		  "of an IP packet" },
+		{ "for", 0, OPTION_SECONDS, &sender.for_ns, 0.001, FOR_MAX_S, "S", "how long" },
+		{ "start", 0, OPTION_SECONDS, &sender.start_ns, 0, FOR_MAX_S, "S",
+		  "wait this long first (0)" },
 		{ "constant", 0, OPTION_FLAG, &sender.constant, 0, 0, NULL,
 		  "equal gaps (this is what happens anyway)" },
 		{ "poisson", 0, OPTION_FLAG, &sender.poisson, 0, 0, NULL,
 		  "exponential gaps, --rate is the mean" },
-		{ "square", 0, OPTION_SECONDS, &sender.period_ns, 0.0001,
-		  FOR_MAX_S, "PERIOD_S", "on and off by turns, on first" },
+		{ "square", 0, OPTION_SECONDS, &sender.period_ns, 0.0001, FOR_MAX_S, "PERIOD_S",
+		  "on and off by turns, on first" },
 		{ "duty", 0, OPTION_REAL, &sender.duty, 0.001, 1, "SHARE",
 		  "of the period that is on (0.5)" },
 		{ "rtp", 0, OPTION_FLAG, &sender.rtp, 0, 0, NULL,
 		  "128 kbit/s, 320 bytes each 20 ms" },
 		{ "burst", 0, OPTION_COUNT, &sender.burst, 1, 1e6, "PACKETS",
 		  "at most, back to back, when late (1 ms of the rate)" },
-		{ "seed", 0, OPTION_COUNT, &sender.seed, 0, 1.8e19, "N",
-		  "of --poisson (1)" },
+		{ "seed", 0, OPTION_COUNT, &sender.seed, 0, 1.8e19, "N", "of --poisson (1)" },
 		{ "dry-run", 0, OPTION_FLAG, &sender.dry_run, 0, 0, NULL,
 		  "print when packets are due, send none" },
 	};
 	const char *positional[2];
 
-	options_parse(self, specs, sizeof(specs) / sizeof(specs[0]), argc, argv,
-		      positional, 2);
+	options_parse(self, specs, sizeof(specs) / sizeof(specs[0]), argc, argv, positional, 2);
 	address_parse(&sender.to, positional[0], positional[1]);
 	check(&sender);
 	path_open(&sender);

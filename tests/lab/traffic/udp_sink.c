@@ -73,8 +73,7 @@ static void bit_set(struct origin *origin, uint64_t sequence, bool on)
 }
 
 /* By address and port; NULL: there are too many. */
-static struct origin *origin_find(struct sink *sink,
-				  const struct sockaddr_storage *at)
+static struct origin *origin_find(struct sink *sink, const struct sockaddr_storage *at)
 {
 	struct origin *origin;
 
@@ -93,8 +92,7 @@ static struct origin *origin_find(struct sink *sink,
 }
 
 /* False: a duplicate. */
-static bool count_sequence(struct sink *sink, struct origin *origin,
-			   uint64_t sequence)
+static bool count_sequence(struct sink *sink, struct origin *origin, uint64_t sequence)
 {
 	uint64_t from = origin->next;
 
@@ -151,14 +149,12 @@ static struct interval *interval_of(struct sink *sink, uint64_t now)
 		return NULL;
 	if (index >= places) {
 		places = 2 * places > index + 1 ? 2 * places : index + 1;
-		sink->intervals = realloc(sink->intervals,
-					  places * sizeof(*sink->intervals));
+		sink->intervals = realloc(sink->intervals, places * sizeof(*sink->intervals));
 		if (!sink->intervals)
 			fail("memory for %zu intervals: none left; use a longer --interval",
 			     places);
 		memset(sink->intervals + sink->interval_places, 0,
-		       (places - sink->interval_places) *
-			       sizeof(*sink->intervals));
+		       (places - sink->interval_places) * sizeof(*sink->intervals));
 		sink->interval_places = places;
 	}
 	if (index >= sink->interval_count)
@@ -167,8 +163,7 @@ static struct interval *interval_of(struct sink *sink, uint64_t now)
 }
 
 static void count_packet(struct sink *sink, const struct packet *packet,
-			 const struct sockaddr_storage *at, size_t bytes,
-			 uint64_t now)
+			 const struct sockaddr_storage *at, size_t bytes, uint64_t now)
 {
 	uint64_t sequence = be64toh(packet->sequence), lost = sink->lost;
 	struct interval *interval;
@@ -210,10 +205,8 @@ static void read_drops(struct sink *sink, struct msghdr *message)
 	struct cmsghdr *part = CMSG_FIRSTHDR(message);
 
 	for (; part; part = CMSG_NXTHDR(message, part))
-		if (part->cmsg_level == SOL_SOCKET &&
-		    part->cmsg_type == SO_RXQ_OVFL)
-			memcpy(&sink->socket_drops, CMSG_DATA(part),
-			       sizeof(sink->socket_drops));
+		if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SO_RXQ_OVFL)
+			memcpy(&sink->socket_drops, CMSG_DATA(part), sizeof(sink->socket_drops));
 }
 
 /* One batch; false: nothing is left. */
@@ -222,8 +215,7 @@ static bool receive(struct sink *sink)
 	static struct mmsghdr messages[BATCH];
 	static struct packet packets[BATCH];
 	static struct sockaddr_storage from[BATCH];
-	static _Alignas(struct cmsghdr) char
-		control[BATCH][CMSG_SPACE(sizeof(uint32_t))];
+	static _Alignas(struct cmsghdr) char control[BATCH][CMSG_SPACE(sizeof(uint32_t))];
 	struct iovec parts[BATCH];
 	uint64_t now;
 	int count;
@@ -231,13 +223,12 @@ static bool receive(struct sink *sink)
 	memset(from, 0, sizeof(from));
 	for (int i = 0; i < BATCH; i++) {
 		parts[i] = (struct iovec){ &packets[i], sizeof(packets[i]) };
-		messages[i].msg_hdr =
-			(struct msghdr){ .msg_name = &from[i],
-					 .msg_namelen = sizeof(from[i]),
-					 .msg_iov = &parts[i],
-					 .msg_iovlen = 1,
-					 .msg_control = control[i],
-					 .msg_controllen = sizeof(control[i]) };
+		messages[i].msg_hdr = (struct msghdr){ .msg_name = &from[i],
+						       .msg_namelen = sizeof(from[i]),
+						       .msg_iov = &parts[i],
+						       .msg_iovlen = 1,
+						       .msg_control = control[i],
+						       .msg_controllen = sizeof(control[i]) };
 	}
 	/* MSG_TRUNC: the true length, though only the head is copied */
 	count = recvmmsg(sink->fd, messages, BATCH, MSG_TRUNC, NULL);
@@ -245,8 +236,7 @@ static bool receive(struct sink *sink)
 		fail("receive: %s", strerror(errno));
 	now = now_ns();
 	for (int i = 0; i < count; i++) {
-		count_packet(sink, &packets[i], &from[i], messages[i].msg_len,
-			     now);
+		count_packet(sink, &packets[i], &from[i], messages[i].msg_len, now);
 		read_drops(sink, &messages[i].msg_hdr);
 	}
 	return count == BATCH;
@@ -274,8 +264,8 @@ static void print_interval(const struct sink *sink, size_t index)
 
 	printf("%s{\"t\": ", index ? ", " : "");
 	print_seconds((int64_t)(index * sink->interval_ns));
-	printf(", \"packets\": %" PRIu64 ", \"bytes\": %" PRIu64
-	       ", \"lost\": %" PRId64 ", \"variation_mean\": ",
+	printf(", \"packets\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"lost\": %" PRId64
+	       ", \"variation_mean\": ",
 	       interval->packets, interval->bytes, interval->lost);
 	if (!interval->delays) {
 		printf("null, \"variation_max\": null}");
@@ -297,33 +287,27 @@ static void print_delays(struct sink *sink)
 		above[i] = (uint64_t)(sink->samples[i] - sink->delay_min);
 	qsort(above, sink->sample_count, sizeof(*above), by_value);
 	if (sink->delays)
-		mean = sink->delay_sum / (double)sink->delays -
-		       (double)sink->delay_min;
+		mean = sink->delay_sum / (double)sink->delays - (double)sink->delay_min;
 	printf(", \"delay_min_s\": ");
 	if (sink->delays)
 		print_seconds(sink->delay_min);
 	else
 		printf("null");
 	printf(", \"variation_s\": ");
-	print_summary(above, sink->sample_count,
-		      mean * (double)sink->sample_count);
+	print_summary(above, sink->sample_count, mean * (double)sink->sample_count);
 }
 
 static void print_result(struct sink *sink)
 {
-	printf("{\"zero_ns\": %" PRIu64 ", \"packets\": %" PRIu64
-	       ", \"bytes\": %" PRIu64 ", \"sources\": %zu, \"lost\": %" PRIu64
-	       ", \"reordered\": %" PRIu64 ", \"duplicates\": %" PRIu64
-	       ", \"foreign\": %" PRIu64
+	printf("{\"zero_ns\": %" PRIu64 ", \"packets\": %" PRIu64 ", \"bytes\": %" PRIu64
+	       ", \"sources\": %zu, \"lost\": %" PRIu64 ", \"reordered\": %" PRIu64
+	       ", \"duplicates\": %" PRIu64 ", \"foreign\": %" PRIu64
 	       ", \"socket_drops\": %u, \"first_s\": ",
-	       sink->zero_ns, sink->packets, sink->bytes, sink->origin_count,
-	       sink->lost, sink->reordered, sink->duplicates, sink->foreign,
-	       sink->socket_drops);
-	print_seconds(sink->packets ? (int64_t)(sink->first_ns - sink->zero_ns)
-				    : 0);
+	       sink->zero_ns, sink->packets, sink->bytes, sink->origin_count, sink->lost,
+	       sink->reordered, sink->duplicates, sink->foreign, sink->socket_drops);
+	print_seconds(sink->packets ? (int64_t)(sink->first_ns - sink->zero_ns) : 0);
 	printf(", \"last_s\": ");
-	print_seconds(sink->packets ? (int64_t)(sink->last_ns - sink->zero_ns)
-				    : 0);
+	print_seconds(sink->packets ? (int64_t)(sink->last_ns - sink->zero_ns) : 0);
 	print_delays(sink);
 	printf(", \"interval_s\": ");
 	if (sink->interval_ns)
@@ -338,23 +322,20 @@ static void print_result(struct sink *sink)
 
 int run_udp_sink(const struct command *self, int argc, char **argv)
 {
-	static struct sink sink = { .for_ns = (uint64_t)FOR_MAX_S * NS_PER_S,
-				    .stride = 1 };
+	static struct sink sink = { .for_ns = (uint64_t)FOR_MAX_S * NS_PER_S, .stride = 1 };
 	const char *bind_text = NULL, *port;
 	const struct option_spec specs[] = {
 		{ "for", 0, OPTION_SECONDS, &sink.for_ns, 0.001, FOR_MAX_S, "S",
 		  "how long (a day, or until SIGTERM)" },
 		{ "bind", 0, OPTION_TEXT, &bind_text, 0, 0, "ADDR",
 		  "receive only at this address" },
-		{ "interval", 0, OPTION_SECONDS, &sink.interval_ns,
-		  INTERVAL_MIN_S, FOR_MAX_S, "S",
+		{ "interval", 0, OPTION_SECONDS, &sink.interval_ns, INTERVAL_MIN_S, FOR_MAX_S, "S",
 		  "a series too, one row each S seconds" },
 	};
 	struct address bound;
 	int on = 1;
 
-	options_parse(self, specs, sizeof(specs) / sizeof(specs[0]), argc, argv,
-		      &port, 1);
+	options_parse(self, specs, sizeof(specs) / sizeof(specs[0]), argc, argv, &port, 1);
 	sink.samples = malloc(SAMPLES_MAX * sizeof(*sink.samples));
 	if (!sink.samples)
 		fail("memory for %d delays: none left", SAMPLES_MAX);

@@ -46,8 +46,7 @@ static bool before(const struct web *web, size_t a, size_t b)
 	const struct session *x = &web->sessions[web->heap[a]];
 	const struct session *y = &web->sessions[web->heap[b]];
 
-	return x->next_ns != y->next_ns ? x->next_ns < y->next_ns
-					: web->heap[a] < web->heap[b];
+	return x->next_ns != y->next_ns ? x->next_ns < y->next_ns : web->heap[a] < web->heap[b];
 }
 
 static void swap(struct web *web, size_t a, size_t b)
@@ -74,8 +73,7 @@ static uint32_t heap_pop(struct web *web)
 
 	web->heap[0] = web->heap[--web->heap_count];
 	while ((child = 2 * at + 1) < web->heap_count) {
-		if (child + 1 < web->heap_count &&
-		    before(web, child + 1, child))
+		if (child + 1 < web->heap_count && before(web, child + 1, child))
 			child++;
 		if (!before(web, child, at))
 			break;
@@ -87,8 +85,7 @@ static uint32_t heap_pop(struct web *web)
 
 /* --- the path ------------------------------------------------------------- */
 
-static uint64_t gap(struct session *session, enum stream_kind kind,
-		    uint64_t mean_ns)
+static uint64_t gap(struct session *session, enum stream_kind kind, uint64_t mean_ns)
 {
 	return stream_exponential(&session->streams[kind], (double)mean_ns);
 }
@@ -124,16 +121,14 @@ static void web_take(struct source *source, struct object *object)
 	object->bytes = pareto_draw(&web->sizes, &session->streams[SIZES]);
 	session->open++;
 	if (++session->taken < web->objects) {
-		session->next_ns +=
-			gap(session, OBJECT_GAPS, web->object_gap_ns);
+		session->next_ns += gap(session, OBJECT_GAPS, web->object_gap_ns);
 		heap_push(web, index);
 	} else if (!web->think) {
 		turn_page(web, index, session->next_ns);
 	}
 }
 
-static void web_done(struct source *source, const struct object *object,
-		     uint64_t when_ns)
+static void web_done(struct source *source, const struct object *object, uint64_t when_ns)
 {
 	struct web *web = (struct web *)source;
 	struct session *session = &web->sessions[object->session];
@@ -148,14 +143,12 @@ static void sessions_open(struct web *web)
 	web->sessions = calloc(web->session_count, sizeof(*web->sessions));
 	web->heap = calloc(web->session_count, sizeof(*web->heap));
 	if (!web->sessions || !web->heap)
-		fail("memory for %" PRIu64 " sessions: none left",
-		     web->session_count);
+		fail("memory for %" PRIu64 " sessions: none left", web->session_count);
 	for (uint32_t i = 0; i < web->session_count; i++) {
 		struct session *session = &web->sessions[i];
 
 		for (uint64_t kind = 0; kind < KINDS; kind++)
-			stream_open(&session->streams[kind], web->seed, i,
-				    kind);
+			stream_open(&session->streams[kind], web->seed, i, kind);
 		session->next_ns = gap(session, PAGE_GAPS, web->page_gap_ns);
 		heap_push(web, i);
 	}
@@ -190,21 +183,18 @@ static void print_bins(const struct client *client)
 
 		if (object->took_ns < 0)
 			continue;
-		while (bin < BINS - 1 &&
-		       (double)object->bytes >= edges[bin + 1])
+		while (bin < BINS - 1 && (double)object->bytes >= edges[bin + 1])
 			bin++;
 		counts[bin]++;
 		sums[bin] += (double)object->took_ns;
 	}
 	printf("\"mean_10kB_s\": ");
 	print_mean(sums[BINS_BELOW], counts[BINS_BELOW]);
-	printf(", \"count_10kB\": %" PRIu64 ", \"bins\": [",
-	       counts[BINS_BELOW]);
+	printf(", \"count_10kB\": %" PRIu64 ", \"bins\": [", counts[BINS_BELOW]);
 	for (int i = 0; i < BINS; i++) {
 		if (!counts[i])
 			continue;
-		printf("%s{\"from\": %.1f, \"to\": %.1f, \"count\": %" PRIu64
-		       ", \"mean_s\": ",
+		printf("%s{\"from\": %.1f, \"to\": %.1f, \"count\": %" PRIu64 ", \"mean_s\": ",
 		       comma, edges[i], edges[i + 1], counts[i]);
 		print_mean(sums[i], counts[i]);
 		printf("}");
@@ -222,16 +212,14 @@ static void sizes_check(struct pareto *sizes, double mean)
 	if (!mean && !sizes->min)
 		mean = MEAN_BYTES;
 	if (mean && sizes->max && sizes->max <= mean)
-		usage("--max: %.15g is not above the mean of %.15g", sizes->max,
-		      mean);
+		usage("--max: %.15g is not above the mean of %.15g", sizes->max, mean);
 	if (mean && !sizes->max && sizes->shape <= 1)
 		usage("--shape: %.15g has no mean (only above 1 has); use --min, or give a --max",
 		      sizes->shape);
 	if (mean)
 		sizes->min = pareto_min_of_mean(sizes->shape, mean, sizes->max);
 	if (sizes->max && sizes->max <= sizes->min)
-		usage("--max: %.15g is not above the --min of %.15g",
-		      sizes->max, sizes->min);
+		usage("--max: %.15g is not above the --min of %.15g", sizes->max, sizes->min);
 }
 
 int run_web_client(const struct command *self, int argc, char **argv)
@@ -245,38 +233,35 @@ int run_web_client(const struct command *self, int argc, char **argv)
 		.object_gap_ns = NS_PER_MS,
 		.seed = 1,
 	};
-	static struct client client = { .source = &web.source,
-					.print_more = print_bins };
+	static struct client client = { .source = &web.source, .print_more = print_bins };
 	uint64_t mean = 0, min = 0, max = 0;
 	const struct option_spec specs[] = {
-		{ "for", 0, OPTION_SECONDS, &client.for_ns, 0.001, FOR_MAX_S,
-		  "S", "ask for objects so long" },
-		{ "start", 0, OPTION_SECONDS, &client.start_ns, 0, FOR_MAX_S,
-		  "S", "wait this long first (0)" },
-		{ "drain", 0, OPTION_SECONDS, &client.drain_ns, 0, FOR_MAX_S,
-		  "S", "wait so long for the last answers (0)" },
-		{ "seed", 0, OPTION_COUNT, &web.seed, 0, 1.8e19, "N",
-		  "of the sample path (1)" },
-		{ "sessions", 0, OPTION_COUNT, &web.session_count, 1,
-		  SESSIONS_MAX, "N", "how many browse at once (1)" },
+		{ "for", 0, OPTION_SECONDS, &client.for_ns, 0.001, FOR_MAX_S, "S",
+		  "ask for objects so long" },
+		{ "start", 0, OPTION_SECONDS, &client.start_ns, 0, FOR_MAX_S, "S",
+		  "wait this long first (0)" },
+		{ "drain", 0, OPTION_SECONDS, &client.drain_ns, 0, FOR_MAX_S, "S",
+		  "wait so long for the last answers (0)" },
+		{ "seed", 0, OPTION_COUNT, &web.seed, 0, 1.8e19, "N", "of the sample path (1)" },
+		{ "sessions", 0, OPTION_COUNT, &web.session_count, 1, SESSIONS_MAX, "N",
+		  "how many browse at once (1)" },
 		{ "shape", 0, OPTION_REAL, &web.sizes.shape, 0.1, 100, "A",
 		  "of the Pareto distribution of sizes (1.2)" },
-		{ "mean", 0, OPTION_AMOUNT, &mean, 1, 1e9, "BYTES",
-		  "of the sizes (12k)" },
+		{ "mean", 0, OPTION_AMOUNT, &mean, 1, 1e9, "BYTES", "of the sizes (12k)" },
 		{ "min", 0, OPTION_AMOUNT, &min, 1, 1e9, "BYTES",
 		  "smallest size, instead of --mean" },
 		{ "max", 0, OPTION_AMOUNT, &max, 2, OBJECT_BYTES_MAX, "BYTES",
 		  "cut the distribution here (nowhere)" },
 		{ "objects", 0, OPTION_COUNT, &web.objects, 1, 1000, "N",
 		  "of a page, a connection each (10)" },
-		{ "page-gap", 0, OPTION_SECONDS, &web.page_gap_ns, 1e-6, 1e4,
-		  "S", "mean gap between pages (1)" },
-		{ "object-gap", 0, OPTION_SECONDS, &web.object_gap_ns, 0, 1e4,
-		  "S", "mean gap within a page (0.001)" },
+		{ "page-gap", 0, OPTION_SECONDS, &web.page_gap_ns, 1e-6, 1e4, "S",
+		  "mean gap between pages (1)" },
+		{ "object-gap", 0, OPTION_SECONDS, &web.object_gap_ns, 0, 1e4, "S",
+		  "mean gap within a page (0.001)" },
 		{ "think", 0, OPTION_FLAG, &web.think, 0, 0, NULL,
 		  "the page gap begins when the page is complete" },
-		{ "controller", 'C', OPTION_TEXT, &client.controller, 0, 0,
-		  "NAME", "congestion control of the requests" },
+		{ "controller", 'C', OPTION_TEXT, &client.controller, 0, 0, "NAME",
+		  "congestion control of the requests" },
 		{ "brief", 0, OPTION_FLAG, &client.brief, 0, 0, NULL,
 		  "no list of objects, only the summary" },
 		{ "dry-run", 0, OPTION_FLAG, &client.dry_run, 0, 0, NULL,
@@ -284,8 +269,7 @@ int run_web_client(const struct command *self, int argc, char **argv)
 	};
 	const char *positional[2];
 
-	options_parse(self, specs, sizeof(specs) / sizeof(specs[0]), argc, argv,
-		      positional, 2);
+	options_parse(self, specs, sizeof(specs) / sizeof(specs[0]), argc, argv, positional, 2);
 	address_parse(&client.server, positional[0], positional[1]);
 	if (!client.for_ns)
 		usage("--for is needed: how many seconds to ask for objects");

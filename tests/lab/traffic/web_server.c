@@ -47,8 +47,7 @@ static void listen_again(struct server *server, bool on)
 	if (server->listening == on)
 		return;
 	server->listening = on;
-	loop_rewatch(&server->loop, server->listener, KEY_LISTENER,
-		     on ? EPOLLIN : 0);
+	loop_rewatch(&server->loop, server->listener, KEY_LISTENER, on ? EPOLLIN : 0);
 }
 
 static void end_connection(struct server *server, int index, uint64_t *counter)
@@ -70,9 +69,7 @@ static void push(struct server *server, int index)
 	uint64_t turn = TURN_BYTES;
 
 	while (connection->left && turn >= CHUNK_BYTES) {
-		uint64_t most = connection->left < CHUNK_BYTES
-					? connection->left
-					: CHUNK_BYTES;
+		uint64_t most = connection->left < CHUNK_BYTES ? connection->left : CHUNK_BYTES;
 		ssize_t done = send(connection->fd, zeros, most, MSG_NOSIGNAL);
 
 		if (done < 0 && (errno == EAGAIN || errno == EINTR))
@@ -108,8 +105,7 @@ static bool request_parse(const char *line, uint64_t *bytes)
 static void take_request(struct server *server, int index)
 {
 	struct connection *connection = &server->connections[index];
-	ssize_t done = recv(connection->fd,
-			    connection->request + connection->request_bytes,
+	ssize_t done = recv(connection->fd, connection->request + connection->request_bytes,
 			    REQUEST_MAX - connection->request_bytes, 0);
 	char *line_end;
 
@@ -127,8 +123,7 @@ static void take_request(struct server *server, int index)
 		*line_end = 0;
 	else if (connection->request_bytes < REQUEST_MAX)
 		return; /* the rest is still to come */
-	if (!line_end ||
-	    !request_parse(connection->request, &connection->left)) {
+	if (!line_end || !request_parse(connection->request, &connection->left)) {
 		end_connection(server, index, &server->bad);
 		return;
 	}
@@ -146,17 +141,14 @@ static void take_connections(struct server *server)
 			listen_again(server, false);
 			return;
 		}
-		fd = accept4(server->listener, NULL, NULL,
-			     SOCK_NONBLOCK | SOCK_CLOEXEC);
+		fd = accept4(server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd < 0 && (errno == EMFILE || errno == ENFILE))
-			fail("accept: %s with %" PRIu64
-			     " connections open; raise `ulimit -n`",
+			fail("accept: %s with %" PRIu64 " connections open; raise `ulimit -n`",
 			     strerror(errno), server->open);
 		if (fd < 0)
 			return; /* none waits, or that one is gone again */
 		server->first_free = server->connections[index].next_free;
-		server->connections[index] =
-			(struct connection){ .fd = fd, .moved_ns = now_ns() };
+		server->connections[index] = (struct connection){ .fd = fd, .moved_ns = now_ns() };
 		server->accepted++;
 		if (++server->open > server->most)
 			server->most = server->open;
@@ -201,52 +193,46 @@ static void run(struct server *server, uint64_t end)
 static void places_open(struct server *server)
 {
 	server->places = connections_allowed();
-	server->connections =
-		calloc((size_t)server->places, sizeof(*server->connections));
+	server->connections = calloc((size_t)server->places, sizeof(*server->connections));
 	if (!server->connections)
 		fail("memory for %d connections: none left", server->places);
 	for (int i = 0; i < server->places; i++) {
 		server->connections[i].fd = -1;
-		server->connections[i].next_free =
-			i + 1 < server->places ? i + 1 : -1;
+		server->connections[i].next_free = i + 1 < server->places ? i + 1 : -1;
 	}
 }
 
 static void print_result(const struct server *server)
 {
-	printf("{\"connections\": %" PRIu64 ", \"served\": %" PRIu64
-	       ", \"bytes\": %" PRIu64 ", \"bad_requests\": %" PRIu64
-	       ", \"aborted\": %" PRIu64 ", \"idle\": %" PRIu64
+	printf("{\"connections\": %" PRIu64 ", \"served\": %" PRIu64 ", \"bytes\": %" PRIu64
+	       ", \"bad_requests\": %" PRIu64 ", \"aborted\": %" PRIu64 ", \"idle\": %" PRIu64
 	       ", \"open\": %" PRIu64 ", \"most_at_once\": %" PRIu64 "}\n",
-	       server->accepted, server->served, server->bytes, server->bad,
-	       server->aborted, server->idle, server->open, server->most);
+	       server->accepted, server->served, server->bytes, server->bad, server->aborted,
+	       server->idle, server->open, server->most);
 }
 
 int run_web_server(const struct command *self, int argc, char **argv)
 {
-	static struct server server = {
-		.for_ns = (uint64_t)FOR_MAX_S * NS_PER_S, .listening = true
-	};
+	static struct server server = { .for_ns = (uint64_t)FOR_MAX_S * NS_PER_S,
+					.listening = true };
 	const char *bind_text = NULL, *port;
 	const struct option_spec specs[] = {
-		{ "for", 0, OPTION_SECONDS, &server.for_ns, 0.001, FOR_MAX_S,
-		  "S", "how long (a day, or until SIGTERM)" },
-		{ "bind", 0, OPTION_TEXT, &bind_text, 0, 0, "ADDR",
-		  "listen only at this address" },
-		{ "controller", 'C', OPTION_TEXT, &server.controller, 0, 0,
-		  "NAME", "congestion control of what is sent" },
+		{ "for", 0, OPTION_SECONDS, &server.for_ns, 0.001, FOR_MAX_S, "S",
+		  "how long (a day, or until SIGTERM)" },
+		{ "bind", 0, OPTION_TEXT, &bind_text, 0, 0, "ADDR", "listen only at this address" },
+		{ "controller", 'C', OPTION_TEXT, &server.controller, 0, 0, "NAME",
+		  "congestion control of what is sent" },
 	};
 	struct address bound;
 
-	options_parse(self, specs, sizeof(specs) / sizeof(specs[0]), argc, argv,
-		      &port, 1);
+	options_parse(self, specs, sizeof(specs) / sizeof(specs[0]), argc, argv, &port, 1);
 	places_open(&server);
 	loop_open(&server.loop);
 	server.listener = socket_bound(SOCK_STREAM, bind_text, port, &bound);
 	socket_controller(server.listener, server.controller); /* inherited */
 	if (listen(server.listener, BACKLOG))
-		fail("listen at %s port %u: %s; take another PORT", bound.text,
-		     bound.port, strerror(errno));
+		fail("listen at %s port %u: %s; take another PORT", bound.text, bound.port,
+		     strerror(errno));
 	loop_watch(&server.loop, server.listener, KEY_LISTENER, EPOLLIN);
 	say_ready(self->name, bound.port);
 	run(&server, now_ns() + server.for_ns);

@@ -41,8 +41,10 @@ long sim_skb_store(void *skb, __u32 at, const void *from, __u32 size);
 #define bpf_sk_storage_delete(map, sk) sim_storage_delete(map, sk)
 #define bpf_ktime_get_ns() sim_now_ns()
 #define bpf_get_prandom_u32() sim_random()
-#define bpf_getsockopt(sk, level, option, value, size) sim_getsockopt(sk, level, option, value, size)
-#define bpf_setsockopt(sk, level, option, value, size) sim_setsockopt(sk, level, option, value, size)
+#define bpf_getsockopt(sk, level, option, value, size) \
+	sim_getsockopt(sk, level, option, value, size)
+#define bpf_setsockopt(sk, level, option, value, size) \
+	sim_setsockopt(sk, level, option, value, size)
 #define bpf_skb_load_bytes(skb, at, to, size) sim_skb_load(skb, at, to, size)
 #define bpf_skb_store_bytes(skb, at, from, size, flags) sim_skb_store(skb, at, from, size)
 

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The maps that all controllers share: see shared.h. */
+#include <errno.h>
+#include <unistd.h>
+
+#include "cc/shared.h"
+#include "ccbpf/controllers.h"
+#include "ccbpf/event.h"
+#include "ccbpf/flow.h"
+#include "ccbpf/stats.h"
+#include "out/errors.h"
+#include "sys/pins.h"
+#include "util/text.h"
+
+static const struct {
+	const char *name;
+	struct map_shape shape;
+} maps[SHARED_MAPS] = {
+	[SHARED_FLOWS] = { "flows",
+			   { BPF_MAP_TYPE_HASH, sizeof(__u64), sizeof(struct ccbpf_flow), 0 } },
+	[SHARED_EVENTS] = { "events", { BPF_MAP_TYPE_RINGBUF, 0, 0, 0 } },
+	[SHARED_STATS] = { "stats",
+			   { BPF_MAP_TYPE_PERCPU_ARRAY, sizeof(__u32), sizeof(struct ccbpf_stats),
+			     CCBPF_KINDS } },
+	[SHARED_LISTENER] = { "listener", { BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(__u64), 1 } },
+};
+
+const char *shared_name(enum shared map)
+{
+	return maps[map].name;
+}
+
+int shared_open_quietly(enum shared map)
+{
+	return pin_open_map(pin_path(maps[map].name, NULL), &maps[map].shape);
+}
+
+int shared_open(const char *what, enum shared map, int *fd)
+{
+	*fd = shared_open_quietly(map);
+	if (*fd >= 0)
+		return EXIT_OK;
+	if (*fd != -ENOENT)
+		return pin_unusable(what, pin_path(maps[map].name, NULL), *fd);
+	*fd = -1;
+	return EXIT_OK;
+}
+
+/* Programs may be refused a map that was made with other flags: read-only ones. */
+static bool same_flags(const struct bpf_map *map, int fd)
+{
+	struct bpf_map_info info = { 0 };
+	__u32 size = sizeof(info);
+
+	return bpf_map_get_info_by_fd(fd, &info, &size) == 0 &&
+	       info.map_flags == bpf_map__map_flags(map);
+}
+
+int shared_adopt(const char *what, struct bpf_object *obj)
+{
+	for (int i = 0; i < SHARED_MAPS; i++) {
+		struct bpf_map *map = bpf_object__find_map_by_name(obj, maps[i].name);
+		int err, fd;
+
+		if (!map)
+			return FAIL(EXIT_FAILED, .what = what, .on = bpf_object__name(obj),
+				    .why = text("the object has no map `%s`", maps[i].name),
+				    .remedy = "build ccbpf anew");
+		err = shared_open(what, i, &fd);
+		if (err)
+			return err;
+		if (fd < 0)
+			continue;
+		err = same_flags(map, fd) ? bpf_map__reuse_fd(map, fd) : -EMEDIUMTYPE;
+		close(fd); /* libbpf made its own copy */
+		if (err)
+			return pin_unusable(what, pin_path(maps[i].name, NULL), err);
+	}
+	return EXIT_OK;
+}
+
+int shared_pin(const char *what, struct bpf_object *obj)
+{
+	for (int i = 0; i < SHARED_MAPS; i++) {
+		struct bpf_map *map = bpf_object__find_map_by_name(obj, maps[i].name);
+		const char *path = pin_path(maps[i].name, NULL);
+		int err = pin_exists(path) ? EXIT_OK : pin_make(what, bpf_map__fd(map), path);
+
+		if (err)
+			return err;
+	}
+	return EXIT_OK;
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * ccbpf aqm attach|show|set|detach: the early-marking queue nf_red on a device
+ * of this network namespace. `show` without a name shows those of all
+ * namespaces. One file for each of the verbs.
+ */
+#include <string.h>
+
+#include "cmd/aqm/verbs.h"
+#include "out/errors.h"
+
+static bool gives_any(const struct request *request)
+{
+	for (int i = 0; i < AQM_OPTION_COUNT; i++)
+		if (request->own[i])
+			return true;
+	return false;
+}
+
+static const struct verb verbs[] = {
+	{ "attach", "attach nf_red to", verb_attach, true, true },
+	{ "show", "show nf_red of", verb_show, false, false },
+	{ "set", "set nf_red of", verb_set, true, true },
+	{ "detach", "detach nf_red from", verb_detach, false, true },
+};
+
+static int bad_usage(const char *on, const char *why)
+{
+	return FAIL(EXIT_USAGE, .what = "aqm", .on = on, .why = why,
+		    .remedy = "see `ccbpf aqm --help`");
+}
+
+static int check_usage(const struct request *request, const struct verb *verb)
+{
+	unsigned int devices = request->n_args - 1;
+
+	if (request->all && strcmp(verb->name, "detach"))
+		return bad_usage(verb->name, "only detach takes --all");
+	if (request->all && devices)
+		return bad_usage(request->args[1], "--all takes no device");
+	if (devices > 1)
+		return bad_usage(request->args[2], "one device at a time");
+	if (verb->takes_device && !devices && !request->all)
+		return bad_usage(verb->name, "no device is named");
+	if (gives_any(request) && !verb->takes_options)
+		return bad_usage(verb->name, "only attach and set take options like these");
+	if (request->watch_ns && strcmp(verb->name, "show"))
+		return bad_usage(verb->name, "only show takes --watch");
+	return EXIT_OK;
+}
+
+static int aqm(const struct request *request)
+{
+	const struct verb *verb = NULL;
+	int err;
+
+	if (!request->n_args)
+		return bad_usage(NULL, "expected attach, show, set or detach");
+	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
+		if (strcmp(verbs[i].name, request->args[0]) == 0)
+			verb = &verbs[i];
+	if (!verb)
+		return bad_usage(request->args[0], "expected attach, show, set or detach");
+	err = check_usage(request, verb);
+	if (!err)
+		err = verb->run(request, verb);
+	return err;
+}
+
+static const struct argp_option options[] = {
+#define X(id, name, argument, text) { name, OPTION_OWN + AQM_OPTION_##id, argument, 0, text, 0 },
+	AQM_OPTIONS(X)
+#undef X
+		{ "all", OPTION_ALL, 0, 0, "detach: from all devices", 0 },
+	{ "watch", OPTION_WATCH, "SECONDS", 0, "show: repeat every SECONDS until Ctrl-C", 0 },
+	{ 0 },
+};
+
+_Static_assert(AQM_OPTION_COUNT <= MOST_OWN, "struct request has room");
+
+const struct command cmd_aqm = {
+	.name = "aqm",
+	.args = "attach|show|set|detach [DEV]",
+	.text = "Mark background traffic early at a queue",
+	.more = "attach DEV and set DEV take the options; without options attach goes by the paper, and set takes DEV's MTU "
+		"where it has changed. show without DEV shows all. A packet's class is told by its DSCP: nf, probe, or standard, "
+		"which is all others. At DEV's egress those of class nf are marked (ECN) once the average queue exceeds nf-min, "
+		"those of class probe whenever more than one packet waits; what is not ECN-capable is dropped instead, of TCP "
+		"half. Where standard packets are marked those of both are dropped.",
+	.options = options,
+	.run = aqm,
+};

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* ccbpf aqm attach DEV [OPTION...]: answers with the one that it attached. */
+#include "aqm/attach.h"
+#include "cmd/aqm/verbs.h"
+#include "out/errors.h"
+#include "sys/pins.h"
+#include "util/text.h"
+
+static int already(const char *what, const char *name, const struct aqm *aqm)
+{
+	return FAIL(
+		EXIT_NOTHING, .what = what, .on = name,
+		.why = aqm->by_filter ? text("it has nf_red already (program %u)", aqm->program_id)
+				      : text("it has nf_red already (link %u)", aqm->link_id),
+		.remedy = text(
+			"`ccbpf aqm set %s ...` changes it, `ccbpf aqm detach %s` takes it away",
+			name, name));
+}
+
+/* Make room: what an interrupted ccbpf or another device left is removed. */
+static int make_room(const char *what, const char *name, struct aqm *aqm)
+{
+	if (aqm->state == AQM_ABSENT)
+		return EXIT_OK;
+	if (aqm->state == AQM_ATTACHED)
+		return already(what, name, aqm);
+	if (aqm->state == AQM_UNREADABLE)
+		return verb_unreadable(what, aqm);
+	note(name, aqm_state_text(aqm), "removed");
+	return aqm_remove(what, aqm);
+}
+
+static int attach_locked(const struct request *request, const char *what,
+			 const struct device *device)
+{
+	struct ccbpf_aqm_config config;
+	struct aqm aqm;
+	int err = aqm_open(what, device->netns, device->ifindex, &aqm);
+
+	if (!err)
+		err = make_room(what, device->name, &aqm);
+	aqm_close(&aqm);
+	if (!err)
+		err = verb_configure(request, what, device, true, &config);
+	if (!err)
+		err = aqm_attach(what, device, &config, &aqm);
+	if (!err)
+		err = verb_report(what, &aqm);
+	aqm_close(&aqm);
+	return err;
+}
+
+int verb_attach(const struct request *request, const struct verb *verb)
+{
+	struct device device;
+	int err = aqm_require(verb->what);
+
+	if (!err)
+		err = verb_find_device(verb->what, request->args[1], &device);
+	if (!err)
+		err = pins_lock_change(verb->what);
+	if (err)
+		return err;
+	err = attach_locked(request, verb->what, &device);
+	pins_unlock();
+	return err;
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* ccbpf aqm detach DEV|--all */
+#include <stdlib.h>
+
+#include "aqm/attach.h"
+#include "cmd/aqm/verbs.h"
+#include "out/errors.h"
+#include "out/json.h"
+#include "out/output.h"
+#include "sys/kernel.h"
+#include "sys/pins.h"
+
+/* Detach one and say so. */
+static int detach_one(const char *what, struct aqm *aqm, struct json_object *list)
+{
+	const char *name = aqm->identity.device;
+	bool was = aqm->state == AQM_ATTACHED;
+	const char *why = aqm_state_text(aqm);
+	int err = aqm_remove(what, aqm);
+
+	if (err)
+		return err;
+	json_object_array_add(list, json_text(*name ? name : aqm->dir));
+	if (!output.json && was)
+		output_line("%s: nf_red detached", name);
+	else if (!was)
+		note(*name ? name : aqm->dir, why, "what was left is removed");
+	return EXIT_OK;
+}
+
+static int no_device_has_it(const char *what)
+{
+	return FAIL(EXIT_NOTHING, .what = what, .on = "any device", .why = "none has nf_red",
+		    .remedy = "`ccbpf aqm attach DEV` attaches it");
+}
+
+/* Every one that can be; each that cannot is named. */
+static int detach_all(const char *what, struct json_object *list)
+{
+	struct aqm *found;
+	unsigned int n, failed = 0;
+	int err = aqm_open_all(what, &found, &n);
+
+	for (unsigned int i = 0; i < n; i++) {
+		failed += !!(found[i].state == AQM_UNREADABLE ? verb_unreadable(what, &found[i])
+							      : detach_one(what, &found[i], list));
+		aqm_close(&found[i]);
+	}
+	free(found);
+	if (!err && failed)
+		err = EXIT_FAILED;
+	return !err && !n ? no_device_has_it(what) : err;
+}
+
+static int detach_locked(const struct request *request, const char *what)
+{
+	struct json_object *doc = json_object_new_object(), *list = json_object_new_array();
+	struct aqm aqm = { .hold_fd = -1 };
+	int err;
+
+	json_object_object_add(doc, "detached", list);
+	if (request->all) {
+		err = detach_all(what, list);
+	} else {
+		err = verb_open_named(what, request->args[1], &aqm);
+		if (!err)
+			err = detach_one(what, &aqm, list);
+		aqm_close(&aqm);
+	}
+	return output_answer_of(err, doc, list);
+}
+
+/* Nothing at all is pinned. */
+static int no_pins(const struct request *request, const char *what)
+{
+	struct device device;
+	int err;
+
+	if (request->all)
+		return no_device_has_it(what);
+	err = verb_find_device(what, request->args[1], &device);
+	if (!err)
+		err = verb_absent(what, request->args[1]);
+	return err;
+}
+
+int verb_detach(const struct request *request, const struct verb *verb)
+{
+	const char *what = verb->what;
+	int err = kernel_require_changing(what);
+
+	if (!err && !pin_exists(pins_root()))
+		err = no_pins(request, what);
+	if (!err)
+		err = pins_lock_change(what);
+	if (err)
+		return err;
+	err = detach_locked(request, what);
+	pins_unlock();
+	return err;
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * ccbpf aqm show [DEV]: what nf_red sees and does on a device, or on all:
+ * {"time_ns": the host's CLOCK_MONOTONIC, "queues": [{...}]}, one document a line
+ * with --watch.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/aqm/verbs.h"
+#include "out/errors.h"
+#include "out/json.h"
+#include "out/output.h"
+#include "out/ticker.h"
+#include "sys/kernel.h"
+#include "sys/pins.h"
+
+/* Show what is attached of these. */
+static int show_these(const char *what, const struct aqm *found, unsigned int n)
+{
+	struct json_object *list, *doc = verb_envelope(&list);
+	unsigned int shown = 0;
+	struct aqm_view view;
+	int err = EXIT_OK;
+
+	for (unsigned int i = 0; !err && i < n; i++) {
+		if (found[i].state != AQM_ATTACHED) {
+			note(pin_path(found[i].dir, NULL), aqm_state_text(&found[i]),
+			     found[i].state == AQM_UNREADABLE ? "`ccbpf clean --all` removes it"
+							      : "`ccbpf clean` removes it");
+			continue;
+		}
+		err = verb_look(what, &found[i], &view);
+		if (err)
+			break;
+		if (!output.json && shown++)
+			putchar('\n');
+		if (output.json)
+			json_object_array_add(list, aqm_json(&view));
+		else
+			aqm_print(&view);
+	}
+	return output_answer(err, doc);
+}
+
+static int by_dir(const void *a, const void *b)
+{
+	return strcmp(((const struct aqm *)a)->dir, ((const struct aqm *)b)->dir);
+}
+
+static int show_all(const char *what)
+{
+	struct aqm *found;
+	unsigned int n;
+	int err = aqm_open_all(what, &found, &n);
+
+	if (n)
+		qsort(found, n, sizeof(*found), by_dir);
+	if (!err)
+		err = show_these(what, found, n);
+	if (!err && !n && !output.json)
+		output_line("no device has nf_red");
+	for (unsigned int i = 0; i < n; i++)
+		aqm_close(&found[i]);
+	free(found);
+	return err;
+}
+
+static int show_one(const char *what, const char *name)
+{
+	struct aqm aqm = { .hold_fd = -1 };
+	int err = verb_open_named(what, name, &aqm);
+
+	if (!err && aqm.state != AQM_ATTACHED)
+		err = FAIL(EXIT_NOTHING, .what = what, .on = name, .why = aqm_state_text(&aqm),
+			   .remedy = "`ccbpf clean` removes what is left");
+	if (!err)
+		err = show_these(what, &aqm, 1);
+	aqm_close(&aqm);
+	return err;
+}
+
+/* What `show` was asked for. */
+struct showing {
+	const struct request *request;
+	const char *what;
+};
+
+static int show_now(void *data)
+{
+	const struct showing *showing = data;
+	const struct request *request = showing->request;
+	bool exists;
+	int err = pins_lock_read(showing->what, &exists);
+
+	if (!err)
+		err = request->n_args > 1 ? show_one(showing->what, request->args[1])
+					  : show_all(showing->what);
+	pins_unlock();
+	return err;
+}
+
+int verb_show(const struct request *request, const struct verb *verb)
+{
+	struct showing showing = { request, verb->what };
+	int err = kernel_require_reading(verb->what);
+
+	if (!err)
+		err = ticker_repeat(verb->what, request->watch_ns, show_now, &showing);
+	return err;
+}

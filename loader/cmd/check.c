@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * ccbpf check: what this kernel and this process offer of what ccbpf needs, one
+ * row each: ok, missing, or a note, and what to do. Exit code 3 if the kernel
+ * lacks something required, 4 if only permission is missing.
+ */
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "cc/sysecn.h"
+#include "commands.h"
+#include "out/errors.h"
+#include "out/json.h"
+#include "out/table.h"
+#include "sys/bpffs.h"
+#include "sys/chirps.h"
+#include "sys/kernel.h"
+#include "sys/needs.h"
+#include "sys/objects.h"
+#include "sys/pins.h"
+#include "util/capabilities.h"
+#include "util/file.h"
+#include "util/memory.h"
+#include "util/text.h"
+
+#define MOST_ROWS 24
+
+enum verdict {
+	OK,
+	NOTE,
+	MISSING
+};
+
+struct row {
+	const char *name;
+	enum verdict verdict;
+	bool permission; /* what is missing is a permission, not a feature */
+	char found[256], remedy[256];
+};
+
+struct rows {
+	struct row row[MOST_ROWS];
+	unsigned int n;
+};
+
+static struct row *add(struct rows *rows, const char *name, bool ok, enum verdict otherwise,
+		       const char *found, const char *remedy)
+{
+	struct row *row = &rows->row[rows->n++];
+
+	row->name = name;
+	row->verdict = ok ? OK : otherwise;
+	snprintf(row->found, sizeof(row->found), "%s", found);
+	snprintf(row->remedy, sizeof(row->remedy), "%s", ok ? "" : remedy);
+	return row;
+}
+
+static void check_process(struct rows *rows)
+{
+	const char *missing = capabilities_missing(CAPABILITIES_CHANGING);
+	struct utsname name;
+
+	uname(&name);
+	add(rows, "kernel", true, OK, text("%s %s, %s", name.sysname, name.release, name.machine),
+	    "");
+	add(rows, "libbpf", kernel_has_libbpf(), MISSING, libbpf_version_string(),
+	    KERNEL_LIBBPF_REMEDY);
+	add(rows, "capabilities", !missing, MISSING,
+	    missing ? text("lacks %s", missing) : "all that are needed", capabilities_remedy())
+		->permission = true;
+}
+
+static void check_features(struct rows *rows)
+{
+	bool btf = kernel_btf(), struct_ops = kernel_has_struct_ops(), links = kernel_has_links();
+
+	add(rows, "BTF", btf, MISSING, btf ? "/sys/kernel/btf/vmlinux" : "none",
+	    "boot a kernel with CONFIG_DEBUG_INFO_BTF=y, as distributions' are");
+	add(rows, "struct_ops", struct_ops, MISSING,
+	    struct_ops ? "tcp_congestion_ops" : "no tcp_congestion_ops",
+	    "boot Linux " KERNEL_LEAST " or newer with CONFIG_BPF_JIT=y");
+	add(rows, "struct_ops links", links, NOTE, links ? "yes" : "no",
+	    "`reload` needs Linux 6.4; enable and disable work without");
+	add(rows, "JIT", kernel_has_jit(), MISSING, kernel_has_jit() ? "on" : "off",
+	    "`sysctl net.core.bpf_jit_enable=1`");
+}
+
+static void check_needs(struct rows *rows)
+{
+	char members[256] = "", functions[256] = "";
+	bool unread = false;
+
+	for_each_controller (c)
+		unread |= needs_missing(c->object, c->object_end, members, functions,
+					sizeof(members)) != 0;
+	if (unread)
+		return; /* no BTF: that row says it */
+	add(rows, "kernel members", !*members, MISSING,
+	    *members ? members : "all that the programs read",
+	    "boot Linux " KERNEL_LEAST " or newer");
+	add(rows, "kernel functions", !*functions, MISSING,
+	    *functions ? functions : "all that the programs call",
+	    "boot Linux " KERNEL_LEAST " or newer");
+}
+
+/* What `ccbpf aqm` finds here. */
+static void check_queue(struct rows *rows)
+{
+	char lacks[256] = "";
+	bool tcx = kernel_has_tcx();
+
+	if (needs_missing(ccbpf_object_nf_red, ccbpf_object_nf_red_end, lacks, lacks,
+			  sizeof(lacks)))
+		return; /* no BTF: that row says it */
+	if (*lacks)
+		add(rows, "queue (aqm)", false, NOTE, lacks,
+		    "`aqm` needs Linux 6.1 or newer; the controllers work without");
+	else
+		add(rows, "queue (aqm)", tcx, NOTE, tcx ? "by TCX link" : "by a filter at clsact",
+		    "`aqm` works without TCX links (Linux 6.6), but other tools can then remove nf_red by accident");
+}
+
+static void check_bpffs(struct rows *rows)
+{
+	bool standard = bpffs_is_above(pins_root());
+	char path[512];
+	char *slash;
+
+	/* The nearest directory above the root that can be seen. */
+	snprintf(path, sizeof(path), "%s", pins_root());
+	while (faccessat(AT_FDCWD, path, F_OK, AT_EACCESS) && (slash = strrchr(path, '/')) &&
+	       slash > path)
+		*slash = '\0';
+	if (bpffs_at(path)) {
+		if (standard && access(BPFFS, F_OK) == 0)
+			add(rows, "bpffs", false, NOTE, "not mounted on " BPFFS,
+			    "`ccbpf enable` mounts it");
+		else
+			add(rows, "bpffs", false, MISSING,
+			    text("%s does not lie on one", pins_root()),
+			    "`mount -t bpf bpf " BPFFS "`, and let "
+			    "CCBPF_PIN_ROOT lie below");
+		return;
+	}
+	if (faccessat(AT_FDCWD, path, R_OK | W_OK | X_OK, AT_EACCESS) == 0)
+		add(rows, "bpffs", true, OK, pins_root(), "");
+	else if (errno == EROFS)
+		add(rows, "bpffs", false, MISSING, text("%s is mounted read-only", path),
+		    "mount it read-write");
+	else
+		add(rows, "bpffs", false, MISSING, text("no access to %s", path), "run as root")
+			->permission = true;
+}
+
+/*
+ * Security modules: the ones that are active, and lockdown, which may refuse
+ * BPF that reads kernel memory.
+ */
+static void check_security(struct rows *rows)
+{
+	char lockdown[64], modules[128];
+	bool open = read_line("/sys/kernel/security/lockdown", lockdown, sizeof(lockdown)) != 0 ||
+		    strstr(lockdown, "[confidentiality]") == NULL;
+
+	add(rows, "lockdown", open, NOTE, open ? "does not forbid BPF" : "confidentiality",
+	    "it may refuse the programs: boot with lockdown=integrity or none");
+	if (read_line("/sys/kernel/security/lsm", modules, sizeof(modules)) == 0)
+		add(rows, "security modules", true, OK, modules, "");
+}
+
+/* Where nobody asks for ECN there are no marks; where AccECN is agreed, no echo of each. */
+static void check_ecn(struct rows *rows)
+{
+	bool has = sysecn_now() == SYSECN_CLASSIC;
+
+	add(rows, "ECN", has, NOTE, text("%s%s%s", sysecn_text(), has ? "" : ": ", sysecn_lacks()),
+	    sysecn_remedy());
+}
+
+/* What nf_tcp's chirps need: without it the controller works, by marks alone. */
+static void check_chirps(struct rows *rows)
+{
+	const char *fq = chirps_fq_devices();
+	int err = chirps_try_storage();
+
+	if (err != -EPERM) /* else the row of the capabilities says it */
+		add(rows, "socket storage", !err, NOTE,
+		    err ? text("refused: %s", strerror(-err)) : "yes",
+		    "nf_tcp sends no chirps: sockets need net.core.optmem_max of 20480 bytes, and on x86 since Linux 6.19 a CPU with cmpxchg16b (a guest: a model with cx16)");
+	add(rows, "departures", !fq, NOTE,
+	    fq ? text("fq chooses them on %s", fq) : "no device has fq",
+	    "through fq nf_tcp sends no chirps: `tc qdisc replace dev DEVICE root fq_codel`");
+}
+
+static const char *verdict_word(const struct row *row)
+{
+	return row->verdict == OK ? "ok" : row->verdict == NOTE ? "note" : "missing";
+}
+
+static void print(const struct rows *rows)
+{
+	static const struct column columns[] = { { .title = "WHAT" },
+						 { .title = "VERDICT" },
+						 { .title = "FOUND", .elastic = true } };
+	static const enum style styles[] = {
+		[OK] = STYLE_GOOD, [NOTE] = STYLE_HEAD, [MISSING] = STYLE_BAD
+	};
+	struct table *table = table_new(columns, 3);
+
+	for (unsigned int i = 0; i < rows->n; i++) {
+		table_cell(table, "%s", rows->row[i].name);
+		table_styled(table, styles[rows->row[i].verdict], verdict_word(&rows->row[i]));
+		table_cell(table, "%s", rows->row[i].found);
+	}
+	table_print(table);
+	for (unsigned int i = 0; i < rows->n; i++)
+		if (*rows->row[i].remedy)
+			output_line("%s: %s", rows->row[i].name, rows->row[i].remedy);
+}
+
+static void print_json(const struct rows *rows, bool ok)
+{
+	struct json_object *doc = json_object_new_object(), *list = json_object_new_array();
+
+	for (unsigned int i = 0; i < rows->n; i++) {
+		const struct row *row = &rows->row[i];
+		struct json_object *entry = json_object_new_object();
+
+		add_text(entry, "name", row->name);
+		add_text(entry, "verdict", verdict_word(row));
+		add_text(entry, "found", row->found);
+		add_text(entry, "remedy", *row->remedy ? row->remedy : NULL);
+		json_object_array_add(list, entry);
+	}
+	add_bool(doc, "ok", ok);
+	json_object_object_add(doc, "rows", list);
+	output_json(doc);
+}
+
+static int check(const struct request *request)
+{
+	struct rows *rows;
+	int err = request_no_args(request);
+
+	if (err)
+		return err;
+	rows = must_alloc(1, sizeof(*rows));
+	check_process(rows);
+	check_features(rows);
+	check_needs(rows);
+	check_queue(rows);
+	check_bpffs(rows);
+	check_security(rows);
+	check_ecn(rows);
+	check_chirps(rows);
+	for (unsigned int i = 0; i < rows->n; i++) {
+		if (rows->row[i].verdict != MISSING)
+			continue;
+		if (!rows->row[i].permission)
+			err = EXIT_KERNEL;
+		else if (!err)
+			err = EXIT_PERMISSION;
+	}
+	if (output.json)
+		print_json(rows, err == EXIT_OK);
+	else
+		print(rows);
+	free(rows);
+	return err;
+}
+
+const struct command cmd_check = {
+	.name = "check",
+	.args = "",
+	.text = "Say what this kernel offers or lacks",
+	.run = check,
+};

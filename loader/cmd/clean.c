@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * ccbpf clean [--all]: remove stale pins, the shared maps when no controller is
+ * enabled and no flow is left, and the directory itself. What is enabled, or
+ * attached to a device, stays, unless --all disables and detaches it first; then
+ * the shared maps go even if flows are left, which finish unseen. What is not
+ * ours stays always.
+ */
+#include "aqm/sweep.h"
+#include "cc/running.h"
+#include "cc/sysdefault.h"
+#include "cc/sysecn.h"
+#include "cmd/sweep.h"
+#include "commands.h"
+#include "out/errors.h"
+#include "out/json.h"
+#include "out/output.h"
+#include "sys/kernel.h"
+#include "sys/pins.h"
+
+#define WHAT "clean"
+
+/* All that can be: what one refuses does not keep the others. The first error. */
+static int disable_all(struct json_object *removed)
+{
+	int first = EXIT_OK;
+
+	for_each_controller (c) {
+		struct running running;
+		int err = running_open(WHAT, c, &running);
+
+		if (!err && running.state == RUN_ENABLED) {
+			sysdefault_release(c);
+			sysecn_release(c);
+			err = running_remove(WHAT, &running);
+			if (!err)
+				json_object_array_add(removed, json_text(pin_path(c->name, NULL)));
+		}
+		running_close(&running);
+		if (!first)
+			first = err;
+	}
+	return first;
+}
+
+/* The first error of what may go wrong; the rest is removed all the same. */
+static int remove_all(bool all, struct json_object *removed)
+{
+	int failed, err = all ? disable_all(removed) : EXIT_OK;
+
+	if (all) {
+		failed = aqm_sweep(WHAT, true, removed);
+		if (!err)
+			err = failed;
+	}
+	failed = sweep(WHAT, all ? SWEEP_ALL : SWEEP_UNUSED, removed);
+	if (!err)
+		err = failed;
+	return err;
+}
+
+static void report(struct json_object *removed, struct json_object *foreign, int err)
+{
+	struct json_object *doc;
+
+	if (output.json) {
+		doc = json_object_new_object();
+		json_object_object_add(doc, "removed", removed);
+		json_object_object_add(doc, "left", foreign);
+		output_json(doc);
+		return;
+	}
+	for (size_t i = 0; i < json_object_array_length(removed); i++)
+		output_line("removed %s",
+			    json_object_get_string(json_object_array_get_idx(removed, i)));
+	if (!err && !json_object_array_length(removed))
+		output_line("nothing to remove");
+	json_object_put(removed);
+	json_object_put(foreign);
+}
+
+static int clean(const struct request *request)
+{
+	struct json_object *removed, *foreign;
+	int err = request_no_args(request);
+
+	if (!err)
+		err = kernel_require_changing(WHAT);
+	if (err)
+		return err;
+	removed = json_object_new_array();
+	if (!pin_exists(pins_root())) {
+		sysdefault_settle(false);
+		report(removed, json_object_new_array(), EXIT_OK);
+		return EXIT_OK;
+	}
+	err = pins_lock_change(WHAT);
+	if (err) {
+		json_object_put(removed);
+		return err;
+	}
+	sweep_note_foreign();
+	foreign = sweep_foreign();
+	err = remove_all(request->all, removed);
+	report(removed, foreign, err);
+	pins_unlock();
+	return err;
+}
+
+static const struct argp_option options[] = {
+	{ "all", OPTION_ALL, 0, 0, "disable what is enabled, detach what is attached first", 0 },
+	{ 0 },
+};
+
+const struct command cmd_clean = {
+	.name = "clean",
+	.args = "[--all]",
+	.text = "Remove stale pins, only those of ccbpf",
+	.options = options,
+	.run = clean,
+};

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * ccbpf flows [NAME…] [--watch SECONDS] [-v]: the live flows, as the controllers
+ * publish them; with -v what each knows and met in two lines more. With --watch again and again until Ctrl-C: in place on a
+ * terminal, one below the other elsewhere, one JSON document a line under -j:
+ * {"time_ns": the host's CLOCK_MONOTONIC, "flows": [{…}]}.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cc/flowjson.h"
+#include "cc/flowtext.h"
+#include "cc/running.h"
+#include "cc/shared.h"
+#include "commands.h"
+#include "out/errors.h"
+#include "out/human.h"
+#include "out/json.h"
+#include "out/table.h"
+#include "out/ticker.h"
+#include "sys/kernel.h"
+#include "sys/pins.h"
+#include "util/clock.h"
+#include "util/text.h"
+
+#define WHAT "show"
+
+static int by_start(const void *a, const void *b)
+{
+	const struct ccbpf_flow *x = &((const struct flow *)a)->record,
+				*y = &((const struct flow *)b)->record;
+
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	return x->started_ns < y->started_ns ? -1 : x->started_ns > y->started_ns;
+}
+
+static bool wanted(const struct flow *flow, const struct controller **named, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		if (flow->record.kind == (__u32)named[i]->kind)
+			return true;
+	return n == 0;
+}
+
+static void print_row(struct table *table, const struct ccbpf_flow *f)
+{
+	table_cell(table, "%.*s", CCBPF_NAME_LEN, f->controller);
+	table_cell(table, "%s", endpoint(f->family, f->local_addr, f->local_port));
+	table_cell(table, "%s", endpoint(f->family, f->remote_addr, f->remote_port));
+	table_cell(table, "%s", phase_word(f->phase));
+	table_cell(table, "%u", f->cwnd);
+	table_cell(table, "%s", human_ms(f->rtt_us));
+	table_cell(table, "%s/%s", human_ms(f->delay_smoothed_us), human_ms(f->delay_threshold_us));
+	table_cell(table, "%s", human_bps(f->rate_bps));
+	table_cell(table, "%s", human_age(age_ns(f->started_ns)));
+	if (!output.verbose)
+		return;
+	table_note(table, flow_own_words(f));
+	table_note(table, flow_met_words(f));
+}
+
+static void print(const struct flow *flows, size_t n)
+{
+	static const struct column columns[] = {
+		{ .title = "CONTROLLER" },
+		{ .title = "LOCAL", .elastic = true },
+		{ .title = "REMOTE", .elastic = true },
+		{ .title = "PHASE" },
+		{ .title = "CWND", .right = true },
+		{ .title = "RTT ms", .right = true },
+		{ .title = "DELAY ms", .right = true }, /* smoothed/threshold */
+		{ .title = "BIT/S", .right = true },
+		{ .title = "AGE", .right = true },
+	};
+	struct table *table = table_new(columns, 9);
+	const struct text_block *mark = text_mark();
+
+	for (size_t i = 0; i < n; i++) {
+		print_row(table, &flows[i].record);
+		text_release(mark); /* the table has copies */
+	}
+	table_print(table);
+	output_line("%zu flow%s%s", n, n == 1 ? "" : "s",
+		    n && !output.verbose ? " (-v: each controller's state and counters)" : "");
+}
+
+static void show(const struct flow *flows, size_t n)
+{
+	const struct text_block *mark = text_mark();
+	struct json_object *doc;
+	struct json_list *list;
+
+	if (!output.json) {
+		print(flows, n);
+		return;
+	}
+	doc = json_object_new_object();
+	add_number(doc, "time_ns", monotonic_ns());
+	json_object_object_add(doc, "flows", json_object_new_array());
+	list = output_json_open(doc);
+	for (size_t i = 0; i < n; i++) {
+		output_json_item(list, flow_json(&flows[i]));
+		text_release(mark);
+	}
+	output_json_close(list);
+}
+
+/*
+ * Read the map as it is pinned now; `*found` false: nothing is pinned. The lock
+ * is not kept.
+ */
+static int read_now(struct flow **flows, size_t *n, bool *found)
+{
+	bool exists;
+	int fd = -1, err = pins_lock_read(WHAT, &exists);
+
+	*flows = NULL;
+	*n = 0;
+	if (!err && exists)
+		err = shared_open(WHAT, SHARED_FLOWS, &fd);
+	pins_unlock();
+	*found = fd >= 0;
+	if (err || fd < 0)
+		return err;
+	err = flows_read(fd, flows, n);
+	close(fd);
+	return err ? fail_errno(WHAT, pin_path(shared_name(SHARED_FLOWS), NULL), err) : EXIT_OK;
+}
+
+/* What is asked for. */
+struct view {
+	const struct controller *named[CCBPF_KINDS];
+	unsigned int n_named;
+	bool shown; /* then it goes on, whatever is disabled */
+};
+
+static int show_now(void *data)
+{
+	struct view *view = data;
+	struct flow *flows;
+	size_t n, kept = 0;
+	bool found;
+	int err = read_now(&flows, &n, &found);
+
+	if (!err && !found && !view->shown)
+		err = running_none(WHAT, "flows");
+	for (size_t i = 0; !err && i < n; i++)
+		if (wanted(&flows[i], view->named, view->n_named))
+			flows[kept++] = flows[i];
+	if (!err) {
+		if (kept)
+			qsort(flows, kept, sizeof(*flows), by_start);
+		show(flows, kept);
+		view->shown = true;
+	}
+	free(flows);
+	return err;
+}
+
+static int flows(const struct request *request)
+{
+	struct view view = { 0 };
+	int err = request_controllers(request, 0, view.named, &view.n_named, NULL);
+
+	if (!err)
+		err = kernel_require_reading(WHAT);
+	if (!err)
+		err = ticker_repeat(WHAT, request->watch_ns, show_now, &view);
+	return err;
+}
+
+static const struct argp_option options[] = {
+	{ "watch", OPTION_WATCH, "SECONDS", 0, "repeat every SECONDS until Ctrl-C", 0 },
+	{ 0 },
+};
+
+const struct command cmd_flows = {
+	.name = "flows",
+	.args = "[NAME...] [--watch SECONDS]",
+	.text = "Show the live flows",
+	.more = "DELAY: smoothed queueing delay / threshold of an early congestion indication. With -v two lines more of "
+		"each: its controller's own part, and what it met. With -j every field of struct ccbpf_flow.",
+	.options = options,
+	.run = flows,
+};

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Removing what is of no use any more in the pin directory, and never anything
+ * that is not ours.
+ */
+#ifndef CCBPF_SWEEP_H
+#define CCBPF_SWEEP_H
+
+#include <json-c/json.h>
+
+enum sweep_extent {
+	SWEEP_RESTS, /* pins that interrupted commands left of controllers */
+	SWEEP_UNUSED, /* and the shared maps, once no controller is enabled and
+			 no flow is left in them */
+	SWEEP_ALL, /* and the shared maps even if flows are left (these finish
+		      unseen), and pins that are unreadable */
+};
+
+/*
+ * Remove what is of no use, up to the directory itself once it is empty. Needs
+ * the lock for a change. While `ccbpf trace` runs, the shared maps stay.
+ * `removed`: an array that gets what was removed, or NULL. Returns EXIT_OK or
+ * the exit code.
+ */
+int sweep(const char *what, enum sweep_extent extent, struct json_object *removed);
+
+/* An array of the paths in the pin directory that are not ours. */
+struct json_object *sweep_foreign(void);
+
+/* Say on stderr which foreign entries were left. */
+void sweep_note_foreign(void);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* A table for a person: as wide as the terminal, or 99 columns. */
+#ifndef CCBPF_TABLE_H
+#define CCBPF_TABLE_H
+
+#include <stdbool.h>
+
+#include "out/output.h"
+
+/* One column of a table. */
+struct column {
+	const char *title;
+	bool right; /* align right: numbers */
+	bool elastic; /* may be shortened with … when the table is too wide */
+};
+
+struct table;
+
+/*
+ * A table; `columns` must live as long as it. Aborts where there is no memory,
+ * like every allocation here.
+ */
+struct table *table_new(const struct column *columns, unsigned int n);
+/* The next cell, row by row. */
+void table_cell(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The next cell, with a style. */
+void table_styled(struct table *table, enum style style, const char *string);
+/* A line below the row that has just been filled. */
+void table_note(struct table *table, const char *string);
+/* Print it (heading first) and free it. */
+void table_print(struct table *table);
+
+#endif

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What this kernel offers and this process may do: see kernel.h. */
+#include <bpf/libbpf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "out/errors.h"
+#include "sys/kernel.h"
+#include "util/capabilities.h"
+#include "util/file.h"
+#include "util/text.h"
+
+const struct btf *kernel_btf(void)
+{
+	static struct btf *btf;
+	static bool tried;
+
+	if (!tried)
+		btf = btf__load_vmlinux_btf();
+	tried = true;
+	return btf;
+}
+
+static bool has_struct(const char *name)
+{
+	return kernel_btf() && btf__find_by_name_kind(kernel_btf(), name, BTF_KIND_STRUCT) > 0;
+}
+
+bool kernel_has_struct_ops(void)
+{
+	return has_struct("bpf_struct_ops_tcp_congestion_ops");
+}
+
+/* What a test forces by the environment. */
+static bool is_set(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value && strcmp(value, "1") == 0;
+}
+
+bool kernel_has_links(void)
+{
+	return !is_set("CCBPF_NO_LINKS") && has_struct("bpf_struct_ops_link");
+}
+
+bool kernel_has_tcx(void)
+{
+	return !is_set("CCBPF_NO_TCX") && has_struct("tcx_link");
+}
+
+bool kernel_has_libbpf(void)
+{
+	unsigned int major = libbpf_major_version();
+
+	return major > 1 || (major == 1 && libbpf_minor_version() >= 4);
+}
+
+bool kernel_has_jit(void)
+{
+	char line[16];
+
+	/*
+	 * No such file: a kernel without the choice, CONFIG_BPF_JIT_ALWAYS_ON
+	 * aside; let loading decide.
+	 */
+	return read_line("/proc/sys/net/core/bpf_jit_enable", line, sizeof(line)) ||
+	       strcmp(line, "0") != 0;
+}
+
+static int require_capabilities(const char *what, enum capabilities use)
+{
+	const char *missing = capabilities_missing(use);
+
+	if (!missing)
+		return EXIT_OK;
+	return FAIL(EXIT_PERMISSION, .what = what, .why = text("this process lacks %s", missing),
+		    .remedy = capabilities_remedy());
+}
+
+int kernel_require_reading(const char *what)
+{
+	return require_capabilities(what, CAPABILITIES_READING);
+}
+
+int kernel_require_changing(const char *what)
+{
+	return require_capabilities(what, CAPABILITIES_CHANGING);
+}
+
+int kernel_require_bpf(const char *what)
+{
+	int err = kernel_require_changing(what);
+
+	if (err)
+		return err;
+	if (!kernel_has_libbpf())
+		return FAIL(EXIT_KERNEL, .what = what,
+			    .why = text("libbpf %s is too old", libbpf_version_string()),
+			    .remedy = KERNEL_LIBBPF_REMEDY);
+	if (!kernel_btf())
+		return FAIL(
+			EXIT_KERNEL, .what = what,
+			.why = "this kernel has no BTF (/sys/kernel/btf/vmlinux)",
+			.remedy =
+				"boot one built with CONFIG_DEBUG_INFO_BTF=y, as distributions' are");
+	return EXIT_OK;
+}
+
+int kernel_require(const char *what)
+{
+	int err = kernel_require_bpf(what);
+
+	if (err)
+		return err;
+	if (!kernel_has_struct_ops())
+		return FAIL(EXIT_KERNEL, .what = what,
+			    .why = "this kernel has no struct_ops for TCP congestion control",
+			    .remedy = "boot Linux " KERNEL_LEAST
+				      " or newer with CONFIG_BPF_JIT=y and CONFIG_BPF_SYSCALL=y");
+	if (!kernel_has_jit())
+		return FAIL(EXIT_KERNEL, .what = what, .why = "the BPF JIT compiler is off",
+			    .remedy = "`sysctl net.core.bpf_jit_enable=1`");
+	return EXIT_OK;
+}

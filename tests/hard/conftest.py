@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`make test-hard`: the tests that need half an hour. `make test` leaves this directory out.
+
+The command's functional tests run first, with the command built under ASan and UBSan (Makefile); then the tests here:
+
+    test_kill.py        each changing command, killed at 50 instants
+    test_fuzz_*.py      random command lines, hostile maps, lying peers of the laws
+    test_start.py, …    what a congestion controller must do in the situations of RFC 5681, 6675, 8985, 5682, 3168
+
+What is random is drawn from one seed, which the header of the run shows; SEED=n repeats a run.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.functional import kernel
+from tests.functional.conftest import (
+    bpffs,
+    ccbpf,
+    controllers,
+    line,
+    peer,
+    pin_root,
+)
+from tests.functional.peer import Peer
+from tests.hard.congestion import Connect, calm
+
+SEED = int(os.environ.get("CCBPF_SEED") or random.SystemRandom().randrange(1 << 32))
+
+
+def pytest_report_header() -> str:
+    return f"hard tests: `make test-hard SEED={SEED}` repeats this run's random draws"
+
+
+@pytest.fixture
+def dice(request: pytest.FixtureRequest) -> random.Random:
+    """A generator of its own for each test."""
+    return random.Random(f"{SEED} {request.node.name}")
+
+
+@pytest.fixture
+def connect(controllers: dict[str, kernel.Controller], peer: Peer) -> Iterator[Connect]:
+    """A flow of a controller, or of the kernel's reno, to a receiver at the end of this path."""
+    with calm(controllers):
+        yield lambda name, path: peer.connect(controllers[name].name if name in controllers else name, path)
+
+
+@pytest.fixture(scope="session")
+def kill_after(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """kill_after.c, built."""
+    program = tmp_path_factory.mktemp("kill") / "kill_after"
+    kernel.run("gcc", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-o", program, Path(__file__).with_name("kill_after.c"))
+    return program

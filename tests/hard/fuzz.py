@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Running a command whose words or pins are random, and what holds for each of them.
+
+Whatever it is given, a command ends with one of its own exit codes, prints nothing that a terminal obeys, and the
+sanitizers find nothing. One that would run on (`flows --watch`, `trace`) ends at SIGTERM.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shlex
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.functional import kernel
+from tests.functional.aqm import DEV
+from tests.functional.conftest import CCBPF, Cli
+
+CODES = range(6)  # `ccbpf --help` lists them
+LASTS_S = 0.4  # a command that follows something is ended then
+LONGEST_S = 60.0
+ENDS_S = 10.0
+REPORT = ("Sanitizer", "runtime error:")
+OBEYED = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]")  # by a terminal; tab and newline are layout
+
+NAMES = [*kernel.KINDS, "nf_red", "reno", "tcp_lp_", "TCP_LP", "x" * 16, "", "../tcp_lp", "tcp_lp\x1b[31m"]
+KEYS = ["delta", "smoothing", "inference_rtts", "delay_memory", "small_window", "gentle_start", "decrease", "dscp", "nothing"]
+NUMBERS = ["0", "1", "10", "100", "150", "900", "-1", "4294967295", "4294967296", "18446744073709551616", "1e3", "0x10", "",
+           " 7", "7 ", "nan", "1.5", "9" * 400, "%s%n", "١"]  # fmt: skip
+VERBS = {"list": 4, "enable": 1, "disable": 2, "reload": 1, "set": 4, "status": 4, "flows": 4, "trace": 1, "aqm": 6, "check": 1,
+         "clean": 1, "version": 1, "help": 3, "lis": 1, "": 1, "--": 1}  # fmt: skip
+FLAGS = ["-j", "-v", "-vv", "--pretty", "--json", "--help", "-jv", "--all", "--default", "--ecn", "--no", "-", "--set", "--=",
+         "--j"]  # fmt: skip
+AQM = ["attach", "show", "set", "detach", "sho", ""]
+DEVICES = [DEV, "lo", "v1", "", "v0\x1b]0;x\x07", "a" * 200]
+AQM_OPTIONS = ["--average", "--class", "--limit", "--nf-dscp", "--nf-max", "--nf-min", "--probe-dscp", "--rate", "--std"]
+AQM_VALUES = [
+    *NUMBERS,
+    "1:10",
+    "1:",
+    "ffff:ffff",
+    "off",
+    "5,7",
+    "50,40",
+    "1,1,1",
+    "64",
+    "100K",
+    "20p",
+    "1G",
+    "1,",
+    ",",
+    "100.001",
+]
+
+
+def noise(dice: random.Random, longest: int = 40) -> str:
+    """Bytes as an argument may have them: any but NUL."""
+    return os.fsdecode(bytes(dice.randrange(1, 256) for _ in range(dice.randrange(longest))))
+
+
+def parameter(dice: random.Random) -> str:
+    return dice.choice(KEYS) + dice.choice(["=", "=", "=", "", "=="]) + dice.choice(NUMBERS)
+
+
+def aqm_words(dice: random.Random) -> list[str]:
+    words = [dice.choice(AQM), dice.choice(DEVICES)]
+    for _ in range(dice.randrange(4)):
+        option, value = dice.choice(AQM_OPTIONS), dice.choice(AQM_VALUES)
+        words += [f"{option}={value}"] if dice.random() < 0.6 else [option, value]
+    return words
+
+
+def command_line(dice: random.Random) -> list[str]:
+    """Words of a command, mostly near what is right; some of them mangled."""
+    verb = dice.choices([*VERBS], [*VERBS.values()])[0]
+    words = [*dice.choices(FLAGS, k=dice.choice([0, 0, 0, 1, 2])), verb]
+    if verb == "aqm":
+        words += aqm_words(dice)
+    elif verb == "help":
+        words += dice.choices([*VERBS, *NAMES], k=dice.randrange(2))
+    else:
+        words += dice.choices(NAMES, k=dice.choice([0, 1, 1, 2, 3]))
+        words += [parameter(dice) for _ in range(dice.choice([0, 0, 1, 2]))]
+    if verb in ("flows", "trace"):
+        words += ["--for" if verb == "trace" else "--watch", dice.choice(["0.01", *NUMBERS])]
+    words += dice.choices(FLAGS, k=dice.choice([0, 0, 1]))
+    while dice.random() < 0.15:
+        mangle(dice, words)
+    return words
+
+
+def mangle(dice: random.Random, words: list[str]) -> None:
+    at = dice.randrange(len(words))
+    word = words[at]
+    words[at : at + 1] = dice.choice([
+        [], [word, word], [noise(dice)], [word + noise(dice, 8)], [word[: len(word) // 2]], [word.swapcase()],
+        [word * 50], [noise(dice, 4) + word], ["--", word],
+    ])  # fmt: skip
+    words[:] = words or [""]
+
+
+def run(cli: Cli, words: Sequence[str], namespace: str) -> int:
+    """Runs it in the namespace and asserts what must hold; its exit code."""
+    said = f"`{shlex.join(words)!a}`"
+    follows = any(re.match(r"(trace|flows|show|--?w|--?f)", word) for word in words)
+    with kernel.inside(namespace):
+        process = subprocess.Popen([CCBPF, *words], env=cli.env(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)  # fmt: skip
+    try:
+        out, err = process.communicate(timeout=LASTS_S if follows else LONGEST_S)
+    except subprocess.TimeoutExpired:
+        assert follows, f"{said} does not end within {LONGEST_S:.0f} s"
+        process.terminate()
+        try:
+            out, err = process.communicate(timeout=ENDS_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise AssertionError(f"{said} goes on after SIGTERM") from None
+    text = (out + err).decode(errors="replace")
+    assert not any(word in text for word in REPORT), f"{said}: {text}"
+    assert process.returncode in CODES or (follows and process.returncode == -15), f"{said}: {process.returncode}: {text}"
+    assert not OBEYED.search(out + err), f"{said} prints {out + err!a}"
+    return process.returncode
+
+
+def assert_tidy(cli: Cli, namespace: str) -> None:
+    """`clean --all` still works, and nothing of ours is left behind it."""
+    assert run(cli, ["clean", "--all"], namespace) == 0
+    assert not Path(cli.root).exists(), cli.names()

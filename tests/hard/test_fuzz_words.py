@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""5 000 random command lines, two at a time, by the command under ASan and UBSan. It takes two minutes."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+from tests.functional.aqm import Line
+from tests.functional.conftest import CCBPF
+from tests.hard import fuzz
+
+COMMANDS = 5000
+AT_ONCE = 2
+TIDY_EVERY = 500
+
+
+def test_random_command_lines(line: Line, dice: random.Random) -> None:
+    line.tbf()
+    cli, namespace = line.ccbpf, line.near.name
+    codes: Counter[int] = Counter()
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for _ in range(COMMANDS // TIDY_EVERY):
+            lines = [fuzz.command_line(dice) for _ in range(TIDY_EVERY)]
+            codes.update(pool.map(lambda words: fuzz.run(cli, words, namespace), lines))
+            fuzz.assert_tidy(cli, namespace)
+    assert all(codes[code] > COMMANDS / 100 for code in (0, 2, 5)), f"the lines were too much alike: {codes}"
+
+
+def test_a_sanitizer_is_there() -> None:
+    """Or all of this would see nothing."""
+    symbols = CCBPF.read_bytes()
+    assert b"AddressSanitizer" in symbols and b"runtime error" in symbols, f"{CCBPF} was built without SANITIZE=1"

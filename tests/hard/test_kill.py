@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Each command that changes something, killed with SIGKILL at 50 instants: the next command understands what was left.
+
+The instants are system calls, spread evenly over the command's life, with a random shift from run to run. The functional
+tests kill before every change (kill_at.c); here the command dies between any two system calls. It takes about three minutes.
+
+After each kill: `list`, `status` and `check` answer as usual; the same command finishes the work, or says that nothing is
+left to do; `clean --all` leaves no pin, no controller and no program at the device, and restores the sysctls.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from tests.functional import kernel
+from tests.functional.aqm import DEV, Line
+from tests.functional.conftest import Cli
+
+INSTANTS = 50
+KILLED = 137
+PLAIN = kernel.ROOT / "build/ccbpf"  # LeakSanitizer cannot run under ptrace(2)
+SYSCTLS = ("net.ipv4.tcp_congestion_control", "net.ipv4.tcp_ecn")
+DONE, NOTHING_TO_DO = 0, 5
+
+CHANGED = ("enable tcp_lp_ecn --default --ecn", "enable tcp_lp")
+ATTACHED = (f"aqm attach {DEV}",)
+COMMANDS = {  # and what was done before it
+    "enable tcp_lp_ecn --default --ecn": (),
+    "disable --all": CHANGED,
+    "set tcp_lp delta=200": ("enable tcp_lp",),
+    "reload tcp_lp --set delta=200": ("enable tcp_lp",),
+    "clean --all": CHANGED + ATTACHED,
+    f"aqm attach {DEV} --nf-min 7": (),
+    f"aqm set {DEV} --nf-min 7": ATTACHED,
+    f"aqm detach {DEV}": ATTACHED,
+}
+
+
+@dataclass(frozen=True)
+class Host:
+    """A network namespace with a device, and the command in it."""
+
+    line: Line
+    cli: Cli
+    kill_after: Path
+
+    def __call__(self, words: str, codes: tuple[int, ...] = (DONE,)) -> str:
+        result = self.cli.run(*words.split(), prefix=("ip", "netns", "exec", self.line.near.name))
+        assert result.code in codes, (words, result)
+        return result.out
+
+    def killed(self, words: str, at: int) -> subprocess.CompletedProcess[str]:
+        """The command, killed before this system call; at 0 it lives, and tells how many there are."""
+        command = [*("ip", "netns", "exec", self.line.near.name), str(self.kill_after), str(at), str(PLAIN), *words.split()]
+        return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60, env=self.cli.env())
+
+    def calls(self, words: str) -> int:
+        done = self.killed(words, 0)
+        assert done.returncode == DONE, done
+        return int(done.stderr.splitlines()[-1])
+
+    def sysctls(self) -> str:
+        return self.line.near.run("sysctl", *SYSCTLS).stdout
+
+    def assert_understood(self, instant: str) -> None:
+        """What only reads does not mind what was left."""
+        for words in ("-j list", "-j status", "-j check", "-j aqm show"):
+            assert json.loads(self(words)), (instant, words)
+
+    def assert_clean(self, before: str, instant: str) -> None:
+        assert not self.cli.root.exists(), (instant, self.cli.names())
+        assert not self.line.tcx(), instant
+        assert self.sysctls() == before, instant
+        kernel.eventually(lambda: not {"tcp_lp", "tcp_lp_ecn"} & kernel.available(), 10, f"{instant}: no controller is left")
+
+
+@pytest.fixture
+def host(line: Line, kill_after: Path) -> Host:
+    line.tbf()
+    return Host(line, replace(line.ccbpf, command=PLAIN), kill_after)
+
+
+def instants(calls: int, dice: random.Random) -> list[int]:
+    """INSTANTS system calls of so many, evenly spread, each shifted within its share; of fewer, some more than once."""
+    return [min(calls, 1 + int((i + dice.random()) * calls / INSTANTS)) for i in range(INSTANTS)]
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_killed_at_fifty_instants(words: str, host: Host, dice: random.Random) -> None:
+    before = host.sysctls()
+    for earlier in COMMANDS[words]:
+        host(earlier)
+    calls = host.calls(words)
+    host("clean --all")
+    killed = 0
+    for number, at in enumerate(instants(calls, dice)):
+        instant = f"{words}, killed before system call {at} of {calls}"
+        for earlier in COMMANDS[words]:
+            host(earlier)
+        ended = host.killed(words, at)
+        assert ended.returncode in (DONE, KILLED), (instant, ended)
+        killed += ended.returncode == KILLED
+        host.assert_understood(instant)
+        if number % 2:
+            host(words, (DONE, NOTHING_TO_DO))
+        host("clean --all")
+        host.assert_clean(before, instant)
+    assert killed >= 0.9 * INSTANTS, f"only {killed} of {INSTANTS} were killed"

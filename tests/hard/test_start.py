@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The beginning of a flow, and of its second life after idleness (RFC 5681, 3.1 and 4.1; RFC 6928; RFC 3465)."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.functional.test_flow_losses import LOSS, infos
+from tests.hard.congestion import ALL, INITIAL_WINDOW, MSS, RTT_S, TIMED, Connect, Path_, again, burst, finish
+
+pytestmark = TIMED
+
+IDLE_S = 1.5  # several retransmission timeouts
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_initial_window(name: str, connect: Connect) -> None:
+    flow = connect(name, Path_())
+    flow.pump(4 * INITIAL_WINDOW * MSS)
+    flow.deliver(5)
+    assert len(burst(flow)) == INITIAL_WINDOW
+    finish(flow)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_slow_start_by_an_ack_per_packet(name: str, connect: Connect) -> None:
+    """Each acknowledged packet opens the window by one."""
+    path = Path_()
+    path.ack_every = 1
+    flow = connect(name, path)
+    flow.pump(6 * INITIAL_WINDOW * MSS)
+    flow.deliver(5)
+    windows = [info.cwnd for info in infos(flow)][:INITIAL_WINDOW]
+    assert windows == [INITIAL_WINDOW + 1 + i for i in range(INITIAL_WINDOW)]
+    assert len(burst(flow, INITIAL_WINDOW)) == 2 * INITIAL_WINDOW
+    finish(flow)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_slow_start_by_a_stretched_ack(name: str, connect: Connect) -> None:
+    """One ACK for a whole window counts as its packets, not as one."""
+    path = Path_()
+    path.ack_every = INITIAL_WINDOW
+    flow = connect(name, path)
+    flow.pump(3 * INITIAL_WINDOW * MSS)
+    flow.deliver(5)
+    assert infos(flow)[0].cwnd == 2 * INITIAL_WINDOW
+    finish(flow)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_slow_start_after_idle(name: str, connect: Connect) -> None:
+    """A window that was not used for some timeouts is no estimate any more."""
+    flow = connect(name, Path_())
+    flow.pump(8 * INITIAL_WINDOW * MSS)
+    flow.deliver(5)
+    assert infos(flow)[-1].cwnd >= 3 * INITIAL_WINDOW
+    time.sleep(IDLE_S)
+    since = len(flow.end.segments)
+    flow.pump(8 * INITIAL_WINDOW * MSS)
+    flow.deliver(5)
+    assert 1 <= len(burst(flow, since)) <= INITIAL_WINDOW
+    assert not again(flow)
+    finish(flow)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_an_application_that_sends_little(name: str, connect: Connect) -> None:
+    """A window that is not filled does not grow (RFC 7661)."""
+    flow = connect(name, Path_())
+    for _ in range(20):
+        flow.pump(2 * MSS)
+        flow.deliver(5)
+        time.sleep(RTT_S / 4)
+    assert max(info.cwnd for info in infos(flow)) <= INITIAL_WINDOW
+    assert all(info.ca_state != LOSS for info in infos(flow))
+    finish(flow)

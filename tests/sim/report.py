@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""RESULTS.md here, from what `make sim` left in build/sim/rows. `make sim-report`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.lab.rows import load_all
+
+from .session import spread
+from .simulator import BUILD
+
+PAGE = Path(__file__).parent / "RESULTS.md"
+HEAD = """# The rows in the simulator
+
+Of each bound and controller the run that is farthest on the wrong side: the median of its draws [5 to 95 % of them], the
+worst draw, and how many of the draws hold. In bold what falls short. Made by `make sim` and `make sim-report`; the rows are
+those of `tests/lab/experiments`, what the simulator is says [README.md](README.md).
+"""
+
+
+def results() -> list[dict[str, Any]]:
+    """In the order of the rows' files."""
+    paths = {row.id: BUILD / "rows" / row.id / "result.json" for row in load_all()}
+    return [json.loads(path.read_text()) for path in paths.values() if path.exists()]
+
+
+def lines(result: dict[str, Any]) -> Iterator[str]:
+    draws = f", {result['repeat']} draws of each run" if result["repeat"] > 1 else ""
+    yield f"\n## {result['id']}: {result['what']}\n"
+    yield f"Runs of {length(result['run_s'])}{draws}.\n"
+    yield "| bound | controller | where | measured | wanted |"
+    yield "| --- | --- | --- | --- | --- |"
+    for bound in result["bounds"]:
+        measured = spread(bound)
+        yield (
+            f"| {bound['what']} | `{bound['controller']}` | {bound['at']} "
+            f"| {measured if bound['holds'] else f'**{measured}**'} | {bound['op']} {bound['bound']:g} |"
+        )
+
+
+def length(seconds: float) -> str:
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def write(say: Callable[[str], None]) -> int:
+    found = results()
+    if not found:
+        say("no row was run: `make sim` first")
+        return 2
+    PAGE.write_text("\n".join([HEAD, *(line for result in found for line in lines(result)), ""]))
+    say(f"{PAGE}: {len(found)} rows")
+    return 0

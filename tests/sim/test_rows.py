@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What our programs hold on real paths and over hours, in few draws: the rows' own bounds. `make sim` makes the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from tests.lab import judge, rows
+from tests.lab.builder import FULL, SIM
+from tests.lab.row import ALONE, Row
+from tests.lab.scenario import VirtualExperiment
+
+from . import session, simulator
+
+LP = ("tcp_lp", "hstcp_lp", "tcpw_lp")
+
+
+@dataclass(frozen=True)
+class Case:
+    """Points of a row and the controllers that are judged there; some seconds of some draws."""
+
+    row: str
+    points: tuple[str, ...]
+    ours: tuple[str, ...] = LP
+    repeat: int = 3
+    seconds: float = 0  # instead of the row's, where its one flow lasts for the whole run
+    measures: tuple[str, ...] = ()  # of the bounds that are judged; empty: all
+
+    @property
+    def id(self) -> str:
+        return f"{self.row}: {'; '.join((*self.points, *self.measures)) or 'all'}"
+
+
+CASES = (
+    Case("long-alone", ("nothing", "1 ms of jitter, delay_memory 10 s"), repeat=1, seconds=2 * 3600),
+    Case("jitter", ("1 ms", "4 ms", "4 ms, reordering", "beside cubic, 1 ms"), repeat=2),
+    Case("stall", ("before cubic", "every 10 s"), ("tcp_lp", "hstcp_lp")),
+    Case("policer", ("5", "20", "60"), repeat=5),
+    Case("tiny-buffer", (), ("tcp_lp", "hstcp_lp"), repeat=5),
+    Case("unmarked", (), ("tcp_lp_ecn",)),
+    Case("route-change", ("6 Mbit/s, 20 to 60 ms", "10 Mbit/s, 50 to 80 ms", "4 Mbit/s, 30 to 90 ms", "6 Mbit/s, 60 to 20 ms"),
+         repeat=2),
+    Case("crowd", ("2, 25 ms", "10, 25 ms"), ("tcp_lp", "hstcp_lp"), repeat=2, measures=("jain",)),
+    Case("handover", ("born", "setsockopt", "route"), repeat=2),
+    Case("hour-foreground", ("12 min",), repeat=1, measures=("transparency",)),
+    Case("hour-foreground", ("12 min",), ("tcpw_lp",), repeat=1, measures=("time_to_reclaim",)),
+)  # fmt: skip
+
+
+def chosen(case: Case) -> Row:
+    """The row with these runs alone: ours, and what they are compared with."""
+    row = next(one for one in rows.choose(case.row, set_=FULL if case.row == "hour-foreground" else SIM,
+                                          repeat=case.repeat) if one.id == case.row)  # fmt: skip
+    references = {ALONE, *(bound.of for bound in row.bounds)}
+    runs = {
+        key: shortened(run, case.seconds)
+        for key, run in row.runs.items()
+        if (not case.points or key.point in case.points) and key.background in (*case.ours, *references)
+    }
+    bounds = tuple(bound for bound in row.bounds if bound.measure in (case.measures or (bound.measure,)))
+    return replace(row, runs=runs, bounds=bounds, ours=case.ours, peers=tuple(name for name in row.peers if name in references))
+
+
+def shortened(run: VirtualExperiment, seconds: float) -> VirtualExperiment:
+    if not seconds:
+        return run
+    traffic = tuple(replace(one, seconds=seconds) for one in run.traffic)
+    flows = tuple(replace(flow, seconds=seconds) for flow in run.flows)
+    return replace(run, flows=flows, traffic=traffic, seconds=seconds)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_it_holds(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulator, "RUNS", tmp_path)
+    work = session.plan(chosen(case), 1, SIM)
+    assert session.make_all([work], session.cores(), print) == []
+    verdicts = [verdict for verdict in judge.judge(work.row, work.results) if judge.decides(work.row, verdict)]
+    assert verdicts
+    wrong = [
+        f"{v.controller} {v.at.words}: {v.measured:.3f} is not {v.bound.op} {v.bound.bound:g}: {v.bound.what} {list(v.draws)}"
+        for v in verdicts
+        if not v.holds
+    ]
+    assert wrong == []

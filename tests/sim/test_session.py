@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Rows in the simulator: what is planned, kept, judged and said."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Never
+
+import pytest
+
+from tests.lab import rows
+from tests.lab.builder import FULL, QUICK, SIM
+from tests.lab.experiment import quantile
+
+from . import report, session, simulator
+from .agreement import Compared, page
+from .translate import REPOSITORY, Unfit
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Results of these tests are not among the user's."""
+    monkeypatch.setattr(simulator, "RUNS", tmp_path / "runs")
+    monkeypatch.setattr(session, "BUILD", tmp_path)
+    return tmp_path
+
+
+def row(name: str, repeat: int = 2, row_set: str = QUICK) -> rows.Row:
+    return next(iter(rows.choose(name, set_=row_set, repeat=repeat)))
+
+
+def test_peers_that_are_not_here_are_left_out_and_named() -> None:
+    work = session.plan(row("jitter", row_set=SIM), 1, SIM)
+    assert work.left_out == ["vegas"]
+    assert work.row.peers == ("cubic",)
+    assert not [key for key in work.runs if key.background == "vegas"]
+
+
+def test_each_draw_has_its_own_seed() -> None:
+    work = session.plan(row("policer", repeat=3), 7, QUICK)
+    assert {(key.number, run.seed) for key, run in work.runs.items()} == {(0, 7), (1, 8), (2, 9)}
+
+
+@pytest.mark.parametrize(("name", "said"), [("lp-fig14-http", "web"), ("nf-fig4-multihop", "hops"), ("yield-aqm", "queue")])
+def test_a_row_that_it_cannot_do_says_why(name: str, said: str) -> None:
+    with pytest.raises(Unfit, match=said):
+        session.plan(row(name, row_set=FULL), 1, FULL)
+
+
+def test_a_row_is_made_judged_and_kept(runs: Path) -> None:
+    lines: list[str] = []
+    work = session.plan(row("tiny-buffer", repeat=3), 1, QUICK)
+    assert session.run([work], 2, 1, lines.append) in (0, 1)
+    said = json.loads((runs / "rows/tiny-buffer/result.json").read_text())
+    assert (said["repeat"], said["kernel"]) == (3, "simulator")
+    assert len(said["bounds"][0]["draws"]) == 3
+    assert lines[1].startswith("tiny-buffer: ")
+    assert "3 draws of" in lines[1] and "worst" in lines[2]
+    made = sorted((runs / "runs").iterdir())
+    session.run([session.plan(row("tiny-buffer", repeat=3), 1, QUICK)], 2, 1, lines.append)
+    assert sorted((runs / "runs").iterdir()) == made
+    half = len(lines) // 2
+    assert lines[:half] == lines[half:]
+
+
+def test_a_run_that_fails_is_no_result(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: object) -> Never:
+        raise simulator.SimulatorError("a program set cwnd to 0")
+
+    monkeypatch.setattr(simulator, "simulate", broken)
+    lines: list[str] = []
+    assert session.run([session.plan(row("tiny-buffer"), 1, QUICK)], 1, 1, lines.append) == 2
+    assert "no result" in lines[1] and "cwnd to 0" in lines[1]
+
+
+def test_what_is_said_of_draws() -> None:
+    bound: dict[str, Any] = {"draws": [n / 100 for n in range(1, 101)], "worst": 0.01, "held": 96, "measured": 0.5}
+    assert session.spread(bound) == "0.505 [0.05 … 0.95] worst 0.01, 96/100"
+    assert session.spread({"measured": None}) == "never"
+    assert quantile(bound["draws"], session.LOW) == 0.05
+
+
+def test_agreement_counts_what_contains_the_labs_figure() -> None:
+    one = Compared("row", "run", "goodput_foreground_mbit", 5.0, 1, [4.0, 5.0, 6.0])
+    other = Compared("row", "run 2", "goodput_background_mbit", 9.0, 3, [4.0, 5.0, 6.0])
+    assert (one.inside, other.inside) == (True, False)
+    text = page([one, other])
+    assert "in 1 of 2 cases" in text and "9.00 (3 draws)" in text and "outside" in text
+
+
+def test_the_command_lists_its_rows() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.sim", "list"], capture_output=True, text=True, cwd=REPOSITORY, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0].split()[0] == "long-alone"
+
+
+def test_the_command_names_a_row_that_is_not_there() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.sim", "--exp", "nothing"], capture_output=True, text=True, cwd=REPOSITORY, check=False,
+        timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "nothing: no such row" in done.stderr
+
+
+def test_the_page_of_results(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "BUILD", runs)
+    monkeypatch.setattr(report, "PAGE", runs / "RESULTS.md")
+    lines: list[str] = []
+    assert report.write(lines.append) == 2 and "no row was run" in lines[0]
+    session.run([session.plan(row("tiny-buffer", repeat=3), 1, QUICK)], 2, 1, lines.append)
+    assert report.write(lines.append) == 0
+    text = (runs / "RESULTS.md").read_text()
+    assert "## tiny-buffer: a queue of three packets" in text and "3 draws of each run" in text
+    assert "| `tcpw_lp` | reno |" in text and "worst" in text

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The documents: what they name exists, and what they quote is what the headers and the reports say.
+
+`python -m tests.unit.test_docs` writes docs/parameters.md, and the README's table of distances, anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit import headers
+from tests.unit.test_tables import CONTROLLERS, EVENTS, FLOW, FLOW_OWN, FLOW_PARTS, FLOW_WORDS, PARAMS, STATS
+
+ROOT = headers.ROOT
+README = ROOT / "README.md"
+PARAMETERS = ROOT / "docs/parameters.md"
+GLOSSARY = ROOT / "docs/glossary.md"
+LAB_RESULTS = ROOT / "RESULTS.md"
+SIM_RESULTS = ROOT / "tests/sim/RESULTS.md"
+HANDBOOK = [README, *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [*HANDBOOK, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "tests/sim/README.md",
+             ROOT / "tests/lab/experiments/README.md"]  # fmt: skip
+
+README_LINES = 150
+GLOSSARY_TERMS = 30
+
+every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+# --- what is generated -----------------------------------------------------------------------------------------------
+
+
+def parameters() -> str:
+    """docs/parameters.md: all that the tables of include/ccbpf say to a user."""
+    lines = [
+        "# Parameters, events, counters and flow records",
+        "",
+        "Generated from the tables of `include/ccbpf` by `python -m tests.unit.test_docs`; a test compares. `ccbpf help set` prints the",
+        "parameters. Set one by `ccbpf enable NAME --set KEY=VALUE`, or by `ccbpf set NAME KEY=VALUE` while the controller is enabled: live",
+        "flows take the new value at their next ACK. *ours* marks a decision of this project, where the paper says nothing or cannot be",
+        "followed; other sources are sections and equations of the controller's paper. [Flow records](#flow-records) are at the end.",
+    ]
+    for controller, rows in PARAMS.items():
+        lines += [
+            "",
+            f"## {controller}",
+            "",
+            "| parameter | unit | range | default | source | what |",
+            "| --- | --- | --- | --- | --- | --- |",
+        ]
+        lines += [
+            f"| `{name}` | {unit} | {least} … {most} | {default} | {source.replace('ours', '*ours*')} | {text} |"
+            for name, unit, least, most, default, source, text in rows
+        ]
+    lines += [
+        "",
+        "## Events",
+        "",
+        "What `ccbpf trace` prints; a and b are the event's two numbers.",
+        "",
+        "| event | what |",
+        "| --- | --- |",
+    ]
+    lines += [f"| `{word}` | {text} |" for _, _, word, text in EVENTS]
+    lines += ["", "## Counters", "", "What `ccbpf status` shows of each controller.", "", "| counter | what |", "| --- | --- |"]
+    lines += [f"| `{name}` | {text} |" for name, text in STATS]
+    return "\n".join([*lines, *flow_records()]) + "\n"
+
+
+def flow_fields(rows: list[tuple[str, str, str, str]]) -> list[str]:
+    return [
+        "",
+        "| field | unit | what |",
+        "| --- | --- | --- |",
+        *(f"| `{name}` | {unit} | {text} |" for name, _, unit, text in rows),
+    ]
+
+
+def flow_records() -> list[str]:
+    """What the map `flows` holds, and `ccbpf -j flows` prints."""
+    lines = [
+        "",
+        "## Flow records",
+        "",
+        "What `ccbpf -j flows` prints of each flow, and what the map `flows` holds. `key` is the flow's key in that map: a number, unique",
+        "among live flows. Times are those of CLOCK_MONOTONIC.",
+        *flow_fields(FLOW),
+    ]
+    for part, (_, rows, text) in FLOW_PARTS.items():
+        owners = ", ".join(f"`{controller}`" for controller, of in FLOW_OWN if of == part)
+        lines += ["", f"### {part}", "", f"The object `{part}` in records of {owners}: {text}.", *flow_fields(rows)]
+    lines += [
+        "",
+        "### Words",
+        "",
+        "The map has the number, JSON the word.",
+        "",
+        "| field | number | word | what |",
+        "| --- | --- | --- | --- |",
+    ]
+    fields = {form: name for rows in (FLOW, *(rows for _, rows, _ in FLOW_PARTS.values())) for name, form, *_ in rows}
+    lines += [
+        f"| `{fields[form]}` | {number} | `{word}` | {text} |"
+        for form, rows in FLOW_WORDS.items() for number, _, word, text in rows
+    ]  # fmt: skip
+    return lines
+
+
+DISTANCE = re.compile(r"(<!-- distance -->\n)(.*?)(<!-- /distance -->)", re.S)
+
+
+def distance() -> str:
+    """The README's rows and columns of the table of distances, with the figures of RESULTS.md."""
+    table = LAB_RESULTS.read_text().split("\n## Distance to the ideal", 1)[1]
+    rows = {cells(line)[0]: cells(line) for line in table.splitlines() if line.startswith("|")}
+    found = DISTANCE.search(README.read_text())
+    assert found
+    head, ruler, *ours = found[2].splitlines()
+    columns = [rows["row"].index(name) for name in cells(head)]
+    names = [cells(line)[0] for line in ours]
+    return (
+        "\n".join([head, ruler, *("| " + " | ".join(rows[name][column] for column in columns) + " |" for name in names)]) + "\n"
+    )
+
+
+def test_the_parameters_are_those_of_the_headers() -> None:
+    assert PARAMETERS.read_text() == parameters(), "python -m tests.unit.test_docs writes it anew"
+
+
+def test_the_distances_are_those_of_the_results() -> None:
+    found = DISTANCE.search(README.read_text())
+    assert found and found[2] == distance(), "python -m tests.unit.test_docs writes it anew"
+
+
+# --- figures that are quoted -----------------------------------------------------------------------------------------
+
+# `row: figure`, from one of the two reports
+QUOTED = re.compile(r"`([a-z0-9-]+): (-?[\d.]+)`")
+FIGURE = re.compile(r"-?\d+(?:\.\d+)?(?:e-\d+)?")
+
+
+def reported() -> dict[str, set[str]]:
+    """Row → every figure of it, in the lab's report (lines of tables, notes) and in the simulator's (sections)."""
+    figures: dict[str, set[str]] = {}
+    row = ""
+    for line in LAB_RESULTS.read_text().splitlines():
+        if named := re.match(r"(?:\||-) `([a-z0-9-]+)`", line):
+            row = named[1]
+        elif not line.startswith(("|  |", "  ")):
+            row = ""
+        if row:
+            figures.setdefault(row, set()).update(FIGURE.findall(line))
+    for section in SIM_RESULTS.read_text().split("\n## ")[1:]:
+        figures.setdefault(section.split(":", 1)[0], set()).update(FIGURE.findall(section))
+    return figures
+
+
+@pytest.mark.parametrize("document", HANDBOOK, ids=lambda path: path.name)
+def test_quoted_figures_are_in_a_report(document: Path) -> None:
+    known = reported()
+    assert [quote for quote in QUOTED.findall(document.read_text()) if quote[1] not in known.get(quote[0], set())] == []
+
+
+def test_limits_quote_figures() -> None:
+    """The pattern above finds them."""
+    assert len(QUOTED.findall((ROOT / "docs/limits.md").read_text())) >= 40
+
+
+def own_row(what: str) -> dict[str, str]:
+    """Controller → figure, of a line of RESULTS.md's table of our own rows: `yield-rtts`, "the foreground keeps"."""
+    table = LAB_RESULTS.read_text().split("\n## Our own rows", 1)[1].split("\n## ", 1)[0]
+    lines = [cells(line) for line in table.splitlines() if line.startswith("|")]
+    head, found, row = lines[0], {}, ""
+    for line in lines:
+        row = line[0] or row
+        if row == f"`{what}`":
+            found.update({name.strip("`"): FIGURE.findall(cell)[0] for name, cell in zip(head[4:], line[4:]) if cell})
+    return found
+
+
+@pytest.mark.parametrize("column, row", [(2, "yield-rtts"), (3, "alone"), (4, "time-to-reclaim")])
+def test_the_readmes_table_of_controllers(column: int, row: str) -> None:
+    measured = own_row(row)
+    table = README.read_text().split("\n## Which controller", 1)[1].split("\n## ", 1)[0]
+    quoted = {cells(line)[0].strip("`"): cells(line)[column] for line in table.splitlines() if line.startswith("| `")}
+    assert {name: figure for name, figure in quoted.items() if name in measured} == measured
+    assert {figure for name, figure in quoted.items() if name not in measured} <= {"–"}
+
+
+# --- sizes -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.read_text().splitlines()) <= README_LINES
+
+
+def test_the_glossary_is_short_and_in_order() -> None:
+    terms = [cells(line)[0] for line in GLOSSARY.read_text().splitlines() if line.startswith("| ")][2:]
+    assert len(set(terms)) == len(terms) <= GLOSSARY_TERMS
+    assert terms == sorted(terms, key=str.lower)
+
+
+# --- what is named exists --------------------------------------------------------------------------------------------
+
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def anchors(document: Path) -> set[str]:
+    """Of the headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", document.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def broken_links(document: Path) -> Iterator[str]:
+    for link in LINK.findall(document.read_text()):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (document.parent / path).resolve() if path else document
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            yield link
+
+
+@every_document
+def test_every_link_resolves(document: Path) -> None:
+    assert list(broken_links(document)) == []
+
+
+def code(document: Path) -> list[str]:
+    """What stands in backticks, in fences, or indented by four; a span may go on in the next line."""
+    text = document.read_text()
+    fences = re.findall(r"^```[^\n]*\n(.*?)^```", text, re.M | re.S)
+    text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    indented = re.findall(r"^(?: {4}|\t)(.*)$", text, re.M)
+    spans = [span.replace("\n", " ") for span in re.findall(r"`([^`]+)`", text)]
+    return [re.sub(r"  +", " ", line) for line in (*spans, *indented, *"\n".join(fences).splitlines())]
+
+
+def targets() -> set[str]:
+    return set(re.findall(r"^([a-z][a-z-]*):(?!=)", (ROOT / "Makefile").read_text(), re.M))
+
+
+def commands() -> set[str]:
+    found = list((ROOT / "loader").rglob("commands.h"))
+    assert len(found) == 1
+    table = found[0].read_text().split("#define CCBPF_COMMANDS(X)", 1)[1].split("\n\n", 1)[0]
+    return set(re.findall(r"X\((\w+)\)", table))
+
+
+PATH = re.compile(r"(?:bpf|include|loader|tests|docs|packaging|law|kern|ccbpf)/[\w./-]+\.(?:h|c|py|md|toml|json|sh)")
+
+
+@every_document
+def test_every_file_exists(document: Path) -> None:
+    """Those of the next controller, command or law have a `my` in their names."""
+    named = {span for span in re.findall(r"`([^`\n]+)`", document.read_text()) if PATH.fullmatch(span) and "my" not in span}
+    assert [path for path in sorted(named) if not (ROOT / path).exists() and not (ROOT / "include" / path).exists()] == []
+
+
+@every_document
+def test_every_make_target_exists(document: Path) -> None:
+    named = {target for line in code(document) for target in re.findall(r"\bmake (?:-\S+ )*([a-z][a-z-]*)", line)}
+    assert named - targets() == set()
+
+
+@every_document
+def test_every_command_exists(document: Path) -> None:
+    named = {
+        word for line in code(document) for word in re.findall(r"^(?:sudo )?(?:build/)?ccbpf (?:-\S+ )*(?:help )?([a-z]+)", line)
+    }
+    assert named - commands() == set()
+
+
+def test_targets_and_commands_are_found() -> None:
+    """The patterns above find them."""
+    assert {"help", "demo", "test-hard", "sim-report"} <= targets()
+    assert {"enable", "aqm", "help"} <= commands()
+    text = "\n".join("\n".join(code(document)) for document in HANDBOOK)
+    assert len(set(re.findall(r"\bmake ([a-z-]+)", text)) & targets()) >= 10
+    assert len(set(re.findall(r"\bccbpf ([a-z]+)", text)) & commands()) >= 10
+
+
+def test_every_controller_is_described() -> None:
+    text = (ROOT / "docs/which-controller.md").read_text()
+    assert [name for _, name, *_ in CONTROLLERS if f"\n| `{name}` |" not in text] == []
+
+
+if __name__ == "__main__":
+    PARAMETERS.write_text(parameters())
+    README.write_text(DISTANCE.sub(lambda m: m[1] + distance() + m[3], README.read_text()))
