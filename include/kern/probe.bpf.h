@@ -25,6 +25,7 @@
 
 #define PROBE_HUNGRY_SHIFT 2 /* a target above the window by a quarter */
 #define PROBE_MISSED 2 /* discarded chirps in a row that end slow start */
+#define PROBE_QUEUED 0xffff /* a queue of any window: it stood when the chirp began */
 
 /* --- when -------------------------------------------------------------- */
 
@@ -32,7 +33,7 @@
  * what was acknowledged. */
 static __always_inline bool probe_queued(struct tcp_sock *tp, struct nf *nf)
 {
-	return !nf->avoiding && nf->queued >= law_min(loan_window(tp, &nf->loan) >> 1, 0xffff);
+	return !nf->avoiding && nf->queued >= law_min(loan_window(tp, &nf->loan) >> 1, PROBE_QUEUED);
 }
 
 /* Does the last estimate promise more than the flow has, or is it still to be found? */
@@ -231,8 +232,10 @@ static __noinline int probe_begin(struct sock *sk)
 	struct chirp_plan plan;
 	struct nf_probe *p;
 
-	nf->due_us = tp->tcp_mstamp + sock_srtt_us(tp); /* if it is not */
 	nf->waits = probe_waits(sk, nf);
+	if (nf->waits == CCBPF_CHIRP_WAIT_SLOW_START)
+		return 0; /* asked again at the next ACK: an RTT later the window has doubled */
+	nf->due_us = tp->tcp_mstamp + sock_srtt_us(tp); /* if it is not */
 	if (nf->waits == CCBPF_CHIRP_WAIT_DATA)
 		probe_unanswered(sk, nf, 0);
 	if (nf->waits)
@@ -246,6 +249,8 @@ static __noinline int probe_begin(struct sock *sk)
 		return 0;
 	}
 	nf->paced |= pace_on(sk);
+	if (probe_queued(tp, nf))
+		nf->queued = PROBE_QUEUED;
 	p->sent++;
 	chirp_begin(sk, &nf->loan, &nf->chirp, &p->flight, &plan);
 	return 0;

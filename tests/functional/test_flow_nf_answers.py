@@ -147,16 +147,19 @@ class Unmarked(Behaviour):
         self.ack_every = ack_every
 
 
-def begun_without_marks(nf_tcp: Controller, peer: Peer, ack_every: int) -> tuple[SimpleNamespace, TcpInfo]:
+def begun_without_marks(
+    nf_tcp: Controller, peer: Peer, ack_every: int, most: int = 6 * PACKETS
+) -> tuple[SimpleNamespace, TcpInfo]:
     """A flow whose slow start has ended behind the host's own queue: its record and the connection, 20 RTT later. Each of
-    them ends far from the 3600 packets and 675 ms that the queue would have given it."""
+    them ends at most at this window, far from the 3600 packets and 675 ms that the queue would have given it, also if the
+    host's timers disturbed its chirp."""
     flow = start(nf_tcp, peer, Unmarked(ack_every))
     eventually(lambda: (f := nf_tcp.flow(flow.sock)) and f.phase == PHASE.AVOIDANCE, 5, "the end of slow start")
     time.sleep(20 * RTT_S)
     record, info = nf_tcp.flow(flow.sock), tcp_info(flow.sock)
     flow.stop()
     flow.deliver(10)
-    assert record and record.cwnd <= 20 * PACKETS and record.losses == 0
+    assert record and record.cwnd <= most and record.losses == 0
     return record, info
 
 
@@ -168,7 +171,7 @@ def test_an_estimate_ends_slow_start(early: int, nf_tcp: Controller, peer: Peer)
     reasons = []
     for _ in range(FLOWS_TRIED):
         with nf_tcp.set(early_probe=early):
-            record, info = begun_without_marks(nf_tcp, peer, ack_every=1)
+            record, info = begun_without_marks(nf_tcp, peer, ack_every=1, most=20 * PACKETS if early else 6 * PACKETS)
         if not record.nf.chirps_discarded and record.nf.estimate_kbps == pytest.approx(MBIT * 1000, rel=0.4):
             assert record.cwnd <= 2 * PACKETS and info.rtt_us <= 2 * RTT_S * 1e6
             return
@@ -177,12 +180,11 @@ def test_an_estimate_ends_slow_start(early: int, nf_tcp: Controller, peer: Peer)
 
 
 def test_slow_start_ends_without_an_estimate_too(nf_tcp: Controller, peer: Peer) -> None:
-    """A receiver that answers every eighth packet only: chirps say nothing, and `flows` says why, as above."""
+    """A receiver that answers every other packet only: chirps say nothing, and `flows` says why, as above."""
     reasons = []
     for _ in range(FLOWS_TRIED):
-        record, _ = begun_without_marks(nf_tcp, peer, ack_every=8)
+        record, _ = begun_without_marks(nf_tcp, peer, ack_every=2)
         if (record.nf.chirps_why, record.nf.chirps_complete) == (SPARSE, 0):
-            assert record.cwnd <= 8 * PACKETS
             return
         reasons.append(record.nf.chirps_why)
     assert reasons.count(LATE) > FLOWS_TRIED / 2, f"no flow says that its receiver is sparse; chirps ended by {reasons}"
