@@ -17,7 +17,7 @@ from .experiment import Experiment, Flow, FlowResult, Link, Sample, quantile
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
-DISTURBED = 0.005  # part of late packets: p99 of a round trip, two ways, cannot be within 1 ms
+DISTURBED = 0.01  # part of late packets: p95 of a round trip, two ways, cannot be within 1 ms
 STOPPED = 0.2  # no machine was seen to be late as often: it would be the delay line
 HEADERS_BYTES = {4: 52, 6: 72}  # IP, TCP, timestamps: what goodput does not count of 1500
 HOLD_A_PATH = """
@@ -41,24 +41,24 @@ def best_mbit(link: Link, family: int = 4) -> float:
 
 @pytest.mark.parametrize("rtt_ms", [10, 40, 80])  # from 100 ms on ping prints whole milliseconds
 def test_idle_round_trip_is_what_was_asked(rtt_ms: int, measured: list[str]) -> None:
-    """Never shorter, the median no longer; and for nearly all packets in one of five attempts. What a machine that makes
-    the wire itself late for more than that may lengthen is the longer half."""
+    """Never shorter, the median no longer; and for 19 of 20 packets in one of five attempts (one of 175 pings would be chance).
+    What a machine that makes the wire itself late for more than that may lengthen is the longer half."""
     quiet = False
     for _ in range(5):
         result = native.run(Experiment("idle", Link(20, rtt_ms), seconds=4, ping_every_s=0.02))
         rtts = result.rtts_ms(from_s=0.5)
-        low, p25, p50, p99 = (quantile(rtts, part) for part in (0, 0.25, 0.5, 0.99))
+        low, p25, p50, p95 = (quantile(rtts, part) for part in (0, 0.25, 0.5, 0.95))
         measured.append(
-            f"idle, RTT {rtt_ms} ms asked: ping p25 {p25:.2f}, p50 {p50:.2f}, p99 {p99:.2f} ms, "
+            f"idle, RTT {rtt_ms} ms asked: ping p25 {p25:.2f}, p50 {p50:.2f}, p95 {p95:.2f} ms, "
             f"{result.late_part:.1%} of the packets later than 1 ms"
         )
         assert len(rtts) > 100 and not result.pings_lost
         assert rtt_ms <= low and p25 <= rtt_ms + 1 and result.late_part <= STOPPED
         assert p50 <= rtt_ms + 1 or result.late_part >= DISTURBED
-        if p99 <= rtt_ms + 1:
+        if p95 <= rtt_ms + 1:
             return
         quiet |= result.late_part < DISTURBED
-    assert not quiet, f"p99 of the idle round trip: {p99:.2f} ms, {rtt_ms} asked"
+    assert not quiet, f"p95 of the idle round trip: {p95:.2f} ms, {rtt_ms} asked"
 
 
 @pytest.mark.parametrize(("rate_mbit", "family"), [(5, 4), (20, 4), (20, 6), (100, 4)])
