@@ -50,7 +50,7 @@ endif
 BPF_OBJS    := $(patsubst bpf/%.bpf.c,$(BUILD)/bpf/%.bpf.o,$(wildcard bpf/*.bpf.c))
 LOADER_SRCS := $(wildcard loader/*.c loader/*/*.c loader/*/*/*.c)
 LOADER_OBJS := $(patsubst loader/%.c,$(OUT)/loader/%.o,$(LOADER_SRCS))
-TOOLS       := $(patsubst tests/lab/%.c,$(BUILD)/tests/%,$(wildcard tests/lab/*.c)) $(BUILD)/tests/traffic
+TOOLS       := $(patsubst tests/lab/engine/%.c,$(BUILD)/tests/%,$(wildcard tests/lab/engine/*.c)) $(BUILD)/tests/traffic
 LAWS        := $(BUILD)/tests/liblaws.so
 SIM         := $(BUILD)/sim/sim $(patsubst bpf/%.bpf.c,$(BUILD)/sim/%.so,$(wildcard bpf/*.bpf.c))
 TEST_BPF    := $(patsubst %,$(BUILD)/tests/%.bpf.o,empty empty_tc neighbour)
@@ -78,7 +78,7 @@ test: lab-guest ## all tests
 .PHONY: test-hard soak
 
 # Under the sanitizers run the tests that run the command; what the other functional tests try is in the kernel.
-COMMAND_TESTS = $(wildcard tests/functional/test_cli_*.py tests/functional/test_aqm*.py) tests/functional/test_flow_churn.py
+COMMAND_TESTS = tests/functional/cli tests/functional/aqm tests/functional/flow/test_churn.py
 
 test-hard: deps ## the tests that take half an hour: sanitizers, kills, fuzzers, RFCs; SEED=n repeats the random draws
 	$(Q)$(MAKE) --no-print-directory all
@@ -160,7 +160,7 @@ $(BUILD)/bpf/%.bpf.o: bpf/%.bpf.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CLANG) $(BPF_CFLAGS) $(DEPFLAGS) -MF $(@:.o=.d) -c $< -o $@
 
-vpath %.bpf.c tests/bench tests/functional
+vpath %.bpf.c tests/bench tests/functional/aqm
 $(TEST_BPF): $(BUILD)/tests/%.bpf.o: %.bpf.c Makefile
 	$(call say,BPF,$@)
 	@mkdir -p $(@D)
@@ -182,7 +182,7 @@ $(LAWS): tests/unit/laws.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 $(WARN) -g -O2 -fPIC -shared -Iinclude $(DEPFLAGS) -MF $(@:.so=.d) -o $@ $<
 
-$(BUILD)/tests/%: tests/lab/%.c Makefile
+$(BUILD)/tests/%: tests/lab/engine/%.c Makefile
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 $(WARN) -D_GNU_SOURCE -g -O2 -Iinclude $(DEPFLAGS) -MF $@.d -o $@ $< -lm

@@ -28,8 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from tests import registry
-from tests.lab import catalogue, native
-from tests.lab.experiment import Experiment, Flow, Link
+from tests.lab.engine import native
+from tests.lab.engine.experiment import Experiment, Flow, Link
+from tests.lab.rows import catalogue
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUILD = REPOSITORY / "build"

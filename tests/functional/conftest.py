@@ -20,7 +20,7 @@ import pytest
 
 from tests import registry
 from tests.functional import kernel
-from tests.functional.aqm import Line
+from tests.functional.line import Line
 from tests.functional.peer import Peer
 
 CCBPF = kernel.ROOT / os.environ.get("CCBPF_TEST_COMMAND", "build/ccbpf")
@@ -33,14 +33,14 @@ _counter = itertools.count()
 
 
 RERUNS = int(os.environ.get("CCBPF_TEST_RERUNS", "2"))  # 0 shows the first failure
-FLOWS = "test_flow_"  # modules whose peer, in Python, keeps time beside a kernel
+FLOWS = Path(__file__).parent / "flow"  # tests whose peer, in Python, keeps time beside a kernel
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A host that stands still for some milliseconds fails one of hundreds of such tests, another one each time. What fails
     three times in a row has failed; the summary counts the others as rerun."""
     for item in items:
-        if item.path.parent == Path(__file__).parent and item.path.name.startswith(FLOWS):
+        if item.path.parent == FLOWS:
             item.add_marker(pytest.mark.flaky(reruns=RERUNS, reruns_delay=1))
 
 
@@ -142,27 +142,16 @@ def ccbpf(pin_root: Path) -> Cli:
     return Cli(pin_root)
 
 
-def preload(directory: Path, name: str) -> Path:
-    """A library of this directory, to be preloaded into a command."""
-    library = directory / f"{name}.so"
-    kernel.run("gcc", "-Wall", "-Werror", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library,
-               Path(__file__).with_name(f"{name}.c"))  # fmt: skip
+def preload(directory: Path, source: Path) -> Path:
+    """A library, built in this directory, to be preloaded into a command."""
+    library = directory / f"{source.stem}.so"
+    kernel.run("gcc", "-Wall", "-Werror", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library, source)
     return library
 
 
 @pytest.fixture(scope="session")
 def kill_at(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return preload(tmp_path_factory.mktemp("preload"), "kill_at")
-
-
-@pytest.fixture(scope="session")
-def vanish(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return preload(tmp_path_factory.mktemp("preload"), "vanish")
-
-
-@pytest.fixture(scope="session")
-def refuse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return preload(tmp_path_factory.mktemp("preload"), "refuse")
+    return preload(tmp_path_factory.mktemp("preload"), Path(__file__).with_name("kill_at.c"))
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ import pytest
 
 from tests.functional import kernel
 from tests.functional.conftest import RERUNS
+from tests.functional.flow.test_losses import DISORDER, INFINITE, LOSS, OPEN, infos
 from tests.functional.kernel import Controller, TcpInfo, eventually, tcp_info
 from tests.functional.peer import Behaviour, Flow, Segment
-from tests.functional.test_flow_losses import DISORDER, INFINITE, LOSS, OPEN, infos
 
 ALL = ["reno", *kernel.KINDS]
 RTT_S = 0.04

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.functional import kernel
-from tests.functional.aqm import DEV
 from tests.functional.conftest import CCBPF, Cli
+from tests.functional.line import DEV
 
 CODES = range(6)  # `ccbpf --help` lists them
 LASTS_S = 0.4  # a command that follows something is ended then

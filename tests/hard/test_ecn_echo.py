@@ -7,10 +7,10 @@ import time
 
 import pytest
 
+from tests.functional.flow.test_losses import INFINITE, LOSS, infos
 from tests.functional.kernel import eventually
 from tests.functional.peer import CWR as CWR_FLAG
 from tests.functional.peer import Segment
-from tests.functional.test_flow_losses import INFINITE, LOSS, infos
 from tests.hard.congestion import ALL, RTT_S, TIMED, Connect, Path_, again, finish
 
 pytestmark = TIMED

@@ -17,8 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.functional import kernel
-from tests.functional.aqm import DEV, Line
 from tests.functional.conftest import Cli
+from tests.functional.line import DEV, Line
 from tests.hard import fuzz
 
 COMMANDS, IN_ROUND = 3000, 60

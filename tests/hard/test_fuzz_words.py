@@ -7,8 +7,8 @@ import random
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.functional.aqm import Line
 from tests.functional.conftest import CCBPF
+from tests.functional.line import Line
 from tests.hard import fuzz
 
 COMMANDS = 5000

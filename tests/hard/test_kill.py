@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from tests.functional import kernel
-from tests.functional.aqm import DEV, Line
 from tests.functional.conftest import Cli
+from tests.functional.line import DEV, Line
 
 INSTANTS = 50
 KILLED = 137

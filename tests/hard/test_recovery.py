@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 import pytest
 
+from tests.functional.flow.test_losses import DISORDER, INFINITE, LOSS, OPEN, RECOVERY, around, infos
 from tests.functional.kernel import TcpInfo, eventually, tcp_info
 from tests.functional.peer import Flow, Segment
-from tests.functional.test_flow_losses import DISORDER, INFINITE, LOSS, OPEN, RECOVERY, around, infos
 from tests.hard.congestion import (
     ALL,
     INITIAL_WINDOW,

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.functional.test_flow_losses import LOSS, infos
+from tests.functional.flow.test_losses import LOSS, infos
 from tests.hard.congestion import ALL, INITIAL_WINDOW, MSS, RTT_S, TIMED, Connect, Path_, again, burst, finish
 
 pytestmark = TIMED

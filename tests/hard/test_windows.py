@@ -7,9 +7,9 @@ import time
 
 import pytest
 
+from tests.functional.flow.test_losses import LOSS, OPEN, infos
 from tests.functional.kernel import eventually, tcp_info
 from tests.functional.peer import Flow, Segment
-from tests.functional.test_flow_losses import LOSS, OPEN, infos
 from tests.hard.congestion import ALL, MSS, RTT_S, TIMED, Connect, Path_, again, finish
 
 pytestmark = TIMED

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.kernels import path
-from tests.lab import virtual
+from tests.lab.engine import virtual
 from tests.lab.guest.errors import LabError
 from tests.lab.guest.image import BUILD
 from tests.lab.guest.lock import kernels

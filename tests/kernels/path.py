@@ -15,7 +15,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.lab import catalogue, topology
+from tests.lab.engine import topology
+from tests.lab.rows import catalogue
 
 RATE_MBIT = 25
 BUFFER_PACKETS = 100

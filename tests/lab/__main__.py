@@ -9,11 +9,14 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from . import report, rows, session, sweep, virtual, virtual_experiment
-from .cores import cpus
+from . import session, sweep
+from .engine import virtual, virtual_experiment
+from .engine.cores import cpus
 from .guest.errors import LabError
 from .guest.lock import kernels
-from .rows import SETS, RowError
+from .report import report
+from .rows import rows
+from .rows.rows import SETS, RowError
 from .session import Work
 
 EXIT_LAB = 2  # 1: a bound does not hold

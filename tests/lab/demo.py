@@ -30,8 +30,9 @@ from types import FrameType
 
 from tests import registry
 
-from . import chart, native
-from .experiment import Experiment, Flow, Link, Result, quantile
+from .engine import native
+from .engine.experiment import Experiment, Flow, Link, Result, quantile
+from .report import chart
 
 CCBPF = native.REPOSITORY / "build/ccbpf"
 PLOT = native.REPOSITORY / "build/demo/demo.png"

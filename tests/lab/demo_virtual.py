@@ -9,8 +9,9 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from . import session, virtual, virtual_experiment
-from .experiment import Experiment, Result
+from . import session
+from .engine import virtual, virtual_experiment
+from .engine.experiment import Experiment, Result
 from .guest import image
 from .guest.errors import LabError
 from .guest.image import Guest

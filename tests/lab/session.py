@@ -25,16 +25,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
-from . import judge, measures, plots, virtual, virtual_experiment, virtual_result
-from .experiment import Experiment, Result
-from .figures import WORDS, Results
+from . import measures
+from .engine import virtual, virtual_experiment, virtual_result
+from .engine.experiment import Experiment, Result
+from .engine.scenario import VirtualExperiment
 from .guest import image
 from .guest.errors import LabError
-from .row import Row, RunKey
-from .scenario import VirtualExperiment
+from .report import place, plots
+from .report.markdown import duration
+from .rows import judge, rows
+from .rows.figures import WORDS, Results
+from .rows.row import Row, RunKey
 
 REPOSITORY = image.REPOSITORY
-ROOT = Path(os.environ.get("CCBPF_LAB_ROOT") or image.BUILD / "lab").resolve()
 MADE = "run.json"  # written last: the run is whole
 PARSED_KEPT = 24  # results in memory; one is some megabytes
 
@@ -62,7 +65,7 @@ class Job:
 
     @property
     def directory(self) -> Path:
-        return ROOT / self.kernel / "runs" / self.digest
+        return place.ROOT / self.kernel / "runs" / self.digest
 
     @property
     def made(self) -> bool:
@@ -188,7 +191,7 @@ class Work:
 
     @property
     def directory(self) -> Path:
-        return ROOT / self.kernel / self.row.id
+        return place.of_row(self.kernel, self.row.id)
 
     def results(self) -> Results:
         """Parses a run when it is asked for, and keeps some."""
@@ -211,7 +214,7 @@ class Work:
 
     @property
     def exp(self) -> str:
-        own = self.row.file.resolve().parent != (Path(__file__).parent / "experiments").resolve()
+        own = self.row.file.resolve().parent != rows.DIRECTORY
         return f"{os.path.relpath(self.row.file, REPOSITORY)}:{self.row.id}" if own else self.row.id
 
     def _link(self) -> None:
@@ -279,12 +282,6 @@ class Progress:
     def say(self, text: str) -> None:
         clear = "\r\033[K" if self.live else ""
         print(f"{clear}{text}", flush=True, file=sys.stderr if self.live else sys.stdout)
-
-
-def duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def announce(works: Sequence[Work], jobs: Sequence[Job], progress: Progress) -> None:
@@ -400,7 +397,7 @@ def figure_lines(result: Mapping[str, Any]) -> list[str]:
     """Every figure of every run, ours and the peers'."""
     lines = []
     for controller, places in {**result["measured"], **result["peers"]}.items():
-        for place, own in places.items():
+        for where, own in places.items():
             words = [f"{WORDS[name]} {value:.4g}" for name, value in own.items() if name in WORDS]
-            lines.append(f"  {controller:10} {place}: {'; '.join(words)}")
+            lines.append(f"  {controller:10} {where}: {'; '.join(words)}")
     return lines

@@ -19,11 +19,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import rows, session
-from .cores import cpus
+from . import session
+from .engine.cores import cpus
 from .guest.errors import LabError
 from .guest.lock import kernels
-from .rows import RowError
+from .report import place
+from .report.markdown import duration
+from .rows import rows
+from .rows.rows import RowError
 from .session import Job, Work
 
 WORKFLOW = Path(__file__).parent / "workflow"
@@ -67,8 +70,8 @@ class Sweep:
 
 
 def made(job: Job) -> str:
-    """What a job leaves, below session.ROOT."""
-    return str((job.directory / session.MADE).relative_to(session.ROOT))
+    """What a job leaves, below place.ROOT."""
+    return str((job.directory / session.MADE).relative_to(place.ROOT))
 
 
 def all_made(work: Work) -> list[str]:
@@ -76,7 +79,7 @@ def all_made(work: Work) -> list[str]:
 
 
 def judged(work: Work) -> str:
-    return str((work.directory / "result.json").relative_to(session.ROOT))
+    return str((work.directory / "result.json").relative_to(place.ROOT))
 
 
 def memory_mb(job: Job) -> int:
@@ -126,7 +129,7 @@ def run_one(works: Sequence[Work], digest: str) -> int:
         )
     if not jobs[0].made:
         note = session.make(jobs[0])
-        print(f"{note['name']}: {note['virtual_s']:.0f} virtual s in {session.duration(note['wall_s'])}")
+        print(f"{note['name']}: {note['virtual_s']:.0f} virtual s in {duration(note['wall_s'])}")
     return 0
 
 
@@ -140,7 +143,7 @@ def snakemake(profile: str, jobs: int, more: Sequence[str]) -> None:
         there = ", ".join(sorted(path.name for path in directory.parent.iterdir()))
         raise RowError(f"PROFILE={profile}: there are {there}")
     cores = ["--cores", str(jobs)] if profile == "machine" else []
-    words = ["--snakefile", str(WORKFLOW / "Snakefile"), "--directory", str(session.ROOT), "--profile", str(directory)]
+    words = ["--snakefile", str(WORKFLOW / "Snakefile"), "--directory", str(place.ROOT), "--profile", str(directory)]
     command = [sys.executable, "-m", "snakemake", *words, *cores, *more]
     done = subprocess.run(command, cwd=session.REPOSITORY, check=False)
     if done.returncode:
@@ -151,7 +154,7 @@ def verdict(sweep: Sweep) -> int:
     """1 if a row does not hold; says which."""
     short = []
     for work in sweep.works:
-        if not json.loads((session.ROOT / judged(work)).read_text())["holds"]:
+        if not json.loads((place.ROOT / judged(work)).read_text())["holds"]:
             short.append(f"{work.row.id} ({work.kernel})")
     if short:
         print(f"{len(short)} of {len(sweep.works)} rows fall short: {', '.join(short)}")

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 
-from tests.lab.rows import SIM, RowError
+from tests.lab.rows.rows import SIM, RowError
 
 from . import agreement, report, session
 

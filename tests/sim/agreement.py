@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.lab import figures, rows
-from tests.lab.builder import FULL
-from tests.lab.experiment import quantile
-from tests.lab.row import RunKey
-from tests.lab.session import ROOT
+from tests.lab.engine.experiment import quantile
+from tests.lab.report import place
+from tests.lab.rows import figures, rows
+from tests.lab.rows.builder import FULL
+from tests.lab.rows.row import RunKey
 
 from .session import HIGH, LOW, Work, choose, make_all, plan
 from .translate import Unfit
@@ -75,7 +75,7 @@ def words(key: RunKey) -> str:
 
 def compared(words_: str, jobs: int, say: Callable[[str], None]) -> Iterator[Compared]:
     for row in choose(words_, FULL, 1) if words_ else rows.load_all():
-        path = ROOT / KERNEL / row.id / "result.json"
+        path = place.of_row(KERNEL, row.id) / "result.json"
         if not path.exists():
             continue
         said = json.loads(path.read_text())

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.lab.rows import load_all
+from tests.lab.rows.rows import load_all
 
 from .session import spread
 from .simulator import BUILD

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tests.lab import judge, rows
-from tests.lab.experiment import Result, quantile
+from tests.lab.engine.experiment import Result, quantile
 from tests.lab.measures import MEASURES
-from tests.lab.row import IDEAL, Row, RunKey
+from tests.lab.rows import judge, rows
+from tests.lab.rows.row import IDEAL, Row, RunKey
 
 from .simulator import BUILD, Run, SimulatorError
 from .translate import REPOSITORY, Unfit, unfit

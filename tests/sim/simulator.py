@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.lab import catalogue
-from tests.lab.experiment import FlowResult, Sample
-from tests.lab.scenario import VirtualExperiment, VirtualLink, controllers_of
-from tests.lab.virtual_result import TrafficResult, VirtualResult
+from tests.lab.engine.experiment import FlowResult, Sample
+from tests.lab.engine.scenario import VirtualExperiment, VirtualLink, controllers_of
+from tests.lab.engine.virtual_result import TrafficResult, VirtualResult
+from tests.lab.rows import catalogue
 
 from .translate import REPOSITORY, scenario
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import judge, rows
-from tests.lab.builder import FULL, SIM
-from tests.lab.row import ALONE, Row
-from tests.lab.scenario import VirtualExperiment
+from tests.lab.engine.scenario import VirtualExperiment
+from tests.lab.rows import judge, rows
+from tests.lab.rows.builder import FULL, SIM
+from tests.lab.rows.row import ALONE, Row
 
 from . import session, simulator
 

@@ -11,9 +11,9 @@ from typing import Any, Never
 
 import pytest
 
-from tests.lab import rows
-from tests.lab.builder import FULL, QUICK, SIM
-from tests.lab.experiment import quantile
+from tests.lab.engine.experiment import quantile
+from tests.lab.rows import rows
+from tests.lab.rows.builder import FULL, QUICK, SIM
 
 from . import report, session, simulator
 from .agreement import Compared, page

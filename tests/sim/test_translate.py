@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.lab import rows
-from tests.lab.builder import SIM
-from tests.lab.scenario import Traffic, VirtualExperiment, VirtualFlow, VirtualLink
+from tests.lab.engine.scenario import Traffic, VirtualExperiment, VirtualFlow, VirtualLink
+from tests.lab.rows import rows
+from tests.lab.rows.builder import SIM
 
 from .simulator import simulate
 from .translate import Unfit, scenario

@@ -12,9 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.lab import catalogue
-from tests.lab.measures import HEADERS_BYTES
-from tests.lab.scenario import (
+from tests.lab.engine.scenario import (
     AGGREGATED,
     BFIFO,
     BOTH,
@@ -30,6 +28,8 @@ from tests.lab.scenario import (
     VirtualLink,
     controllers_of,
 )
+from tests.lab.measures import HEADERS_BYTES
+from tests.lab.rows import catalogue
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PEERS = ("reno", "cubic")  # of peers.c

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..experiment import FlowResult, Link, Result
+from ..engine.experiment import FlowResult, Link, Result
 
 HEADERS_BYTES = 52  # IP, TCP, its timestamps: what a packet has beside data
 ETHERNET_BYTES = 14  # what a frame has beside its IP packet

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..experiment import Result, quantile
+from ..engine.experiment import Result, quantile
 from .base import NAN, OBJECTS, UDP, mean, measure
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..experiment import Result, quantile
+from ..engine.experiment import Result, quantile
 from .base import ETHERNET_BYTES, NAN, data_bytes, frame_bytes, group, measure, received_mbit, span
 
 PROBE, ESTIMATE = "chirp", "estimate"  # events of nf_tcp: a chirp has left; what is used from now on (b: kbit/s)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ..experiment import Result, quantile
+from ..engine.experiment import Result, quantile
 from .base import NAN, data_bytes, delays_ms, mean, measure, span
 
 

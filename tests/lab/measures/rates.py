@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from ..experiment import Result
+from ..engine.experiment import Result
 from .base import ETHERNET_BYTES, NAN, capacity_mbit, group, measure, received_mbit, span
 
 PHASE_S = 5.0  # shorter than that is a shift between flows that come together

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from ..experiment import FlowResult, Result
+from ..engine.experiment import FlowResult, Result
 from .base import NAN, capacity_mbit, correlation, group, joined, mean, measure, received_mbit, span
 from .rates import goodput, jain_of
 
