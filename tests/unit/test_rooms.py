@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The rooms of the source and the arrows between them, read from the #include lines.
+"""The rooms of the source and the arrows between them, read from the #include lines and the tests' imports.
 
 A file includes only its own room and those that its room may know:
 
     util <- out <- sys <- cc, aqm <- cmd <- main.c      in loader/; cc and aqm do not know each other
     law <- kern <- bpf/                                  on the kernel's side
     ccbpf                                                the ABI of the maps, known to all
+
+So does a module below tests/ import:
+
+    functional <- functional/{cli,flow,aqm}                             which do not know each other
+    guest <- engine <- measures <- rows <- report <- lab <- lab/tests   in lab/; `lab`: the modules of tests/lab itself
+    tests                                                               the modules of tests/ itself, known to all
 """
 
+import ast
 import graphlib
 import re
 from collections.abc import Iterator
@@ -36,6 +43,31 @@ KNOWS = {
 }
 LAW_KNOWS = {"ccbpf/types.h"}  # of the ABI: a law knows numbers, and no record of a map
 
+LAB = {"lab.guest", "lab.engine", "lab.measures", "lab.rows", "lab.report", "lab"}
+FUNCTIONAL = {"functional", "unit"}
+IMPORTS = {
+    "tests": set(),
+    "unit": set(),
+    "functional": {"unit"},
+    "functional.cli": FUNCTIONAL,
+    "functional.flow": FUNCTIONAL,
+    "functional.aqm": FUNCTIONAL,
+    "hard": {*FUNCTIONAL, "functional.flow"},
+    "soak": {*FUNCTIONAL, "hard"},
+    "lab.guest": set(),
+    "lab.engine": {"lab.guest"},
+    "lab.measures": {"lab.engine"},
+    "lab.rows": {"lab.guest", "lab.engine", "lab.measures", "unit"},
+    "lab.report": {"lab.guest", "lab.engine", "lab.measures", "lab.rows"},
+    "lab": LAB,
+    "lab.tests": LAB,
+    "sim": LAB,
+    "kernels": LAB,
+    "bench": LAB,
+}
+
+TESTS = ROOT / "tests"
+MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in TESTS.rglob("*.py")}
 SOURCES = sorted(path for room in (LOADER, ROOT / "bpf", INCLUDE) for path in room.rglob("*.[ch]"))
 HEADERS = {str(path.relative_to(base)): path for base in (LOADER, INCLUDE) for path in base.rglob("*.h")}
 
@@ -74,9 +106,43 @@ def test_a_file_includes_only_the_rooms_that_its_room_knows(path: Path) -> None:
     assert not list(wrong(path))
 
 
-def test_the_rooms_have_no_circle() -> None:
-    order = list(graphlib.TopologicalSorter(KNOWS).static_order())
-    assert order.index("util") < order.index("out") < order.index("sys") < order.index("cmd")
+def room_of_module(name: str) -> str:
+    """tests.lab.rows.judge: lab.rows; tests.lab.demo: lab; tests.registry: tests."""
+    package = name if MODULES[name].name == "__init__.py" else name.rpartition(".")[0]
+    return package.removeprefix("tests.")
+
+
+def imports(name: str) -> Iterator[str]:
+    """The modules below tests/ that this one imports, wherever in it; the package if it imports something else of one."""
+    path = MODULES[name]
+    package = (name if path.name == "__init__.py" else name.rpartition(".")[0]).split(".")
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [(alias.name, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = [*package[: len(package) + 1 - node.level], *([node.module] if node.module else [])]
+            module = ".".join(base) if node.level else str(node.module)
+            names = [(f"{module}.{alias.name}", module) for alias in node.names]
+        else:
+            continue
+        for whole, module in names:
+            found = whole if whole in MODULES else module
+            if found in MODULES:
+                yield found
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_a_module_imports_only_the_rooms_that_its_room_knows(name: str) -> None:
+    room = room_of_module(name)
+    assert room in IMPORTS, "a module without a room"
+    assert not [other for other in imports(name) if room_of_module(other) not in {room, "tests", *IMPORTS[room]}]
+
+
+@pytest.mark.parametrize("knows", [KNOWS, IMPORTS], ids=["includes", "imports"])
+def test_the_rooms_have_no_circle(knows: dict[str, set[str]]) -> None:
+    graph = {room: others - {room} for room, others in knows.items()}
+    order = list(graphlib.TopologicalSorter(graph).static_order())  # CycleError names the circle
+    assert set(order) - {"vmlinux"} == set(knows)
 
 
 def test_the_headers_have_no_circle() -> None:
