@@ -70,10 +70,11 @@ demo: deps ## a background transfer beside a foreground one, without and with tc
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)$(PYTHON) -m tests.lab.demo $(DEMO_ARGS)
 
-test: lab-guest ## all tests
+test: lab-guest ## all tests: those that keep time beside this kernel alone, at the end
 	$(Q)packaging/deps.sh $(VENV) sweep
 	$(Q)$(MAKE) --no-print-directory all
-	$(Q)$(PYTHON) -m pytest tests --ignore=tests/hard $(PYTEST_ARGS)
+	$(Q)$(PYTHON) -m pytest tests --ignore=tests/hard -m 'not quiet' -n 2 --dist loadgroup $(PYTEST_ARGS); beside=$$?; \
+	$(PYTHON) -m pytest tests --ignore=tests/hard -m quiet $(PYTEST_ARGS) && exit $$beside
 
 .PHONY: test-hard soak
 

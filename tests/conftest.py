@@ -1,30 +1,76 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Fixtures that all tests share."""
+"""What all tests share: the workers that they run in, what is counted and printed at the end, the registry's lock."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from . import registry
 
+if TYPE_CHECKING:
+    from xdist.workermanage import WorkerController
+
+MEASURED = pytest.StashKey[list[str]]()
+
+GUESTS = Path(__file__).parent / "kernels", Path(__file__).parent / "lab"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With `-n`: one worker has the tests that register controllers, another one those of the lab, whose guests take turns at
+    one core, and of the kernels."""
+    for item in items:
+        if item.get_closest_marker("xdist_group"):
+            continue
+        if "registry_lock" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("registry"))
+        elif any(item.path.is_relative_to(room) for room in GUESTS):
+            item.add_marker(pytest.mark.xdist_group("guests"))
+
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """CCBPF_TEST_COUNTS=FILE gets `passed failed skipped` in one line. Errors count as failed; so does a run without tests,
-    or one that was interrupted."""
+    """CCBPF_TEST_COUNTS=FILE gets `passed failed skipped` in one line, with what a session before has left there. Errors
+    count as failed; so does a run without tests, or one that was interrupted."""
     file, reporter = os.environ.get("CCBPF_TEST_COUNTS"), session.config.pluginmanager.get_plugin("terminalreporter")
-    if not file or not reporter:
-        return
-    passed, failed, skipped = (
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["measured"] = session.config.stash.get(MEASURED, [])
+    elif file and reporter:
+        add_counts(Path(file), reporter, exitstatus)
+
+
+def add_counts(file: Path, reporter: pytest.TerminalReporter, exitstatus: int) -> None:
+    counts = [
         sum(len(reporter.stats.get(name, [])) for name in names)
         for names in (("passed", "xpassed"), ("failed", "error"), ("skipped", "xfailed"))
-    )
-    if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-        failed += 1
-    Path(file).write_text(f"{passed} {failed} {skipped}\n")
+    ]
+    counts[1] += exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+    before = [int(count) for count in file.read_text().split()] if file.exists() else [0, 0, 0]
+    file.write_text(" ".join(str(a + b) for a, b in zip(before, counts, strict=True)) + "\n")
+
+
+@pytest.fixture(scope="session")
+def measured(pytestconfig: pytest.Config) -> list[str]:
+    """Lines put here are printed at the end of the session, whether the tests passed or not."""
+    return pytestconfig.stash.setdefault(MEASURED, [])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: WorkerController) -> None:
+    """What a worker has measured is printed by the session that started it."""
+    lines = getattr(node, "workeroutput", {}).get("measured", [])
+    node.config.stash.setdefault(MEASURED, []).extend(lines)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if lines := config.stash.get(MEASURED, []):
+        terminalreporter.section("measured by the lab")
+        for line in lines:
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")

@@ -33,7 +33,8 @@
  * what was acknowledged. */
 static __always_inline bool probe_queued(struct tcp_sock *tp, struct nf *nf)
 {
-	return !nf->avoiding && nf->queued >= law_min(loan_window(tp, &nf->loan) >> 1, PROBE_QUEUED);
+	return !nf->avoiding &&
+	       nf->queued >= law_min(loan_window(tp, &nf->loan) >> 1, PROBE_QUEUED);
 }
 
 /* Does the last estimate promise more than the flow has, or is it still to be found? */

@@ -41,6 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     three times in a row has failed; the summary counts the others as rerun."""
     for item in items:
         if item.path.parent == FLOWS:
+            item.add_marker(pytest.mark.quiet)
             item.add_marker(pytest.mark.flaky(reruns=RERUNS, reruns_delay=1))
 
 

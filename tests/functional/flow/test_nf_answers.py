@@ -148,7 +148,7 @@ class Unmarked(Behaviour):
 
 
 def begun_without_marks(
-    nf_tcp: Controller, peer: Peer, ack_every: int, most: int = 6 * PACKETS
+    nf_tcp: Controller, peer: Peer, ack_every: int, most: float = 6 * PACKETS
 ) -> tuple[SimpleNamespace, TcpInfo]:
     """A flow whose slow start has ended behind the host's own queue: its record and the connection, 20 RTT later. Each of
     them ends at most at this window, far from the 3600 packets and 675 ms that the queue would have given it, also if the

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Fixtures of the native lab, and the table of what it measured at the end of a test session."""
+"""Fixtures of the lab's tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from ..rows import rows
 from .row_fixture import Load
 
 PIN_ROOT = registry.session_pins("lab")
-MEASURED = pytest.StashKey[list[str]]()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -28,19 +27,6 @@ def sigterm_is_ctrl_c() -> Iterator[None]:
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     yield
     signal.signal(signal.SIGTERM, before)
-
-
-@pytest.fixture(scope="session")
-def measured(pytestconfig: pytest.Config) -> list[str]:
-    """Lines put here are printed at the end of the session, whether the tests passed or not."""
-    return pytestconfig.stash.setdefault(MEASURED, [])
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if lines := config.stash.get(MEASURED, []):
-        terminalreporter.section("measured by the native lab")
-        for line in lines:
-            terminalreporter.write_line(line)
 
 
 def traces(mark: bytes) -> set[str]:

@@ -23,7 +23,7 @@ from ..engine import native
 from ..guest.image import Guest
 from ..report import chart
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.xdist_group("registry"), pytest.mark.usefixtures("nothing_left")]
 
 QUICK_S = 60.0  # a quick demo takes 17 s
 END_S = 20.0  # and ends this soon after a signal, also on a machine that does other work; it takes 1 s

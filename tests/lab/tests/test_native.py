@@ -15,7 +15,7 @@ import pytest
 from ..engine import native
 from ..engine.experiment import Experiment, Flow, FlowResult, Link, Sample, quantile
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.quiet, pytest.mark.usefixtures("nothing_left")]
 
 DISTURBED = 0.01  # part of late packets: p95 of a round trip, two ways, cannot be within 1 ms
 STOPPED = 0.2  # no machine was seen to be late as often: it would be the delay line

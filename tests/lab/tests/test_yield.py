@@ -14,6 +14,8 @@ import pytest
 from ..engine import native
 from ..engine.experiment import Experiment, Flow, Link, Result
 
+pytestmark = pytest.mark.quiet
+
 LINK = Link(rate_mbit=10, rtt_ms=50, buffer_bdp=2.5)
 FOREGROUNDS = ("cubic", "reno")
 BUSY = 0.02  # part of late packets: more, and it is the machine that was measured
