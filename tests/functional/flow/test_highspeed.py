@@ -14,6 +14,10 @@ from tests.functional.flow.test_losses import DISORDER, INFINITE, OPEN, Plain, a
 from tests.functional.kernel import PHASE, Controller, eventually
 from tests.functional.peer import Flow, Peer, Segment
 
+pytestmark = pytest.mark.rerun(
+    "the windows are counted by round trips of the peer: ACKs that the host delays come together, as one"
+)
+
 RTT_S = 0.1  # 300 packets in it are 3000 in a second, a third of what the peer can take
 QUEUE_S = 0.05
 LOW, HIGH = 38, 83_000

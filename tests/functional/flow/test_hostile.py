@@ -13,6 +13,10 @@ import pytest
 from tests.functional.kernel import LP_FAMILY, OPEN, SIGNAL, Controller, eventually
 from tests.functional.peer import Behaviour, Flow, Peer, Segment
 
+pytestmark = pytest.mark.rerun(
+    "a lie is told at a time by the peer's clock, and reno beside it is compared in the same round trips"
+)
+
 RTT_S = 0.02
 STALL_S = 2.5  # the longest gap of a small window, 2 s, and some RTT
 RENO_MARGIN = 3  # packets: what timing makes of two runs of reno

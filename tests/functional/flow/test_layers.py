@@ -15,6 +15,8 @@ from tests.functional.flow.test_losses import Late, around, infos, steady
 from tests.functional.kernel import PHASE, Controller, Namespace, Sink, choose, chosen, eventually, tcp_info
 from tests.functional.peer import Behaviour, Flow, Peer, Segment
 
+pytestmark = pytest.mark.rerun("growth is counted by round trips of the peer: ACKs that the host delays come together, as one")
+
 OPEN, DISORDER, CWR, RECOVERY = range(4)
 UNPRIVILEGED = ("setpriv", "--reuid=65534", "--clear-groups", "--bounding-set=-all")
 CHOOSES = "import socket; socket.socket().setsockopt(6, 13, b'{name}')"

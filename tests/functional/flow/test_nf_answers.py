@@ -14,6 +14,10 @@ from tests.functional.flow.test_nf_chirps import PROBE, Path, nf, record_of, sta
 from tests.functional.kernel import PHASE, Controller, TcpInfo, eventually, tcp_info
 from tests.functional.peer import Behaviour, Flow, Peer, Segment
 
+pytestmark = pytest.mark.rerun(
+    "chirps leave by the host's timers, and answers that come together are the peer's: a late one is another case"
+)
+
 OPEN, CWR, RECOVERY, LOSS = 0, 2, 3, 4  # include/uapi/linux/tcp.h, enum tcp_ca_state
 LATE, SPARSE = 3, 8  # enum ccbpf_chirp_end
 MBIT = 30

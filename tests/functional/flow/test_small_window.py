@@ -10,6 +10,8 @@ import pytest
 from tests.functional.kernel import LP_FAMILY, PHASE, Controller, eventually, tcp_info
 from tests.functional.peer import Behaviour, Peer, Segment, bursts
 
+pytestmark = pytest.mark.rerun("pairs are timed: a host that stands still delays a pair to the next gap")
+
 RTT_S = 0.01
 EXTRA_S = 0.03
 LONGEST_S = 2.5  # the pair's longest gap and an RTT
