@@ -55,8 +55,8 @@ LAWS        := $(BUILD)/tests/liblaws.so
 SIM         := $(BUILD)/sim/sim $(patsubst bpf/%.bpf.c,$(BUILD)/sim/%.so,$(wildcard bpf/*.bpf.c))
 TEST_BPF    := $(patsubst %,$(BUILD)/tests/%.bpf.o,empty empty_tc neighbour)
 
-.PHONY: help deps all demo test test-hard soak bench kernels lint lab lab-list sim sim-report sim-agreement sweep report lab-guest chroot \
-        install uninstall format clean
+.PHONY: help deps all demo test test-hard soak bench kernels lint lab lab-list sim sim-report sim-agreement sweep report results \
+        lab-guest chroot install uninstall format clean
 
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -126,6 +126,9 @@ sweep: lab-guest ## the same as jobs of Snakemake: EXP, SET, JOBS, REPEAT as abo
 
 report: deps ## one page of all experiments that were run: build/lab/<kernel>/report.html
 	$(Q)EXP='$(EXP)' KERNEL='$(KERNEL)' SET='$(SET)' REPEAT='$(REPEAT)' $(PYTHON) -m tests.lab report
+
+results: deps ## docs/results and the README's tables, from docs/results/store and what `make lab` has left in build/lab
+	$(Q)$(PYTHON) -m tests.lab results
 
 lab-guest: ## the virtual lab's guests: fetch and unpack kernels and tools; once, then offline
 	$(Q)packaging/deps.sh $(VENV) lab

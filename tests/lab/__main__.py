@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""python -m tests.lab [list|report]: the experiments, judged. `make lab`, `make lab-list`, `make report`."""
+"""python -m tests.lab [list|report|results]: the experiments, judged. `make lab`, `lab-list`, `report`, `results`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .engine import virtual, virtual_experiment
 from .engine.cores import cpus
 from .guest.errors import LabError
 from .guest.lock import kernels
-from .report import report
+from .report import report, results
 from .rows import rows
 from .rows.rows import SETS, RowError
 from .session import Work
@@ -24,7 +24,7 @@ EXIT_LAB = 2  # 1: a bound does not hold
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.lab", description=__doc__)
-    parser.add_argument("what", nargs="?", choices=("run", "list", "report"), default="run")
+    parser.add_argument("what", nargs="?", choices=("run", "list", "report", "results"), default="run")
     parser.add_argument("--exp", default=os.environ.get("EXP", ""), help="ids and .toml files, comma-separated (all)")
     parser.add_argument("--kernel", default=os.environ.get("KERNEL") or "6.12", help="%(default)s; one of kernels.lock")
     parser.add_argument("--set", default=os.environ.get("SET") or "full", help="quick or full (%(default)s)")
@@ -71,13 +71,16 @@ def main() -> int:
     options = arguments()
     try:
         check(options)
+        if options.what == "results":
+            results.write()
+            return 0
         chosen = rows.choose(options.exp, options.kernel, options.set, options.repeat)
         if options.what == "list":
             for row in chosen:
                 print(f"{row.id:22} {len(row.runs):4} runs  {row.what}")
             return 0
         if options.what == "report":
-            print(report.write(chosen, options.kernel, options.set))
+            print(report.write(chosen, options.kernel))
             return 0
         works = session.plan(chosen, options.kernel, options.seed, options.set, options.repeat)
         if options.keep:

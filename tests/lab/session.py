@@ -31,11 +31,11 @@ from .engine.experiment import Experiment, Result
 from .engine.scenario import VirtualExperiment
 from .guest import image
 from .guest.errors import LabError
-from .report import place, plots
+from .report import place, plots, programs
 from .report.markdown import duration
 from .rows import judge, rows
 from .rows.figures import WORDS, Results
-from .rows.row import Row, RunKey
+from .rows.row import AS_GIVEN, Row, RunKey
 
 REPOSITORY = image.REPOSITORY
 MADE = "run.json"  # written last: the run is whole
@@ -205,12 +205,21 @@ class Work:
             self.row, results, kernel=image.build(self.kernel).release, seed=self.seed, set_=self.set, git=git,
             virtual_s=sum(note["virtual_s"] for note in notes), wall_s=sum(note["wall_s"] for note in notes),
         )  # fmt: skip
+        result["programs"] = self.programs()
         self._link()
         result["plots"] = plots.draw(self.row, results, self.directory)
         repeat = f" REPEAT={self.repeat}" if self.repeat else ""
         result["command"] = f"make lab EXP={self.exp} KERNEL={self.kernel} SET={self.set}{repeat}"
         judge.write(self.directory / "result.json", result)
         return result
+
+    def programs(self) -> dict[str, dict[str, str]]:
+        """Background → each of our programs in its runs, by its digest."""
+        today, found = programs.digests(), dict[str, dict[str, str]]()
+        for key, job in self.jobs.items():
+            own = {name: today[name] for name in virtual_experiment.objects_of(job.experiment)}
+            found.setdefault("" if key.background == AS_GIVEN else key.background, {}).update(own)
+        return found
 
     @property
     def exp(self) -> str:
@@ -307,6 +316,7 @@ def run(works: Sequence[Work], at_once: int, make_job: Callable[..., Note] = mak
         progress.say(f"JOBS={asked}: only {at_once} at once, a core each; CCBPF_LAB_CPUS names the cores")
     announce(works, jobs, progress)
     git = judge.git_of(REPOSITORY)
+    programs.digests()  # now: the sources may change before the last row is judged
     outstanding = list(works)
     errors: dict[str, str] = {}  # digest: why
     worst = 0

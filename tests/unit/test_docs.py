@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The documents: what they name exists, and what they quote is what the headers and the reports say.
+"""The documents: what they name exists, and what they quote is what the headers, the store of results and the simulator say.
 
-`python -m tests.unit.test_docs` writes docs/parameters.md, and the README's table of distances, anew.
+`python -m tests.unit.test_docs` writes docs/parameters.md anew, `make results` docs/results and the README's tables.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab import results, store
 from tests.unit import headers
 from tests.unit.test_tables import CONTROLLERS, EVENTS, FLOW, FLOW_OWN, FLOW_PARTS, FLOW_WORDS, PARAMS, STATS
 
@@ -19,10 +20,10 @@ ROOT = headers.ROOT
 README = ROOT / "README.md"
 PARAMETERS = ROOT / "docs/parameters.md"
 GLOSSARY = ROOT / "docs/glossary.md"
-LAB_RESULTS = ROOT / "RESULTS.md"
 SIM_RESULTS = ROOT / "tests/sim/RESULTS.md"
 HANDBOOK = [README, *sorted((ROOT / "docs").glob("*.md"))]
-DOCUMENTS = [*HANDBOOK, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "tests/sim/README.md",
+RESULTS = sorted((ROOT / "docs/results").glob("*.md"))
+DOCUMENTS = [*HANDBOOK, *RESULTS, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "tests/sim/README.md",
              ROOT / "tests/lab/experiments/README.md"]  # fmt: skip
 
 README_LINES = 150
@@ -114,50 +115,44 @@ def flow_records() -> list[str]:
     return lines
 
 
-DISTANCE = re.compile(r"(<!-- distance -->\n)(.*?)(<!-- /distance -->)", re.S)
-
-
-def distance() -> str:
-    """The README's rows and columns of the table of distances, with the figures of RESULTS.md."""
-    table = LAB_RESULTS.read_text().split("\n## Distance to the ideal", 1)[1]
-    rows = {cells(line)[0]: cells(line) for line in table.splitlines() if line.startswith("|")}
-    found = DISTANCE.search(README.read_text())
-    assert found
-    head, ruler, *ours = found[2].splitlines()
-    columns = [rows["row"].index(name) for name in cells(head)]
-    names = [cells(line)[0] for line in ours]
-    return (
-        "\n".join([head, ruler, *("| " + " | ".join(rows[name][column] for column in columns) + " |" for name in names)]) + "\n"
-    )
-
-
 def test_the_parameters_are_those_of_the_headers() -> None:
     assert PARAMETERS.read_text() == parameters(), "python -m tests.unit.test_docs writes it anew"
 
 
-def test_the_distances_are_those_of_the_results() -> None:
-    found = DISTANCE.search(README.read_text())
-    assert found and found[2] == distance(), "python -m tests.unit.test_docs writes it anew"
+GENERATED = results.documents()
+
+
+@pytest.mark.parametrize("document", GENERATED, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_figures_are_those_of_the_store(document: Path) -> None:
+    assert document.read_text() == GENERATED[document], "`make results` writes it anew"
+
+
+def test_nothing_else_is_among_the_results() -> None:
+    assert set(RESULTS) == set(GENERATED) - {README}
+
+
+def test_the_readmes_tables_are_generated() -> None:
+    """Each marked block is one that is known, and no figure of a measured column is missing."""
+    blocks = {name: text for _, name, text, _ in results.BLOCK.findall(README.read_text())}
+    assert blocks.keys() == results.BLOCKS.keys()
+    lines = {name: [cells(line) for line in text.splitlines() if line.startswith("| `")] for name, text in blocks.items()}
+    assert [line for line in lines["distance"] if "" in line] == []
+    assert {line[0] for line in lines["controllers"] if set(line[2:]) & {"", "–"}} == {"`ltcp`"}
 
 
 # --- figures that are quoted -----------------------------------------------------------------------------------------
 
-# `row: figure`, from one of the two reports
+# `row: figure`, from the lab (docs/results) or from the simulator's report
 QUOTED = re.compile(r"`([a-z0-9-]+): (-?[\d.]+)`")
 FIGURE = re.compile(r"-?\d+(?:\.\d+)?(?:e-\d+)?")
 
 
 def reported() -> dict[str, set[str]]:
-    """Row → every figure of it, in the lab's report (lines of tables, notes) and in the simulator's (sections)."""
+    """Row → every figure of it, in the store of the lab's results and in the simulator's report (sections)."""
     figures: dict[str, set[str]] = {}
-    row = ""
-    for line in LAB_RESULTS.read_text().splitlines():
-        if named := re.match(r"(?:\||-) `([a-z0-9-]+)`", line):
-            row = named[1]
-        elif not line.startswith(("|  |", "  ")):
-            row = ""
-        if row:
-            figures.setdefault(row, set()).update(FIGURE.findall(line))
+    for name in store.names():
+        for row, own in store.read(name)["rows"].items():
+            figures[row] = {figure for text in results.figures_of(own) for figure in FIGURE.findall(text)}
     for section in SIM_RESULTS.read_text().split("\n## ")[1:]:
         figures.setdefault(section.split(":", 1)[0], set()).update(FIGURE.findall(section))
     return figures
@@ -172,27 +167,6 @@ def test_quoted_figures_are_in_a_report(document: Path) -> None:
 def test_limits_quote_figures() -> None:
     """The pattern above finds them."""
     assert len(QUOTED.findall((ROOT / "docs/limits.md").read_text())) >= 40
-
-
-def own_row(what: str) -> dict[str, str]:
-    """Controller → figure, of a line of RESULTS.md's table of our own rows: `yield-rtts`, "the foreground keeps"."""
-    table = LAB_RESULTS.read_text().split("\n## Our own rows", 1)[1].split("\n## ", 1)[0]
-    lines = [cells(line) for line in table.splitlines() if line.startswith("|")]
-    head, found, row = lines[0], {}, ""
-    for line in lines:
-        row = line[0] or row
-        if row == f"`{what}`":
-            found.update({name.strip("`"): FIGURE.findall(cell)[0] for name, cell in zip(head[4:], line[4:]) if cell})
-    return found
-
-
-@pytest.mark.parametrize("column, row", [(2, "yield-rtts"), (3, "alone"), (4, "time-to-reclaim")])
-def test_the_readmes_table_of_controllers(column: int, row: str) -> None:
-    measured = own_row(row)
-    table = README.read_text().split("\n## Which controller", 1)[1].split("\n## ", 1)[0]
-    quoted = {cells(line)[0].strip("`"): cells(line)[column] for line in table.splitlines() if line.startswith("| `")}
-    assert {name: figure for name, figure in quoted.items() if name in measured} == measured
-    assert {figure for name, figure in quoted.items() if name not in measured} <= {"–"}
 
 
 # --- sizes -----------------------------------------------------------------------------------------------------------
@@ -295,4 +269,3 @@ def test_every_controller_is_described() -> None:
 
 if __name__ == "__main__":
     PARAMETERS.write_text(parameters())
-    README.write_text(DISTANCE.sub(lambda m: m[1] + distance() + m[3], README.read_text()))

@@ -16,6 +16,8 @@ ASCII_BLOCKS = "_.-:=+*#"
 FOREGROUND, BACKGROUND = "#0072B2", "#D55E00"  # Okabe and Ito's blue and vermilion: told apart by every eye
 NEUTRAL = "#666666"
 BIN_S = 0.5  # rates are drawn as means over this time
+SIZE_INCHES, DPI = (9, 5), 110  # 990 pixels: a page that shows it smaller, as a README, leaves the words readable
+COLOURS = 64
 
 
 def sparkline(values: Sequence[float], top: float, blocks: str = BLOCKS) -> str:
@@ -48,23 +50,33 @@ def draw(path: Path, title: str, subtitle: str, runs: Sequence[tuple[str, Result
     }
     with pyplot.rc_context(style):
         figure, axes = pyplot.subplots(
-            2, len(runs), figsize=(11, 5.8), sharex="col", sharey="row", squeeze=False, height_ratios=(2, 1)
+            2, len(runs), figsize=SIZE_INCHES, sharex="col", sharey="row", squeeze=False, height_ratios=(2, 1)
         )
         for column, (heading, result) in enumerate(runs):
             _draw_rates(axes[0][column], heading, result, solo_mbit)
             _draw_delay(axes[1][column], result)
         axes[0][0].set_ylabel("goodput, Mbit/s")
-        axes[1][0].set_ylabel("queueing delay, ms")
+        axes[1][0].set_ylabel("queue, ms")
         for axis in axes[1]:
             axis.set_xlabel("time, s")
         figure.text(0.012, 0.955, title, fontsize=13, fontweight="bold")
-        figure.text(0.012, 0.915, subtitle, fontsize=10, color=NEUTRAL)
+        figure.text(0.012, 0.91, subtitle, fontsize=9, color=NEUTRAL)
         handles, labels = axes[0][0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="upper right", bbox_to_anchor=(0.995, 1.0), ncols=3, frameon=False)
-        figure.tight_layout(rect=(0, 0, 1, 0.9))
+        figure.legend(handles, labels, loc="lower center", bbox_to_anchor=(0.5, -0.01), ncols=3, frameon=False)
+        figure.tight_layout(rect=(0, 0.045, 1, 0.9))
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=120)
+        figure.savefig(path, dpi=DPI)
         pyplot.close(figure)
+    _lighten(path)
+
+
+def _lighten(path: Path) -> None:
+    """A few lines and their soft edges need no more colours: a third of the bytes, for a document that shows it."""
+    from PIL import Image
+
+    with Image.open(path) as picture:
+        few = picture.convert("RGB").quantize(COLOURS)
+    few.save(path, optimize=True)
 
 
 def _draw_rates(axis: Any, heading: str, result: Result, solo_mbit: float) -> None:
@@ -74,7 +86,7 @@ def _draw_rates(axis: Any, heading: str, result: Result, solo_mbit: float) -> No
     axis.axhline(solo_mbit, color=NEUTRAL, linewidth=1, linestyle=(0, (4, 3)), label="foreground alone")
     for flow, color, width in ((background, BACKGROUND, 1.8), (foreground, FOREGROUND, 2.2)):
         axis.plot(*rates(flow, end, BIN_S), color=color, linewidth=width, label=flow.flow.name)
-    axis.set_title(heading, loc="left", fontsize=10.5)
+    axis.set_title(heading, loc="left", fontsize=10)
     axis.set_ylim(0, result.experiment.link.rate_mbit * 1.1)
     axis.locator_params(axis="y", nbins=5)
     axis.set_xlim(0, end)

@@ -3,7 +3,7 @@
 
     ROOT/<kernel>/runs/<digest>/    one run
     ROOT/<kernel>/<id>/             one row: result.json, plots, a link to each of its runs
-    ROOT/<kernel>/report.html       the page of all rows, and report.md beside it
+    ROOT/<kernel>/report.html       the page of all rows
 
 ROOT is build/lab, or CCBPF_LAB_ROOT. Read it as place.ROOT: tests put another directory there.
 """

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..rows.figures import WORDS
 from ..rows.row import ALONE, IDEAL, Row
-from . import markdown, place
+from . import place
 from .markdown import duration
 
 Result = Mapping[str, Any]
@@ -113,13 +113,20 @@ def overview(rows: Sequence[Row], results: Mapping[str, Result | None]) -> str:
 def verdict_cell(result: Result | None, controller: str) -> str:
     word = verdict(result, controller)
     kind = {HOLDS: "good", SHORT: "bad"}.get(word, "none")
-    far = markdown.distance(result, controller) if result and controller else None
+    far = distance(result, controller) if result and controller else None
     words = "" if far is None else f" {far:.1%}"
     return f'<td class="{kind}">{SIGNS[word]} {word}{words}</td>'
 
 
+def distance(result: Result, controller: str) -> float | None:
+    """To strict priority (0: the same goodput for both classes); the mean of the row's places."""
+    places = {**result["measured"], **result["peers"]}.get(controller, {})
+    far = [figures["distance_to_ideal"] for figures in places.values() if "distance_to_ideal" in figures]
+    return sum(far) / len(far) if far else None
+
+
 def distance_cell(result: Result | None, controller: str) -> str:
-    far = markdown.distance(result, controller) if result else None
+    far = distance(result, controller) if result else None
     return '<td class="soft">–</td>' if far is None else f"<td>{far:.1%}</td>"
 
 
@@ -266,11 +273,10 @@ def page(rows: Sequence[Row], results: Mapping[str, Result | None], kernel: str)
     return "\n".join([*parts, "</body></html>\n"])
 
 
-def write(rows: Sequence[Row], kernel: str, set_: str) -> Path:
-    """build/lab/<kernel>/report.html, and report.md beside it; returns where the page is."""
+def write(rows: Sequence[Row], kernel: str) -> Path:
+    """build/lab/<kernel>/report.html."""
     results = {row.id: read(row, kernel) for row in rows}
     path = place.ROOT / kernel / "report.html"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page(rows, results, kernel))
-    markdown.write(path.parent, rows, results, kernel, set_)
     return path

@@ -19,7 +19,7 @@ from ..engine.scenario import Traffic, VirtualExperiment
 from ..engine.virtual_result import TrafficResult, VirtualResult
 from ..guest import image
 from ..guest.errors import LabError
-from ..report import markdown, place, plots, report
+from ..report import place, plots, report
 from ..rows import figures, judge, rows
 from ..rows.rows import ALONE, IDEAL, RunKey
 from .test_measures import CAPACITY, constant, flow, result
@@ -219,21 +219,6 @@ def test_report_stands_alone_and_shows_what_was_not_run(row: rows.Row) -> None:
     assert "falls short" in page and "96.8 %" in page and "make lab EXP=mine" in page and "vegas" not in page
     assert "http" not in page and "<script" not in page
     assert "Not run" in report.page([row], {row.id: None}, "6.12")
-
-
-def test_the_same_as_a_text_has_each_bound_and_what_falls_short_in_bold(row: rows.Row) -> None:
-    made = judge.result_of(row, made_up, kernel="6.12", seed=1, set_="full", virtual_s=9, wall_s=3, git="abc")
-    text = markdown.document([row], {row.id: made}, "6.12", "full")
-    assert "1 rows judged, 0 hold whole." in text
-    first = next(line for line in text.splitlines() if line.startswith(f"| `{row.id}` |"))
-    assert first.count("**") == 2 and "≥" in first
-    bounds, _, far = text.partition("## Distance to the ideal")
-    assert sum(line.startswith("| ") and "**" not in line for line in bounds.splitlines()) == 2 + 2  # head, rule, two hold
-    own, peer = (markdown.distance(made, name) for name in ("tcp_lp", "lp"))
-    assert own and peer and f"| `{row.id}` | {own:.1%} |" in far and f"{peer:.1%}" in far
-    assert f"Not run: `{row.id}`" in markdown.document([row], {row.id: None}, "6.12", "full")
-    never = {**made, "bounds": [{**made["bounds"][0], "measured": None, "why": "never", "holds": False}]}
-    assert "| **never" in markdown.document([row], {row.id: never}, "6.12", "full")
 
 
 def test_a_result_of_another_version_is_not_run(row: rows.Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A digest of each of our programs, so that a result can say without git whether it is of the programs of today.
+
+It is of what the compiler reads: the source with its own headers, preprocessed, as a sorted list of declarations. So
+neither comments nor white space count, nor in which file and in which order declarations stand, nor the compiler's version.
+The system's headers and vmlinux.h are left out. A name that changes counts, as everything else does that is not known
+to leave the instructions as they were.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..guest.image import REPOSITORY
+
+OBJECT = ".bpf.c"
+DIGITS = 12  # of a digest: enough to tell apart what ever was there
+TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\w+|\S')
+INCLUDED = re.compile(r'^\s*#\s*include\s*[<"]([\w./]+)[>"]', re.M)
+OPTIONS = ("-E", "-P", "-undef", "-nostdinc", "-D__bpf__", "-xc")  # -undef: no macro of this compiler or machine
+
+
+def declarations(text: str) -> Iterator[str]:
+    """Of preprocessed C: each function, type or variable, its tokens with one space between them."""
+    depth, own = 0, []
+    for token in TOKEN.findall(text):
+        own.append(token)
+        depth += (token in "{(") - (token in "})")
+        if depth == 0 and token in "};":
+            yield " ".join(own)
+            own = []
+    if own:
+        yield " ".join(own)
+
+
+def foreign(root: Path) -> set[str]:
+    """Headers that are included and are not ours."""
+    files = [*(root / "bpf").glob(f"*{OBJECT}"), *(root / "include").rglob("*.h")]
+    named = {name for file in files for name in INCLUDED.findall(file.read_text())}
+    return {name for name in named if not (root / "include" / name).exists()}
+
+
+def digests_of(root: Path) -> dict[str, str]:
+    """Name of a program → its digest."""
+    found = {}
+    with tempfile.TemporaryDirectory() as directory:
+        for name in foreign(root):
+            empty = Path(directory, name)
+            empty.parent.mkdir(parents=True, exist_ok=True)
+            empty.touch()
+        for source in sorted((root / "bpf").glob(f"*{OBJECT}")):
+            command = ["gcc", *OPTIONS, "-I", str(root / "include"), "-idirafter", directory, str(source)]
+            text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+            lines = "\n".join(sorted(declarations(text)))
+            found[source.name.removesuffix(OBJECT)] = hashlib.sha256(lines.encode()).hexdigest()[:DIGITS]
+    return found
+
+
+@functools.cache
+def digests() -> dict[str, str]:
+    """Of the programs of today."""
+    return digests_of(REPOSITORY)

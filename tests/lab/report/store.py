@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The store of results in git, docs/results/store/<file of rows>.json: what the lab has judged. build/lab does not outlive a
+machine; this does, and the documents take their figures from it (results.py).
+
+    {"title": …, "rows": {<id>: {"what": …, "made": [<made>, …], "remarks": [{"of": …, "text": …}, …]}}}
+
+A <made> is what `make lab` said of a row, on one kernel and with one set; a later one takes its place:
+
+    guest, set
+    of         controller → its origin: commit, kernel, seed, draws, run_s, and the digest of each of our programs in its
+               runs (programs.py). Also of the peers, the ideal, and "": the whole row
+    bounds     the row's verdicts, as in result.json, of the draws only their number
+    peers      the same of the controllers that decide nothing
+    figures    controller → place → figure: its value, or with several draws the median, the least and the most
+    note       the row's note of that time
+
+A controller of the row that a later result does not have keeps what it had, with its own origin: a quick set has fewer peers.
+Remarks are written by hand, are of what no set measures (another scale, another draw), and stay. No date is in it, so the
+same results give the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..guest.image import REPOSITORY
+from ..rows import rows
+from ..rows.row import ALONE, IDEAL
+from . import place, programs
+
+Made = dict[str, Any]
+Store = dict[str, Any]
+DIRECTORY = REPOSITORY / "docs/results/store"
+FIGURES = ("transparency", "utilisation", "distance_to_ideal", "response_to_alone", "queue_p95_ms")
+COLUMNS = 130
+NEEDED = {"id", "file", "programs", "git", "bounds", "peers_bounds", "measured", "peers", "ranges", "kernel", "set"}
+
+
+# --- one result --------------------------------------------------------------------------------------------------------
+
+
+def made_of(result: Mapping[str, Any], guest: str) -> Made:
+    """Of a result.json what is stored."""
+    origin = {
+        "commit": result["git"],
+        "kernel": result["kernel"],
+        "seed": result["seed"],
+        "draws": result["repeat"],
+        "run_s": result["run_s"],
+    }
+    return {
+        "guest": guest,
+        "set": result["set"],
+        "of": {controller: {**origin, "programs": own} for controller, own in result["programs"].items()},
+        "bounds": [brief(bound) for bound in result["bounds"]],
+        "peers": [brief(bound) for bound in result["peers_bounds"]],
+        "figures": dict(figures_of(result)),
+        "note": " ".join(result["note"].split()),
+    }
+
+
+def brief(bound: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: len(value) if key == "draws" else value for key, value in bound.items()}
+
+
+def figures_of(result: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for controller, places in {**result["measured"], **result["peers"]}.items():
+        spans = result["ranges"].get(controller, {})
+        own = {
+            place: {
+                name: [figures[name], *spans[place][name]] if name in spans.get(place, {}) else figures[name]
+                for name in FIGURES if name in figures
+            }
+            for place, figures in places.items()
+        }  # fmt: skip
+        yield controller, {place: figures for place, figures in own.items() if figures}
+
+
+def older(made: Made) -> list[str]:
+    """The controllers whose programs are not those of today."""
+    today = programs.digests()
+    return [
+        name for name, own in made["of"].items()
+        if any(digest != today.get(program) for program, digest in own["programs"].items())
+    ]  # fmt: skip
+
+
+# --- the files -----------------------------------------------------------------------------------------------------------
+
+
+def names() -> list[str]:
+    """The files of rows of which something is stored: the papers' first, as rows.load_all() has them."""
+    order = list(dict.fromkeys(row.file.stem for row in rows.load_all()))
+    return sorted((path.stem for path in DIRECTORY.glob("*.json")), key=order.index)
+
+
+def read(name: str) -> Store:
+    try:
+        store: Store = json.loads((DIRECTORY / f"{name}.json").read_text())
+    except FileNotFoundError:
+        return {"title": "", "rows": {}}
+    return store
+
+
+def text_of(value: Any, depth: int = 0) -> str:
+    """JSON; what fits into a line is in one."""
+    line = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    if not isinstance(value, dict | list) or not value or depth + len(line) <= COLUMNS:
+        return line
+    indent = " " * (depth + 1)
+    if isinstance(value, dict):
+        items = [f"{json.dumps(key, ensure_ascii=False)}: {text_of(item, depth + 1)}" for key, item in value.items()]
+    else:
+        items = [text_of(item, depth + 1) for item in value]
+    brackets = "{}" if isinstance(value, dict) else "[]"
+    return brackets[0] + "\n" + ",\n".join(indent + item for item in items) + "\n" + " " * depth + brackets[1]
+
+
+def write(name: str, store: Store) -> None:
+    DIRECTORY.mkdir(parents=True, exist_ok=True)
+    (DIRECTORY / f"{name}.json").write_text(text_of(store) + "\n")
+
+
+# --- taking over what the lab has made -----------------------------------------------------------------------------------
+
+
+def put(own: dict[str, Any], row: rows.Row, made: Made) -> bool:
+    """In the place of what was made on the same kernel with the same set, unless that is of today's programs and this is not."""
+    same = [old for old in own["made"] if (old["guest"], old["set"]) == (made["guest"], made["set"])]
+    if same and set(older(made)) - set(older(same[0])):
+        return False
+    others = [old for old in own["made"] if old not in same]
+    own["made"] = sorted([*others, kept_of(same[0], row, made) if same else made], key=order)
+    return True
+
+
+def kept_of(old: Made, row: rows.Row, made: Made) -> Made:
+    """What is new, and of the old what the new one lacks and the row still has."""
+    kept = ({*old["of"]} - {*made["of"]}) & {*row.controllers, IDEAL, ALONE}
+    asked = {(bound["what"], bound["op"], bound["bound"]) for part in ("bounds", "peers") for bound in made[part]}
+    verdicts = {
+        part: [
+            bound for bound in old[part] if bound["controller"] in kept and (bound["what"], bound["op"], bound["bound"]) in asked
+        ]
+        for part in ("bounds", "peers")
+    }
+    return {
+        **made,
+        "of": made["of"] | {name: origin for name, origin in old["of"].items() if name in kept},
+        "bounds": made["bounds"] + verdicts["bounds"],
+        "peers": made["peers"] + verdicts["peers"],
+        "figures": made["figures"] | {name: figures for name, figures in old["figures"].items() if name in kept},
+    }
+
+
+def order(made: Made) -> tuple[bool, str]:
+    return made["set"] != rows.SETS[0], made["guest"]
+
+
+def update() -> None:
+    """From every result.json in build/lab; those of rows that are not the project's are not for the store."""
+    files: dict[str, dict[str, rows.Row]] = {}
+    for row in rows.load_all():
+        files.setdefault(row.file.stem, {})[row.id] = row
+    found = [(path.parents[1].name, path) for path in sorted(place.ROOT.glob("*/*/result.json"))]
+    for name, known in files.items():
+        store = read(name)
+        for guest, path in found:
+            if path.parent.name in known:
+                take(store, known[path.parent.name], guest, path)
+        if store["rows"]:
+            store["title"] = next(iter(known.values())).title
+            store["rows"] = {id_: store["rows"][id_] for id_ in known if id_ in store["rows"]}
+            write(name, store)
+
+
+def take(store: Store, row: rows.Row, guest: str, path: Path) -> None:
+    try:
+        result = json.loads(path.read_text())
+    except ValueError:
+        result = {}
+    if not isinstance(result, dict) or not NEEDED <= result.keys() or result["file"] != row.file.name:
+        print(f"results: {path}: left out: of another version of the lab, or of a row that is not the project's; run the row again",
+              file=sys.stderr)  # fmt: skip
+        return
+    own = store["rows"].setdefault(row.id, {"what": row.what, "made": [], "remarks": []})
+    own["what"] = row.what
+    if not put(own, row, made_of(result, guest)):
+        print(f"results: {path}: left out: it is of older programs than what is stored", file=sys.stderr)

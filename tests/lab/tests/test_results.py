@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The store of results: which programs a row is of, what takes the place of what, and how a page says it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..guest.image import REPOSITORY
+from ..report import place, programs, results, store
+from ..rows import rows
+
+ROW = "yield-rtts"
+RESULT: dict[str, Any] = {
+    "id": ROW, "file": "own.toml", "git": "abc1234", "kernel": "6.12.1", "seed": 1, "set": "quick", "repeat": 3, "run_s": 30,
+    "note": "two\nlines", "programs": {"tcp_lp": {"tcp_lp": ""}, "lp": {}},
+    "bounds": [
+        {"what": "keeps", "measured": 0.95, "op": ">=", "bound": 0.96, "holds": False, "controller": "tcp_lp", "at": "cubic",
+         "judged": "the median", "held": 1, "draws": [0.94, 0.95, 0.97], "worst": 0.94, "least": 0.94, "most": 0.97},
+    ],
+    "peers_bounds": [{"what": "keeps", "measured": 0.5, "op": ">=", "bound": 0.96, "holds": False, "controller": "lp", "at": "cubic"}],
+    "measured": {"tcp_lp": {"cubic": {"transparency": 0.95, "distance_to_ideal": 0.02}, "reno": {"distance_to_ideal": 0.04}}},
+    "peers": {"lp": {"cubic": {"transparency": 0.5, "loss_rate": 0.1}}},
+    "ranges": {"tcp_lp": {"cubic": {"transparency": [0.94, 0.97]}}},
+}  # fmt: skip
+
+
+def result(digest: str = "", **changes: Any) -> dict[str, Any]:
+    made = copy.deepcopy(RESULT) | changes
+    made["programs"]["tcp_lp"]["tcp_lp"] = digest or programs.digests()["tcp_lp"]
+    return made
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(place, "ROOT", tmp_path / "lab")
+    monkeypatch.setattr(store, "DIRECTORY", tmp_path / "store")
+    return tmp_path / "lab"
+
+
+def left(lab: Path, made: dict[str, Any], guest: str = "6.12", row: str = ROW) -> None:
+    path = lab / guest / row / "result.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(made))
+
+
+def stored() -> list[store.Made]:
+    return list(store.read("own")["rows"][ROW]["made"])
+
+
+# --- which programs ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for name in ("bpf", "include"):
+        shutil.copytree(REPOSITORY / name, tmp_path / name)
+    return tmp_path
+
+
+def changed(tree: Path, file: str, old: str, new: str) -> set[str]:
+    """The programs whose digest a change of a file changes."""
+    path = tree / file
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new, 1))
+    now = programs.digests_of(tree)
+    return {name for name, digest in programs.digests().items() if now[name] != digest}
+
+
+def test_a_digest_is_of_the_code(tree: Path) -> None:
+    assert programs.digests_of(tree) == programs.digests()
+    assert changed(tree, "include/law/red.h", "#include", "/* another\n   word */\n\n#include") == set()
+    assert changed(tree, "include/law/highspeed.h", "\treturn ", "\treturn 1 + ") == {"hstcp_lp"}
+
+
+def test_a_declaration_may_move_to_another_file(tree: Path) -> None:
+    moved = "static __always_inline int moved(int a) { return a + 1; }\n"
+    (tree / "bpf/ltcp.bpf.c").write_text((tree / "bpf/ltcp.bpf.c").read_text() + moved)
+    before = programs.digests_of(tree)
+    (tree / "include/kern/moved.bpf.h").write_text("/* here */\n#ifndef MOVED_H\n#define MOVED_H\n" + moved + "#endif\n")
+    text = (tree / "bpf/ltcp.bpf.c").read_text().removesuffix(moved)
+    (tree / "bpf/ltcp.bpf.c").write_text('#include "kern/moved.bpf.h"\n' + text)
+    assert programs.digests_of(tree) == before
+    assert {name for name, digest in programs.digests().items() if before[name] != digest} == {"ltcp"}
+
+
+# --- the store -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_the_lab_left_is_stored(lab: Path) -> None:
+    left(lab, result())
+    store.update()
+    (made,) = stored()
+    origin = {"commit": "abc1234", "kernel": "6.12.1", "seed": 1, "draws": 3, "run_s": 30}
+    own = {"tcp_lp": programs.digests()["tcp_lp"]}
+    assert made["of"] == {"tcp_lp": {**origin, "programs": own}, "lp": {**origin, "programs": {}}}
+    assert made["bounds"][0]["draws"] == 3 and made["note"] == "two lines" and not store.older(made)
+    assert made["figures"]["tcp_lp"]["cubic"]["transparency"] == [0.95, 0.94, 0.97]
+    assert made["figures"]["lp"] == {"cubic": {"transparency": 0.5}}  # only what the pages show
+    before = (store.DIRECTORY / "own.json").read_bytes()
+    store.update()
+    assert (store.DIRECTORY / "own.json").read_bytes() == before
+
+
+def test_a_later_result_takes_the_place_of_one_of_the_same_kernel_and_set(lab: Path) -> None:
+    for guest, changes in (("7.x", {}), ("6.12", {"set": "full"}), ("6.12", {}), ("6.12", {"git": "later"})):
+        left(lab, result(**changes), guest)
+        store.update()
+    assert [(made["guest"], made["set"]) for made in stored()] == [("6.12", "quick"), ("7.x", "quick"), ("6.12", "full")]
+    assert stored()[0]["of"]["tcp_lp"]["commit"] == "later"
+
+
+def test_what_a_later_result_lacks_stays_with_its_origin(lab: Path) -> None:
+    left(lab, result("0" * 12, git="old"))
+    store.update()
+    later = result(git="later", peers={}, peers_bounds=[])
+    del later["programs"]["lp"]
+    left(lab, later)
+    store.update()
+    (made,) = stored()
+    assert [made["of"][name]["commit"] for name in ("tcp_lp", "lp")] == ["later", "old"] and not store.older(made)
+    assert [bound["controller"] for bound in made["peers"]] == ["lp"] and made["figures"]["lp"]
+    page = results.page(store.read("own"))
+    assert f"| `{ROW}` | `tcp_lp` | today's (later) |" in page and f"| `{ROW}` | `lp` | none of ours (old) |" in page
+    later["bounds"][0]["bound"] = 0.97  # what was said of the other bound is no more
+    left(lab, later)
+    store.update()
+    assert stored()[0]["peers"] == []
+
+
+def test_older_programs_do_not_take_the_place_of_todays(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    left(lab, result("0" * 12, git="old"))
+    store.update()
+    assert stored()[0]["of"]["tcp_lp"]["commit"] == "old" and store.older(stored()[0]) == ["tcp_lp"]
+    left(lab, result())
+    store.update()
+    assert not store.older(stored()[0])
+    left(lab, result("0" * 12, git="old"))
+    store.update()
+    assert not store.older(stored()[0]) and "older programs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("broken", ["{", "[]", "no programs", "another file"])
+def test_what_the_store_cannot_use_is_left_out_and_named(lab: Path, capsys: pytest.CaptureFixture[str], broken: str) -> None:
+    made = result(file="mine.toml" if broken == "another file" else "own.toml")
+    if broken == "no programs":
+        del made["programs"]
+    left(lab, made)
+    if broken in ("{", "[]"):
+        (lab / f"6.12/{ROW}/result.json").write_text(broken)
+    store.update()
+    assert store.names() == [] and f"{ROW}/result.json" in capsys.readouterr().err
+
+
+def test_a_remark_stays(lab: Path) -> None:
+    remark = {"of": "elsewhere", "text": "0.123 once"}
+    store.write("own", {"title": "", "rows": {ROW: {"what": "", "made": [], "remarks": [remark]}}})
+    left(lab, result())
+    store.update()
+    assert store.read("own")["rows"][ROW]["remarks"] == [remark] and len(stored()) == 1
+    assert "- `yield-rtts`: 0.123 once (Programs: elsewhere.)" in results.page(store.read("own"))
+
+
+# --- a page --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_page_says_what_is_judged_and_by_which_programs(lab: Path) -> None:
+    left(lab, result())
+    store.update()
+    page = results.page(store.read("own"))
+    assert f"| `{ROW}` | keeps | ≥ 0.96 | **0.950 [0.940 … 0.970] (cubic)** | today's |" in page
+    assert f"| `{ROW}` | keeps | ≥ 0.96 | **0.500 (cubic)** |" in page.split("### The peers on the same bounds")[1]
+    assert f"| `{ROW}` | `tcp_lp` | today's (abc1234) | Linux 6.12.1 | 3 | 30 s |" in page
+    assert f"| `{ROW}` | cubic | transparency | 0.950 [0.940 … 0.970] | 0.500 |" in page
+    assert f"| `{ROW}` | 3.0% |" in page.split("### Distance to the ideal")[1]  # the mean of two places
+    left(lab, result("0" * 12))
+    shutil.rmtree(store.DIRECTORY)
+    store.update()
+    page = results.page(store.read("own"))
+    assert "(cubic)** | **older** |" in page and "**older** (abc1234)" in page
+
+
+def test_a_figure_beyond_its_bound_does_not_look_as_if_it_were_on_it(lab: Path) -> None:
+    made = result()
+    made["bounds"][0] |= {"measured": 0.95998}
+    left(lab, made)
+    store.update()
+    assert "**0.95998 [" in results.page(store.read("own"))
+
+
+def test_every_row_of_the_store_is_a_row() -> None:
+    """What a row that went left behind would never be measured again."""
+    known = {(row.file.stem, row.id) for row in rows.load_all()}
+    assert {(name, row) for name in store.names() for row in store.read(name)["rows"]} <= known
