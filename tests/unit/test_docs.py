@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The documents: what they name exists, and what they quote is what the headers, the store of results and the simulator say.
+"""The documents: what they name exists, and what they say of the parameters is what the headers say. Their figures are checked
+by tests/lab/tests/test_results.py.
 
-`python -m tests.unit.test_docs` writes docs/parameters.md anew, `make results` docs/results and the README's tables.
+`python -m tests.unit.test_docs` writes docs/parameters.md anew.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import results, store
 from tests.unit import headers
 from tests.unit.test_tables import CONTROLLERS, EVENTS, FLOW, FLOW_OWN, FLOW_PARTS, FLOW_WORDS, PARAMS, STATS
 
@@ -20,7 +20,6 @@ ROOT = headers.ROOT
 README = ROOT / "README.md"
 PARAMETERS = ROOT / "docs/parameters.md"
 GLOSSARY = ROOT / "docs/glossary.md"
-SIM_RESULTS = ROOT / "tests/sim/RESULTS.md"
 HANDBOOK = [README, *sorted((ROOT / "docs").glob("*.md"))]
 RESULTS = sorted((ROOT / "docs/results").glob("*.md"))
 DOCUMENTS = [*HANDBOOK, *RESULTS, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "tests/sim/README.md",
@@ -117,56 +116,6 @@ def flow_records() -> list[str]:
 
 def test_the_parameters_are_those_of_the_headers() -> None:
     assert PARAMETERS.read_text() == parameters(), "python -m tests.unit.test_docs writes it anew"
-
-
-GENERATED = results.documents()
-
-
-@pytest.mark.parametrize("document", GENERATED, ids=lambda path: str(path.relative_to(ROOT)))
-def test_the_figures_are_those_of_the_store(document: Path) -> None:
-    assert document.read_text() == GENERATED[document], "`make results` writes it anew"
-
-
-def test_nothing_else_is_among_the_results() -> None:
-    assert set(RESULTS) == set(GENERATED) - {README}
-
-
-def test_the_readmes_tables_are_generated() -> None:
-    """Each marked block is one that is known, and no figure of a measured column is missing."""
-    blocks = {name: text for _, name, text, _ in results.BLOCK.findall(README.read_text())}
-    assert blocks.keys() == results.BLOCKS.keys()
-    lines = {name: [cells(line) for line in text.splitlines() if line.startswith("| `")] for name, text in blocks.items()}
-    assert [line for line in lines["distance"] if "" in line] == []
-    assert {line[0] for line in lines["controllers"] if set(line[2:]) & {"", "–"}} == {"`ltcp`"}
-
-
-# --- figures that are quoted -----------------------------------------------------------------------------------------
-
-# `row: figure`, from the lab (docs/results) or from the simulator's report
-QUOTED = re.compile(r"`([a-z0-9-]+): (-?[\d.]+)`")
-FIGURE = re.compile(r"-?\d+(?:\.\d+)?(?:e-\d+)?")
-
-
-def reported() -> dict[str, set[str]]:
-    """Row → every figure of it, in the store of the lab's results and in the simulator's report (sections)."""
-    figures: dict[str, set[str]] = {}
-    for name in store.names():
-        for row, own in store.read(name)["rows"].items():
-            figures[row] = {figure for text in results.figures_of(own) for figure in FIGURE.findall(text)}
-    for section in SIM_RESULTS.read_text().split("\n## ")[1:]:
-        figures.setdefault(section.split(":", 1)[0], set()).update(FIGURE.findall(section))
-    return figures
-
-
-@pytest.mark.parametrize("document", HANDBOOK, ids=lambda path: path.name)
-def test_quoted_figures_are_in_a_report(document: Path) -> None:
-    known = reported()
-    assert [quote for quote in QUOTED.findall(document.read_text()) if quote[1] not in known.get(quote[0], set())] == []
-
-
-def test_limits_quote_figures() -> None:
-    """The pattern above finds them."""
-    assert len(QUOTED.findall((ROOT / "docs/limits.md").read_text())) >= 40
 
 
 # --- sizes -----------------------------------------------------------------------------------------------------------

@@ -48,11 +48,12 @@ def title_of(controller: str) -> str:
 
 
 def age_of(made: Made, names: Iterable[str]) -> str:
-    """Of all of these controllers together."""
-    names = set(names)
-    if names & {*store.older(made)}:
-        return "**older**"
-    return "today's" if any(made["of"][name]["programs"] for name in names & {*made["of"]}) else "none of ours"
+    """Of these controllers together; where only some are of older programs, which."""
+    known = [name for name in dict.fromkeys(names) if made["of"].get(name, {}).get("programs")]
+    old = [name for name in known if name in store.older(made)]
+    if old:
+        return "**older**" if old == known else f"**older**: {', '.join(f'`{name}`' for name in old)}"
+    return "today's" if known else "none of ours"
 
 
 def judged_names(made: Made) -> list[str]:
@@ -63,7 +64,7 @@ def programs_table(found: Mapping[str, Made]) -> str:
     """A line per row and origin."""
     body = []
     for id_, made in found.items():
-        groups: dict[tuple[str, ...], list[str]] = {}
+        groups: dict[tuple[str, str, str, str], list[str]] = {}
         for name, of in made["of"].items():
             key = (f"{age_of(made, [name])} ({of['commit']})", f"Linux {of['kernel']}", str(of["draws"]), f"{of['run_s']:g} s")
             groups.setdefault(key, []).append(name)
@@ -196,7 +197,7 @@ def index(stores: Mapping[str, store.Store]) -> str:
     for name, own in stores.items():
         for (guest, set_), found in by_origin(own["rows"]).items():
             verdicts = [all(bound["holds"] for bound in made["bounds"]) for made in found.values() if made["bounds"]]
-            old = sum(1 for made in found.values() if age_of(made, judged_names(made)) == "**older**")
+            old = sum(1 for made in found.values() if {*store.older(made)} & {*judged_names(made)})
             body.append([f"[{own['title']}]({name}.md)", guest, set_, str(len(verdicts)), str(sum(verdicts)),
                          f"{len(found) - old} of {len(found)}"])  # fmt: skip
     head = ["page", "kernel", "set", "rows judged", "of them hold", "rows not of older programs"]
@@ -217,17 +218,30 @@ def quoted() -> dict[str, Made]:
     return by_origin(store.read(OWN)["rows"])[QUOTED]
 
 
-def whose(ids: Sequence[str], controllers: Sequence[str]) -> str:
-    """Which programs a table of the README is of: a line below it per answer."""
-    found, said = quoted(), dict[str, list[str]]()
-    for id_ in ids:
-        of = found[id_]["of"]
-        for commit in dict.fromkeys(of[name]["commit"] for name in controllers if name in of):
-            names = [name for name in controllers if name in of and of[name]["commit"] == commit]
-            ours = [name for name in names if of[name]["programs"]]
-            row = f"`{id_}`" if ours else f"`{id_}` ({', '.join(f'`{name}`' for name in names)})"
-            said.setdefault(f"{age_of(found[id_], ours)} ({commit})", []).append(row)
-    return "Programs: " + ";\n".join(f"{of} in {', '.join(rows)}" for of, rows in said.items()) + ".\n"
+OLDER, EARLIER = "†", "‡"
+
+
+def mark(made: Made, name: str) -> str:
+    """Of a figure of older programs, and of one of the kernel's own that is of an earlier run than ours of the same row."""
+    if name in store.older(made):
+        return OLDER
+    of, ours = made["of"][name], {of["commit"] for of in made["of"].values() if of["programs"]}
+    return EARLIER if not of["programs"] and of["commit"] not in ours else ""
+
+
+def marked(made: Made, name: str, figure: str) -> str:
+    return f"{figure}{mark(made, name)}" if figure else ""
+
+
+def marks_told(ids: Sequence[str], controllers: Sequence[str]) -> str:
+    """The line below a table of the README: which commits its figures are of, by their marks."""
+    found, commits = quoted(), dict[str, list[str]]()
+    for made in (found[id_] for id_ in ids):
+        for name in (name for name in controllers if name in made["of"]):
+            commits.setdefault(mark(made, name), []).append(made["of"][name]["commit"])
+    words = {"": "Programs of today", OLDER: f"{OLDER} Older programs", EARLIER: f"{EARLIER} An earlier run of the kernel's own"}
+    said = [f"{word}: {'; '.join(dict.fromkeys(commits[sign]))}." for sign, word in words.items() if sign in commits]
+    return "\n".join([*said, "[Which row is of which](docs/results/own.md#programs)."]) + "\n"
 
 
 def distance_block(old: str) -> str:
@@ -235,8 +249,8 @@ def distance_block(old: str) -> str:
     found, text = quoted(), [line for line in old.splitlines() if line.startswith("|")]
     names = [name.strip("`") for name in cells(text[0])[1:]]
     ids = [cells(line)[0].strip("`") for line in text[2:]]
-    body = [[f"`{id_}`", *(distance_cell(found[id_], name) for name in names)] for id_ in ids]
-    return f"{table(cells(text[0]), body)}\n\n{whose(ids, names)}"
+    body = [[f"`{id_}`", *(marked(found[id_], name, distance_cell(found[id_], name)) for name in names)] for id_ in ids]
+    return f"{table(cells(text[0]), body)}\n\n{marks_told(ids, names)}"
 
 
 COMPARED = ("yield-rtts", "alone", "time-to-reclaim")  # the last columns of the table of controllers
@@ -246,11 +260,11 @@ def controllers_block(old: str) -> str:
     """The first two columns are written by hand."""
     found, text = quoted(), [line for line in old.splitlines() if line.startswith("|")]
     measured = {
-        (bound["controller"], id_): number(bound["measured"])
+        (bound["controller"], id_): marked(found[id_], bound["controller"], number(bound["measured"]))
         for id_ in COMPARED for bound in found[id_]["bounds"] if bound["measured"] is not None
     }  # fmt: skip
     body = [[*cells(line)[:2], *(measured.get((cells(line)[0].strip("`"), id_), "–") for id_ in COMPARED)] for line in text[2:]]
-    return f"{table(cells(text[0]), body)}\n\n{whose(COMPARED, [line[0].strip('`') for line in body])}"
+    return f"{table(cells(text[0]), body)}\n\n{marks_told(COMPARED, [line[0].strip('`') for line in body])}"
 
 
 BLOCKS: dict[str, Callable[[str], str]] = {"controllers": controllers_block, "distance": distance_block}

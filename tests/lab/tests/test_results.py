@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The store of results: which programs a row is of, what takes the place of what, and how a page says it."""
+"""The store of results: which programs a row is of, what takes the place of what, how a page says it; and that every document
+has the figures of the store."""
 
 from __future__ import annotations
 
 import copy
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -193,7 +195,78 @@ def test_a_figure_beyond_its_bound_does_not_look_as_if_it_were_on_it(lab: Path) 
     assert "**0.95998 [" in results.page(store.read("own"))
 
 
+def test_the_readme_marks_what_is_not_of_today(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "COMPARED", (ROW,))
+    table = "| take | when | keeps |\n| --- | --- | --- |\n| `tcp_lp` | always | 0.1 |\n| `ltcp` | never | 0.2 |\n"
+    left(lab, result())
+    store.update()
+    block = results.controllers_block(table)
+    assert "| `tcp_lp` | always | 0.950 |\n| `ltcp` | never | – |\n\nPrograms of today: abc1234.\n" in block
+    store.write(
+        "own", {"title": "", "rows": {ROW: {"what": "", "made": [store.made_of(result("0" * 12), "6.12")], "remarks": []}}}
+    )
+    block = results.controllers_block(table)
+    assert "| always | 0.950† |" in block and "\n† Older programs: abc1234.\n" in block
+    assert results.controllers_block(block) == block
+    made = store.made_of(result(), "6.12")
+    made["of"]["lp"]["commit"] = "before"
+    assert (results.mark(made, "tcp_lp"), results.mark(made, "lp")) == ("", "‡")
+
+
 def test_every_row_of_the_store_is_a_row() -> None:
     """What a row that went left behind would never be measured again."""
     known = {(row.file.stem, row.id) for row in rows.load_all()}
     assert {(name, row) for name in store.names() for row in store.read(name)["rows"]} <= known
+
+
+# --- the documents --------------------------------------------------------------------------------------------------------
+
+HANDBOOK = [results.README, *sorted((REPOSITORY / "docs").glob("*.md"))]
+SIM_RESULTS = REPOSITORY / "tests/sim/RESULTS.md"
+
+
+def test_the_documents_have_the_figures_of_the_store() -> None:
+    generated = results.documents()
+    stale = [
+        str(path.relative_to(REPOSITORY)) for path, text in generated.items() if not path.exists() or path.read_text() != text
+    ]
+    assert stale == [], "`make results` writes them anew"
+    assert {*results.PAGES.glob("*.md")} == {*generated} - {results.README}
+
+
+def test_the_readmes_tables_are_generated() -> None:
+    """Each marked block is one that is known, and no figure of a measured column is missing."""
+    blocks = {name: text for _, name, text, _ in results.BLOCK.findall(results.README.read_text())}
+    assert blocks.keys() == results.BLOCKS.keys()
+    lines = {name: [results.cells(line) for line in text.splitlines() if line.startswith("| `")] for name, text in blocks.items()}
+    assert [line for line in lines["distance"] if "" in line] == []
+    assert {line[0] for line in lines["controllers"] if set(line[2:]) & {"", "–"}} == {"`ltcp`"}
+
+
+# --- figures that are quoted -----------------------------------------------------------------------------------------
+
+# `row: figure`, from the lab (docs/results) or from the simulator's report
+QUOTED = re.compile(r"`([a-z0-9-]+): (-?[\d.]+)`")
+FIGURE = re.compile(r"-?\d+(?:\.\d+)?(?:e-\d+)?")
+
+
+def reported() -> dict[str, set[str]]:
+    """Row → every figure of it, in the store of the lab's results and in the simulator's report (sections)."""
+    figures: dict[str, set[str]] = {}
+    for name in store.names():
+        for row, own in store.read(name)["rows"].items():
+            figures[row] = {figure for text in results.figures_of(own) for figure in FIGURE.findall(text)}
+    for section in SIM_RESULTS.read_text().split("\n## ")[1:]:
+        figures.setdefault(section.split(":", 1)[0], set()).update(FIGURE.findall(section))
+    return figures
+
+
+@pytest.mark.parametrize("document", HANDBOOK, ids=lambda path: path.name)
+def test_quoted_figures_are_in_a_report(document: Path) -> None:
+    known = reported()
+    assert [quote for quote in QUOTED.findall(document.read_text()) if quote[1] not in known.get(quote[0], set())] == []
+
+
+def test_limits_quote_figures() -> None:
+    """The pattern above finds them."""
+    assert len(QUOTED.findall((REPOSITORY / "docs/limits.md").read_text())) >= 40
