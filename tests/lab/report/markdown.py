@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What was judged, as cells and lines of a table in a text. results.py makes the pages of docs/results of them."""
+"""What was judged, as cells and lines of a table in a text. pages.py makes the pages of docs/results of them."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..guest.errors import LabError
 from ..guest.image import REPOSITORY
 
 OBJECT = ".bpf.c"
@@ -46,6 +47,15 @@ def foreign(root: Path) -> set[str]:
     return {name for name in named if not (root / "include" / name).exists()}
 
 
+def output(command: list[str]) -> str:
+    try:
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    except FileNotFoundError as error:
+        raise LabError(f"{command[0]}: not installed; `make deps` installs it") from error
+    except subprocess.CalledProcessError as error:
+        raise LabError(f"{' '.join(command)}: {error.stderr.strip()}") from error
+
+
 def digests_of(root: Path) -> dict[str, str]:
     """Name of a program → its digest."""
     found = {}
@@ -56,8 +66,7 @@ def digests_of(root: Path) -> dict[str, str]:
             empty.touch()
         for source in sorted((root / "bpf").glob(f"*{OBJECT}")):
             command = ["gcc", *OPTIONS, "-I", str(root / "include"), "-idirafter", directory, str(source)]
-            text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-            lines = "\n".join(sorted(declarations(text)))
+            lines = "\n".join(sorted(declarations(output(command))))
             found[source.name.removesuffix(OBJECT)] = hashlib.sha256(lines.encode()).hexdigest()[:DIGITS]
     return found
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The store of results in git, docs/results/store/<file of rows>.json: what the lab has judged. build/lab does not outlive a
-machine; this does, and the documents take their figures from it (results.py).
+machine; this does, and the documents take their figures from it (pages.py, readme.py).
 
     {"title": …, "rows": {<id>: {"what": …, "made": [<made>, …], "remarks": [{"of": …, "text": …}, …]}}}
 
@@ -27,6 +27,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..guest.errors import LabError
 from ..guest.image import REPOSITORY
 from ..rows import rows
 from ..rows.row import ALONE, IDEAL
@@ -99,10 +100,13 @@ def names() -> list[str]:
 
 
 def read(name: str) -> Store:
+    path = DIRECTORY / f"{name}.json"
     try:
-        store: Store = json.loads((DIRECTORY / f"{name}.json").read_text())
+        store: Store = json.loads(path.read_text())
     except FileNotFoundError:
         return {"title": "", "rows": {}}
+    except ValueError as error:
+        raise LabError(f"{path}: cannot be read: {error}; `git checkout` brings it back") from error
     return store
 
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from ..guest.errors import LabError
 from ..guest.image import REPOSITORY
-from ..report import place, programs, results, store
+from ..report import pages, place, programs, readme, results, store
 from ..rows import rows
 
 ROW = "yield-rtts"
@@ -127,8 +128,8 @@ def test_what_a_later_result_lacks_stays_with_its_origin(lab: Path) -> None:
     (made,) = stored()
     assert [made["of"][name]["commit"] for name in ("tcp_lp", "lp")] == ["later", "old"] and not store.older(made)
     assert [bound["controller"] for bound in made["peers"]] == ["lp"] and made["figures"]["lp"]
-    page = results.page(store.read("own"))
-    assert f"| `{ROW}` | `tcp_lp` | today's (later) |" in page and f"| `{ROW}` | `lp` | none of ours (old) |" in page
+    page = pages.page(store.read("own"))
+    assert f"| `{ROW}` | `tcp_lp` | today's | later |" in page and f"| `{ROW}` | `lp` | none of ours | old |" in page
     later["bounds"][0]["bound"] = 0.97  # what was said of the other bound is no more
     left(lab, later)
     store.update()
@@ -165,7 +166,7 @@ def test_a_remark_stays(lab: Path) -> None:
     left(lab, result())
     store.update()
     assert store.read("own")["rows"][ROW]["remarks"] == [remark] and len(stored()) == 1
-    assert "- `yield-rtts`: 0.123 once (Programs: elsewhere.)" in results.page(store.read("own"))
+    assert "- `yield-rtts`: 0.123 once (Programs: elsewhere.)" in pages.page(store.read("own"))
 
 
 # --- a page --------------------------------------------------------------------------------------------------------------
@@ -174,17 +175,17 @@ def test_a_remark_stays(lab: Path) -> None:
 def test_a_page_says_what_is_judged_and_by_which_programs(lab: Path) -> None:
     left(lab, result())
     store.update()
-    page = results.page(store.read("own"))
+    page = pages.page(store.read("own"))
     assert f"| `{ROW}` | keeps | ≥ 0.96 | **0.950 [0.940 … 0.970] (cubic)** | today's |" in page
     assert f"| `{ROW}` | keeps | ≥ 0.96 | **0.500 (cubic)** |" in page.split("### The peers on the same bounds")[1]
-    assert f"| `{ROW}` | `tcp_lp` | today's (abc1234) | Linux 6.12.1 | 3 | 30 s |" in page
+    assert f"| `{ROW}` | `tcp_lp` | today's | abc1234 | Linux 6.12.1 | 3 | 30 s |" in page
     assert f"| `{ROW}` | cubic | transparency | 0.950 [0.940 … 0.970] | 0.500 |" in page
     assert f"| `{ROW}` | 3.0% |" in page.split("### Distance to the ideal")[1]  # the mean of two places
     left(lab, result("0" * 12))
     shutil.rmtree(store.DIRECTORY)
     store.update()
-    page = results.page(store.read("own"))
-    assert "(cubic)** | **older** |" in page and "**older** (abc1234)" in page
+    page = pages.page(store.read("own"))
+    assert "(cubic)** | **older** |" in page and "| **older** | abc1234 |" in page
 
 
 def test_a_figure_beyond_its_bound_does_not_look_as_if_it_were_on_it(lab: Path) -> None:
@@ -192,25 +193,42 @@ def test_a_figure_beyond_its_bound_does_not_look_as_if_it_were_on_it(lab: Path) 
     made["bounds"][0] |= {"measured": 0.95998}
     left(lab, made)
     store.update()
-    assert "**0.95998 [" in results.page(store.read("own"))
+    assert "**0.95998 [" in pages.page(store.read("own"))
 
 
 def test_the_readme_marks_what_is_not_of_today(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results, "COMPARED", (ROW,))
+    monkeypatch.setattr(readme, "COMPARED", (ROW,))
     table = "| take | when | keeps |\n| --- | --- | --- |\n| `tcp_lp` | always | 0.1 |\n| `ltcp` | never | 0.2 |\n"
     left(lab, result())
     store.update()
-    block = results.controllers_block(table)
-    assert "| `tcp_lp` | always | 0.950 |\n| `ltcp` | never | – |\n\nPrograms of today: abc1234.\n" in block
+    block = readme.controllers_block(table)
+    assert (
+        "| `tcp_lp` | always | 0.950 |\n| `ltcp` | never | – |\n\nMeasured with programs as they are today, at abc1234.\n"
+        in block
+    )
     store.write(
         "own", {"title": "", "rows": {ROW: {"what": "", "made": [store.made_of(result("0" * 12), "6.12")], "remarks": []}}}
     )
-    block = results.controllers_block(table)
-    assert "| always | 0.950† |" in block and "\n† Older programs: abc1234.\n" in block
-    assert results.controllers_block(block) == block
+    block = readme.controllers_block(table)
+    assert "| always | 0.950† |" in block and "\n† with older programs, at abc1234.\n" in block
+    assert readme.controllers_block(block) == block
     made = store.made_of(result(), "6.12")
     made["of"]["lp"]["commit"] = "before"
-    assert (results.mark(made, "tcp_lp"), results.mark(made, "lp")) == ("", "‡")
+    assert (readme.mark(made, "tcp_lp"), readme.mark(made, "lp")) == ("", "‡")
+
+
+def test_what_cannot_be_written_is_named(lab: Path) -> None:
+    with pytest.raises(LabError, match=r"alone, .*: not in .*own\.json; `make lab KERNEL=6.12 SET=quick EXP=.*alone,"):
+        readme.controllers_block("| take | when |\n| --- | --- |\n")
+    store.DIRECTORY.mkdir()
+    (store.DIRECTORY / "own.json").write_text("{")
+    with pytest.raises(LabError, match=r"own\.json: cannot be read"):
+        store.update()
+    (lab / "bpf").mkdir(parents=True)
+    (lab / "include").mkdir()
+    (lab / "bpf/broken.bpf.c").write_text("#error no")
+    with pytest.raises(LabError, match=r"broken\.bpf\.c: .*#error no"):
+        programs.digests_of(lab)
 
 
 def test_every_row_of_the_store_is_a_row() -> None:
@@ -221,7 +239,7 @@ def test_every_row_of_the_store_is_a_row() -> None:
 
 # --- the documents --------------------------------------------------------------------------------------------------------
 
-HANDBOOK = [results.README, *sorted((REPOSITORY / "docs").glob("*.md"))]
+HANDBOOK = [readme.README, *sorted((REPOSITORY / "docs").glob("*.md"))]
 SIM_RESULTS = REPOSITORY / "tests/sim/RESULTS.md"
 
 
@@ -231,14 +249,14 @@ def test_the_documents_have_the_figures_of_the_store() -> None:
         str(path.relative_to(REPOSITORY)) for path, text in generated.items() if not path.exists() or path.read_text() != text
     ]
     assert stale == [], "`make results` writes them anew"
-    assert {*results.PAGES.glob("*.md")} == {*generated} - {results.README}
+    assert {*results.PAGES.glob("*.md")} == {*generated} - {readme.README}
 
 
 def test_the_readmes_tables_are_generated() -> None:
     """Each marked block is one that is known, and no figure of a measured column is missing."""
-    blocks = {name: text for _, name, text, _ in results.BLOCK.findall(results.README.read_text())}
-    assert blocks.keys() == results.BLOCKS.keys()
-    lines = {name: [results.cells(line) for line in text.splitlines() if line.startswith("| `")] for name, text in blocks.items()}
+    blocks = {name: text for _, name, text, _ in readme.BLOCK.findall(readme.README.read_text())}
+    assert blocks.keys() == readme.BLOCKS.keys()
+    lines = {name: [readme.cells(line) for line in text.splitlines() if line.startswith("| `")] for name, text in blocks.items()}
     assert [line for line in lines["distance"] if "" in line] == []
     assert {line[0] for line in lines["controllers"] if set(line[2:]) & {"", "–"}} == {"`ltcp`"}
 
@@ -255,7 +273,7 @@ def reported() -> dict[str, set[str]]:
     figures: dict[str, set[str]] = {}
     for name in store.names():
         for row, own in store.read(name)["rows"].items():
-            figures[row] = {figure for text in results.figures_of(own) for figure in FIGURE.findall(text)}
+            figures[row] = {figure for text in pages.figures_of(own) for figure in FIGURE.findall(text)}
     for section in SIM_RESULTS.read_text().split("\n## ")[1:]:
         figures.setdefault(section.split(":", 1)[0], set()).update(FIGURE.findall(section))
     return figures
