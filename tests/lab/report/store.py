@@ -8,7 +8,7 @@ A <made> is what `make lab` said of a row, on one kernel and with one set; a lat
 
     guest, set
     of         controller → its origin: commit, kernel, seed, draws, run_s, and the digest of each of our programs in its
-               runs (programs.py). Also of the peers, the ideal, and "": the whole row
+               runs (programs.py). Also of the peers, the ideal, and "": the whole row. run_s is null where nobody knows
     bounds     the row's verdicts, as in result.json, of the draws only their number
     peers      the same of the controllers that decide nothing
     figures    controller → place → figure: its value, or with several draws the median, the least and the most
@@ -21,6 +21,7 @@ same results give the same bytes.
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from collections.abc import Iterator, Mapping
@@ -93,9 +94,14 @@ def older(made: Made) -> list[str]:
 # --- the files -----------------------------------------------------------------------------------------------------------
 
 
+@functools.cache
+def known() -> list[rows.Row]:
+    return rows.load_all()
+
+
 def names() -> list[str]:
     """The files of rows of which something is stored: the papers' first, as rows.load_all() has them."""
-    order = list(dict.fromkeys(row.file.stem for row in rows.load_all()))
+    order = list(dict.fromkeys(row.file.stem for row in known()))
     return sorted((path.stem for path in DIRECTORY.glob("*.json")), key=order.index)
 
 
@@ -168,17 +174,17 @@ def order(made: Made) -> tuple[bool, str]:
 def update() -> None:
     """From every result.json in build/lab; those of rows that are not the project's are not for the store."""
     files: dict[str, dict[str, rows.Row]] = {}
-    for row in rows.load_all():
+    for row in known():
         files.setdefault(row.file.stem, {})[row.id] = row
     found = [(path.parents[1].name, path) for path in sorted(place.ROOT.glob("*/*/result.json"))]
-    for name, known in files.items():
+    for name, own in files.items():
         store = read(name)
         for guest, path in found:
-            if path.parent.name in known:
-                take(store, known[path.parent.name], guest, path)
+            if path.parent.name in own:
+                take(store, own[path.parent.name], guest, path)
         if store["rows"]:
-            store["title"] = next(iter(known.values())).title
-            store["rows"] = {id_: store["rows"][id_] for id_ in known if id_ in store["rows"]}
+            store["title"] = next(iter(own.values())).title
+            store["rows"] = {id_: store["rows"][id_] for id_ in own if id_ in store["rows"]}
             write(name, store)
 
 

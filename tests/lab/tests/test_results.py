@@ -179,7 +179,7 @@ def test_a_page_says_what_is_judged_and_by_which_programs(lab: Path) -> None:
     assert f"| `{ROW}` | keeps | ≥ 0.96 | **0.950 [0.940 … 0.970] (cubic)** | today's |" in page
     assert f"| `{ROW}` | keeps | ≥ 0.96 | **0.500 (cubic)** |" in page.split("### The peers on the same bounds")[1]
     assert f"| `{ROW}` | `tcp_lp` | today's | abc1234 | Linux 6.12.1 | 3 | 30 s |" in page
-    assert f"| `{ROW}` | cubic | transparency | 0.950 [0.940 … 0.970] | 0.500 |" in page
+    assert f"| `{ROW}` | cubic | the foreground keeps | 0.950 [0.940 … 0.970] | 0.500 |" in page
     assert f"| `{ROW}` | 3.0% |" in page.split("### Distance to the ideal")[1]  # the mean of two places
     left(lab, result("0" * 12))
     shutil.rmtree(store.DIRECTORY)
@@ -229,6 +229,10 @@ def test_what_cannot_be_written_is_named(lab: Path) -> None:
     (lab / "bpf/broken.bpf.c").write_text("#error no")
     with pytest.raises(LabError, match=r"broken\.bpf\.c: .*#error no"):
         programs.digests_of(lab)
+
+
+def test_every_stored_figure_is_shown() -> None:
+    assert {*pages.FIGURES} == {*store.FIGURES}
 
 
 def test_every_row_of_the_store_is_a_row() -> None:
