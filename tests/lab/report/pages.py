@@ -14,7 +14,7 @@ from .store import Made
 FIGURES = {  # of those that are stored
     "transparency": "the foreground keeps",
     "utilisation": "of the link",
-    "distance_to_ideal": "distance to the ideal",
+    store.DISTANCE: "distance to the ideal",
     "response_to_alone": "response time ÷ alone",
     "queue_p95_ms": "queueing delay, p95, ms",
 }
@@ -30,7 +30,9 @@ Each page has, for one kernel and one set of runs:
 - **every run**: the figures of each place. "The foreground keeps" is its goodput, of its goodput alone.
 - **distance to the ideal**: half the sum of both classes' differences in goodput from what they have with strict priority, of the
   link: 0 % is as the ideal, 50 % is half of the link in the wrong hands. Where nobody else is there: what is left unused. It
-  counts goodput only; beside web traffic, which gets its bytes anyway, it says what the background leaves, not what is felt.
+  counts goodput only; beside web traffic, which gets its bytes anyway, it says what the background leaves, not what is felt. Where
+  the last run of a row had no ideal, an earlier one stands. † is of older programs, ‡ of one of the kernel's own controllers in an
+  earlier run than ours.
 - **programs**: the commit whose programs were measured. They are compared with the sources of today by a digest, in which comments
   and white space do not count; **older** says that they differ. The same programs give the same bytes on any machine.
 
@@ -57,17 +59,23 @@ def judged_names(made: Made) -> list[str]:
     return list(dict.fromkeys(bound["controller"] for bound in made["bounds"]))
 
 
+def origin_cells(origin: Mapping[str, Any]) -> tuple[str, ...]:
+    age = "**older**" if store.is_older(origin) else "today's" if origin["programs"] else "none of ours"
+    length = f"{origin['run_s']:g} s" if origin["run_s"] else ""
+    return age, origin["commit"], f"Linux {origin['kernel']}", str(origin["draws"]), length
+
+
 def programs_table(found: Mapping[str, Made]) -> str:
     """A line per row and origin."""
     body = []
     for id_, made in found.items():
-        groups: dict[tuple[str, str, str, str, str], list[str]] = {}
-        for name, of in made["of"].items():
-            origin = (of["commit"], f"Linux {of['kernel']}", str(of["draws"]), f"{of['run_s']:g} s" if of["run_s"] else "")
-            key = (age_of(made, [name]), *origin)
-            groups.setdefault(key, []).append(name)
+        groups: dict[tuple[str, ...], list[str]] = {}
+        for name, origin in made["of"].items():
+            groups.setdefault(origin_cells(origin), []).append(f"`{name}`" if name else "all")
+        for name, earlier in made["earlier"].items():
+            groups.setdefault(origin_cells(earlier["of"]), []).append(f"`{name}` (distance)")
         for key, names in groups.items():
-            body.append([f"`{id_}`", ", ".join(f"`{name}`" if name else "all" for name in names), *key])
+            body.append([f"`{id_}`", ", ".join(names), *key])
     return table(["row", "of", "programs", "commit", "kernel", "draws", "a run"], body)
 
 
@@ -98,16 +106,14 @@ def judged(found: Mapping[str, Made], part: str) -> str:
 
 def ordered(found: Mapping[str, Made]) -> list[str]:
     """All controllers with figures: ours, the peers, the ideal, the foreground alone."""
-    names = dict.fromkeys(name for made in found.values() for name in made["figures"])
+    names = dict.fromkeys(name for made in found.values() for name in [*made["figures"], *made["earlier"]])
     ours = {name for made in found.values() for name, of in made["of"].items() if of["programs"] and name not in (IDEAL, ALONE)}
     return sorted(names, key=lambda name: (name not in ours) + (name == IDEAL) + 2 * (name == ALONE))
 
 
 def figure(name: str, value: float | list[float]) -> str:
     """Of several draws the median, the least and the most."""
-    shown = [
-        f"{one:.1%}" if name == "distance_to_ideal" else number(one) for one in (value if isinstance(value, list) else [value])
-    ]
+    shown = [f"{one:.1%}" if name == store.DISTANCE else number(one) for one in (value if isinstance(value, list) else [value])]
     return shown[0] if len(shown) == 1 else f"{shown[0]} [{shown[1]} … {shown[2]}]"
 
 
@@ -126,23 +132,26 @@ def every_run(found: Mapping[str, Made]) -> str:
     return table(["row", "at", "what", *map(title_of, names)], body)
 
 
-def distance(made: Made, controller: str) -> float | None:
-    """To strict priority, the mean of the row's places."""
-    own = [
-        figures["distance_to_ideal"] for figures in made["figures"].get(controller, {}).values() if "distance_to_ideal" in figures
-    ]
-    values = [value[0] if isinstance(value, list) else value for value in own]
-    return sum(values) / len(values) if values else None
+OLDER, EARLIER = "†", "‡"
+
+
+def mark(made: Made, origin: Mapping[str, Any]) -> str:
+    """Of a distance of older programs, and of one of the kernel's own that is of an earlier run than ours of the same row."""
+    if store.is_older(origin):
+        return OLDER
+    found = [far[1] for name in made["of"] if (far := store.distance(made, name))]
+    ours = {own["commit"] for own in found if own["programs"]}
+    return EARLIER if not origin["programs"] and ours and origin["commit"] not in ours else ""
 
 
 def distance_cell(made: Made, controller: str) -> str:
-    far = distance(made, controller)
-    return "" if far is None else f"{far:.1%}"
+    far = store.distance(made, controller)
+    return f"{far[0]:.1%}{mark(made, far[1])}" if far else ""
 
 
 def distances(found: Mapping[str, Made]) -> str:
-    far = {id_: made for id_, made in found.items() if any(distance(made, name) is not None for name in made["figures"])}
-    names = [name for name in ordered(far) if any(distance(made, name) is not None for made in far.values())]
+    far = {id_: made for id_, made in found.items() if any(store.distance(made, name) for name in made["of"])}
+    names = [name for name in ordered(far) if any(store.distance(made, name) for made in far.values())]
     body = [[f"`{id_}`", *(distance_cell(made, name) for name in names)] for id_, made in far.items()]
     return table(["row", *map(title_of, names)], body)
 
@@ -209,6 +218,6 @@ def figures_of(row: Mapping[str, Any]) -> Iterator[str]:
         yield from (cell for line in lines("", bounds, controllers_of(bounds), True) for cell in line[3:])
         for name, value in ((n, v) for places in made["figures"].values() for own in places.values() for n, v in own.items()):
             yield figure(name, value)
-        yield from (distance_cell(made, controller) for controller in made["figures"])
+        yield from (distance_cell(made, controller) for controller in made["of"])
         yield made["note"]
     yield from (one["text"] for one in row["remarks"])

@@ -7,13 +7,14 @@ Which rows and which controllers a table has, and its words, are written by hand
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from ..guest.errors import LabError
 from ..guest.image import REPOSITORY
 from . import store
 from .markdown import number, table
-from .pages import by_origin, distance_cell
+from .pages import EARLIER, OLDER, by_origin, distance_cell, mark
 from .store import Made
 
 README = REPOSITORY / "README.md"
@@ -37,29 +38,12 @@ def quoted(ids: Sequence[str]) -> dict[str, Made]:
     return {id_: found[id_] for id_ in ids}
 
 
-OLDER, EARLIER = "†", "‡"
-
-
-def mark(made: Made, name: str) -> str:
-    """Of a figure of older programs, and of one of the kernel's own that is of an earlier run than ours of the same row."""
-    if name in store.older(made):
-        return OLDER
-    of, ours = made["of"][name], {of["commit"] for of in made["of"].values() if of["programs"]}
-    return EARLIER if not of["programs"] and of["commit"] not in ours else ""
-
-
-def marked(made: Made, name: str, figure: str) -> str:
-    return f"{figure}{mark(made, name)}" if figure else ""
-
-
-def marks_told(ids: Sequence[str], controllers: Sequence[str]) -> str:
-    """The lines below a table of the README: at which commits its figures were measured, by their marks."""
+def origins_told(origins: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
+    """The lines below a table: at which commits its figures were measured, by their marks."""
     commits: dict[str, list[str]] = {}
-    for made in quoted(ids).values():
-        for name in (name for name in controllers if name in made["of"]):
-            sign = mark(made, name)
-            if sign or made["of"][name]["programs"]:
-                commits.setdefault(sign, []).append(made["of"][name]["commit"])
+    for sign, origin in origins:
+        if sign or origin["programs"]:
+            commits.setdefault(sign, []).append(origin["commit"])
     words = {
         "": "Measured with programs as they are today, at",
         OLDER: f"{OLDER} with older programs, at",
@@ -73,10 +57,10 @@ def distance_block(old: str) -> str:
     """The rows and columns stay as they are."""
     text = [line for line in old.splitlines() if line.startswith("|")]
     names = [name.strip("`") for name in cells(text[0])[1:]]
-    ids = [cells(line)[0].strip("`") for line in text[2:]]
-    found = quoted(ids)
-    body = [[f"`{id_}`", *(marked(found[id_], name, distance_cell(found[id_], name)) for name in names)] for id_ in ids]
-    return f"{table(cells(text[0]), body)}\n\n{marks_told(ids, names)}"
+    found = quoted([cells(line)[0].strip("`") for line in text[2:]])
+    body = [[f"`{id_}`", *(distance_cell(made, name) for name in names)] for id_, made in found.items()]
+    origins = [(mark(made, far[1]), far[1]) for made in found.values() for name in names if (far := store.distance(made, name))]
+    return f"{table(cells(text[0]), body)}\n\n{origins_told(origins)}"
 
 
 COMPARED = ("yield-rtts", "alone", "time-to-reclaim")  # the last columns of the table of controllers
@@ -84,13 +68,17 @@ COMPARED = ("yield-rtts", "alone", "time-to-reclaim")  # the last columns of the
 
 def controllers_block(old: str) -> str:
     """The first two columns are written by hand."""
-    found, text = quoted(COMPARED), [line for line in old.splitlines() if line.startswith("|")]
-    measured = {
-        (bound["controller"], id_): marked(found[id_], bound["controller"], number(bound["measured"]))
-        for id_ in COMPARED for bound in found[id_]["bounds"] if bound["measured"] is not None
-    }  # fmt: skip
-    body = [[*cells(line)[:2], *(measured.get((cells(line)[0].strip("`"), id_), "–") for id_ in COMPARED)] for line in text[2:]]
-    return f"{table(cells(text[0]), body)}\n\n{marks_told(COMPARED, [line[0].strip('`') for line in body])}"
+    text = [line for line in old.splitlines() if line.startswith("|")]
+    body, origins = [], []
+    for name, when, *_ in (cells(line) for line in text[2:]):
+        line = [name, when]
+        for made in quoted(COMPARED).values():
+            own = [bound for bound in made["bounds"] if bound["controller"] == name.strip("`") and bound["measured"] is not None]
+            sign = OLDER if own and store.is_older(made["of"][own[0]["controller"]]) else ""
+            line.append(f"{number(own[0]['measured'])}{sign}" if own else "–")
+            origins += [(sign, made["of"][bound["controller"]]) for bound in own]
+        body.append(line)
+    return f"{table(cells(text[0]), body)}\n\n{origins_told(origins)}"
 
 
 BLOCKS: dict[str, Callable[[str], str]] = {"controllers": controllers_block, "distance": distance_block}

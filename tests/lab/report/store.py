@@ -14,7 +14,10 @@ A <made> is what `make lab` said of a row, on one kernel and with one set; a lat
     figures    controller → place → figure: its value, or with several draws the median, the least and the most
     note       the row's note of that time
 
-A controller of the row that a later result does not have keeps what it had, with its own origin: a quick set has fewer peers.
+    earlier    controller → origin (of), figures: its distances to the ideal, where the result above has none
+
+A controller of the row that a later result does not have keeps what it had, with its own origin, and so does a distance to the
+ideal: a quick set has fewer peers, and may have no ideal.
 Remarks are written by hand, are of what no set measures (another scale, another draw), and stay. No date is in it, so the
 same results give the same bytes.
 """
@@ -37,7 +40,8 @@ from . import place, programs
 Made = dict[str, Any]
 Store = dict[str, Any]
 DIRECTORY = REPOSITORY / "docs/results/store"
-FIGURES = ("transparency", "utilisation", "distance_to_ideal", "response_to_alone", "queue_p95_ms")
+DISTANCE = "distance_to_ideal"
+FIGURES = ("transparency", "utilisation", DISTANCE, "response_to_alone", "queue_p95_ms")
 COLUMNS = 130
 NEEDED = {"id", "file", "programs", "git", "bounds", "peers_bounds", "measured", "peers", "ranges", "kernel", "set"}
 
@@ -61,6 +65,7 @@ def made_of(result: Mapping[str, Any], guest: str) -> Made:
         "bounds": [brief(bound) for bound in result["bounds"]],
         "peers": [brief(bound) for bound in result["peers_bounds"]],
         "figures": dict(figures_of(result)),
+        "earlier": {},
         "note": " ".join(result["note"].split()),
     }
 
@@ -82,13 +87,33 @@ def figures_of(result: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]
         yield controller, {place: figures for place, figures in own.items() if figures}
 
 
-def older(made: Made) -> list[str]:
-    """The controllers whose programs are not those of today."""
+def is_older(origin: Mapping[str, Any]) -> bool:
+    """Than the programs of today."""
     today = programs.digests()
-    return [
-        name for name, own in made["of"].items()
-        if any(digest != today.get(program) for program, digest in own["programs"].items())
-    ]  # fmt: skip
+    return any(digest != today.get(program) for program, digest in origin["programs"].items())
+
+
+def older(made: Made) -> list[str]:
+    """The controllers whose verdicts are of older programs."""
+    return [name for name, origin in made["of"].items() if is_older(origin)]
+
+
+def distance(made: Made, controller: str) -> tuple[float, dict[str, Any]] | None:
+    """To strict priority, the mean of the row's places; and its origin."""
+    for origin, places in sources(made, controller):
+        own = [figures[DISTANCE] for figures in places.values() if DISTANCE in figures]
+        values = [value[0] if isinstance(value, list) else value for value in own]
+        if values:
+            return sum(values) / len(values), origin
+    return None
+
+
+def sources(made: Made, controller: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Origin and figures by place, the newest first."""
+    if controller in made["figures"]:
+        yield made["of"][controller], made["figures"][controller]
+    if controller in made["earlier"]:
+        yield made["earlier"][controller]["of"], made["earlier"][controller]["figures"]
 
 
 # --- the files -----------------------------------------------------------------------------------------------------------
@@ -158,13 +183,22 @@ def kept_of(old: Made, row: rows.Row, made: Made) -> Made:
         ]
         for part in ("bounds", "peers")
     }
-    return {
+    joined = {
         **made,
         "of": made["of"] | {name: origin for name, origin in old["of"].items() if name in kept},
         "bounds": made["bounds"] + verdicts["bounds"],
         "peers": made["peers"] + verdicts["peers"],
         "figures": made["figures"] | {name: figures for name, figures in old["figures"].items() if name in kept},
     }
+    for name in made["of"]:
+        if not distance(joined, name) and (far := distance(old, name)):
+            joined["earlier"][name] = {"of": far[1], "figures": distances_of(old, name)}
+    return joined
+
+
+def distances_of(made: Made, controller: str) -> dict[str, dict[str, Any]]:
+    places = {place: figures for _, own in sources(made, controller) for place, figures in own.items() if DISTANCE in figures}
+    return {place: {DISTANCE: figures[DISTANCE]} for place, figures in places.items()}
 
 
 def order(made: Made) -> tuple[bool, str]:

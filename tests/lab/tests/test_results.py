@@ -212,14 +212,29 @@ def test_the_readme_marks_what_is_not_of_today(lab: Path, monkeypatch: pytest.Mo
     block = readme.controllers_block(table)
     assert "| always | 0.950† |" in block and "\n† with older programs, at abc1234.\n" in block
     assert readme.controllers_block(block) == block
-    made = store.made_of(result(), "6.12")
-    made["of"]["lp"]["commit"] = "before"
-    assert (readme.mark(made, "tcp_lp"), readme.mark(made, "lp")) == ("", "‡")
+
+
+def test_a_distance_stays_where_a_later_result_has_no_ideal(lab: Path) -> None:
+    first = result("0" * 12, git="old")
+    first["peers"]["lp"]["cubic"]["distance_to_ideal"] = 0.3
+    left(lab, first)
+    store.update()
+    later = result(git="later", measured={"tcp_lp": {"cubic": {"transparency": 0.99}}})
+    for _ in range(2):
+        left(lab, later)
+        store.update()
+        (made,) = stored()
+        assert made["figures"]["tcp_lp"] == {"cubic": {"transparency": [0.99, 0.94, 0.97]}} and not store.older(made)
+        assert pages.distance_cell(made, "tcp_lp") == "3.0%†" and pages.distance_cell(made, "lp") == "30.0%"
+    left(lab, result(git="latest"))
+    store.update()
+    (made,) = stored()
+    assert pages.distance_cell(made, "tcp_lp") == "3.0%" and pages.distance_cell(made, "lp") == "30.0%‡"
 
 
 def test_what_cannot_be_written_is_named(lab: Path) -> None:
     with pytest.raises(LabError, match=r"alone, .*: not in .*own\.json; `make lab KERNEL=6.12 SET=quick EXP=.*alone,"):
-        readme.controllers_block("| take | when |\n| --- | --- |\n")
+        readme.controllers_block("| take | when |\n| --- | --- |\n| `tcp_lp` | always |\n")
     store.DIRECTORY.mkdir()
     (store.DIRECTORY / "own.json").write_text("{")
     with pytest.raises(LabError, match=r"own\.json: cannot be read"):
