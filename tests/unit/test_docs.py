@@ -27,6 +27,7 @@ DOCUMENTS = [*HANDBOOK, *RESULTS, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md
 
 README_LINES = 150
 GLOSSARY_TERMS = 30
+PICTURE_BYTES = 120_000
 
 every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 
@@ -123,6 +124,11 @@ def test_the_parameters_are_those_of_the_headers() -> None:
 
 def test_the_readme_is_short() -> None:
     assert len(README.read_text().splitlines()) <= README_LINES
+
+
+def test_the_picture_is_light() -> None:
+    picture = (ROOT / "docs/demo.png").read_bytes()
+    assert picture.startswith(b"\x89PNG") and len(picture) < PICTURE_BYTES
 
 
 def test_the_glossary_is_short_and_in_order() -> None:
