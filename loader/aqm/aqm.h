@@ -1,51 +1,53 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * nf_red on a device, as its pins tell. What runs is what is pinned:
+ * nf_red on a device, as its pins tell (sys/attachment.h, strict):
  *
  *   <root>/aqm/<netns>_<ifindex>/identity config state counts
- *   <root>/aqm/<netns>_<ifindex>/link      TCX (6.6): the attachment itself,
- *                                          pinned last
+ *   <root>/aqm/<netns>_<ifindex>/link      TCX (6.6): the attachment itself
  *   <root>/aqm/<netns>_<ifindex>/program   instead of it, where there is no
  *                                          TCX: a filter at the device's clsact
  *                                          holds this program, whoever made the
  *                                          clsact
  *
- * <netns> is the inode of the device's network namespace. A directory whose
- * attachment is not there is what an interrupted ccbpf left, or its device is
- * gone.
+ * <netns> is the inode of the device's network namespace.
  */
 #ifndef CCBPF_AQM_LOADER_H
 #define CCBPF_AQM_LOADER_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include <json-c/json.h>
 
 #include "ccbpf/aqm.h"
+#include "sys/attachment.h"
+#include "sys/device.h"
 
 #define AQM_DIR "aqm" /* in the pin directory */
 
-enum aqm_state {
-	AQM_ABSENT,
-	AQM_REST, /* an interrupted ccbpf left it */
-	AQM_GONE, /* its device is no more, or in another namespace */
-	AQM_TAKEN, /* somebody else took our program off the device */
-	AQM_ATTACHED,
-	AQM_UNREADABLE, /* not ours, or of another version */
+enum aqm_map {
+	AQM_MAP_IDENTITY,
+	AQM_MAP_CONFIG,
+	AQM_MAP_STATE,
+	AQM_MAP_COUNTS,
+	AQM_MAPS
 };
+extern const struct attachment_map aqm_maps[AQM_MAPS];
 
 struct aqm {
-	char dir[64]; /* "aqm/<netns>_<ifindex>" */
-	enum aqm_state state;
-	struct ccbpf_aqm_identity identity; /* zero where it is not readable */
-	bool by_filter; /* no TCX */
-	bool elsewhere; /* by filter, in a namespace where we cannot look */
-	uint32_t link_id, program_id;
-	int hold_fd; /* link or program, or -1 */
+	struct attachment attachment; /* it holds the program */
+	/* The device as the directory's name says; the rest is zero where it is not readable. */
+	struct ccbpf_aqm_identity identity;
 };
+
+/* Of a device, before its pins are read. */
+struct aqm aqm_of(uint32_t netns, uint32_t ifindex);
 
 /* Open what is pinned for a device. Returns EXIT_OK or the exit code. */
 int aqm_open(const char *what, uint32_t netns, uint32_t ifindex, struct aqm *out);
-void aqm_close(struct aqm *aqm);
+
+/* Whether it is attached. */
+bool aqm_is_attached(const struct aqm *aqm);
+
+/* Whether its device is, or was, in the network namespace of this process. */
+bool aqm_is_here(const struct aqm *aqm);
 
 /*
  * Open all that are pinned, in no order; the caller closes and frees them. What
@@ -54,13 +56,18 @@ void aqm_close(struct aqm *aqm);
  */
 int aqm_open_all(const char *what, struct aqm **out, unsigned int *n);
 
-/* Whether a directory's name is one of ours, and of which device. */
-bool aqm_parse_dir(const char *name, uint32_t *netns, uint32_t *ifindex);
-
-/* Whether it can only be removed: anything but attached and unreadable. */
-bool aqm_is_rest(const struct aqm *aqm);
-
-/* Why, in words. */
+/* Its state in words. */
 const char *aqm_state_text(const struct aqm *aqm);
+
+/* Read and write the maps. Return EXIT_OK or the exit code. */
+int aqm_read_config(const char *what, const struct aqm *aqm, struct ccbpf_aqm_config *out);
+int aqm_write_config(const char *what, const struct aqm *aqm,
+		     const struct ccbpf_aqm_config *config);
+int aqm_read_state(const char *what, const struct aqm *aqm, struct ccbpf_aqm_state *out);
+int aqm_read_counts(const char *what, const struct aqm *aqm, struct ccbpf_aqm_counts *out);
+
+/* attachment_sweep() and attachment_foreign() of all that lies below <root>/aqm. */
+int aqm_sweep(const char *what, bool all, struct json_object *removed);
+void aqm_foreign(struct json_object *foreign);
 
 #endif

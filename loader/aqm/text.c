@@ -141,8 +141,8 @@ static const char *queue_name(const struct aqm_view *view)
 
 static const char *attachment(const struct aqm *aqm)
 {
-	return aqm->by_filter ? text("filter, program %u", aqm->program_id)
-			      : text("TCX link %u", aqm->link_id);
+	return aqm->attachment.by_link ? text("TCX link %u", aqm->attachment.link_id)
+				       : text("filter, program %u", aqm->attachment.held_id);
 }
 
 static void print_notes(const struct aqm_view *view)
@@ -250,9 +250,10 @@ struct json_object *aqm_json(const struct aqm_view *view)
 	add_text(doc, "device", view->device);
 	add_number(doc, "ifindex", aqm->identity.ifindex);
 	add_number(doc, "netns", aqm->identity.netns);
-	add_text(doc, "attached", aqm->by_filter ? "clsact" : "tcx");
-	json_object_object_add(doc, "link_id", number_or_null(!aqm->by_filter, aqm->link_id));
-	add_number(doc, "program_id", aqm->program_id);
+	add_text(doc, "attached", aqm->attachment.by_link ? "tcx" : "clsact");
+	json_object_object_add(doc, "link_id",
+			       number_or_null(aqm->attachment.by_link, aqm->attachment.link_id));
+	add_number(doc, "program_id", aqm->attachment.held_id);
 	json_object_object_add(doc, "age_s",
 			       json_object_new_double(age_ns(aqm->identity.instance) / 1e9));
 	add_text(doc, "version", aqm->identity.version);

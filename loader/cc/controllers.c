@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cc/controllers.h"
+#include "ccbpf/identity.h"
 #include "out/errors.h"
 #include "sys/objects.h"
 #include "util/nearest.h"
@@ -24,6 +25,13 @@ static const struct param params_nf_tcp[] = { NF_TCP_PARAMS(PARAM) };
 #define RESTRICTED false
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
+#define ONE_VALUE(bytes) { BPF_MAP_TYPE_ARRAY, sizeof(uint32_t), bytes, 1 }
+#define MAPS(n_params)                                                                          \
+	{                                                                                       \
+		{ PIN_IDENTITY, ".rodata.identity", ONE_VALUE(sizeof(struct ccbpf_identity)) }, \
+		{ PIN_PARAMS, ".data.params", ONE_VALUE((n_params) * sizeof(uint32_t)) },       \
+	}
+
 /*
  * Not a table of initialisers in their order, but of named ones: an X-macro row
  * is read by people.
@@ -39,6 +47,7 @@ static const struct param params_nf_tcp[] = { NF_TCP_PARAMS(PARAM) };
 		.n_params = COUNT(params_##name_),        \
 		.object = ccbpf_object_##name_,           \
 		.object_end = ccbpf_object_##name_##_end, \
+		.maps = MAPS(COUNT(params_##name_)),      \
 	},
 const struct controller controllers[] = { CCBPF_CONTROLLERS(X) };
 #undef X

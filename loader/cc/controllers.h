@@ -12,6 +12,7 @@
 
 #include "ccbpf/controllers.h"
 #include "ccbpf/params.h"
+#include "sys/attachment.h"
 
 /* One row of include/ccbpf/params.h; every value lies in [min, max]. */
 struct param {
@@ -19,6 +20,14 @@ struct param {
 	uint32_t min, max, def;
 	const char *source, *text;
 };
+
+/* What is pinned of each. */
+enum controller_map {
+	CONTROLLER_IDENTITY,
+	CONTROLLER_PARAMS,
+	CONTROLLER_MAPS
+};
+#define PIN_PARAMS "params"
 
 struct controller {
 	enum ccbpf_kind kind;
@@ -29,6 +38,7 @@ struct controller {
 	unsigned int n_params;
 	const char *object, *object_end; /* the BPF object, embedded: see
 					    sys/objects.c */
+	struct attachment_map maps[CONTROLLER_MAPS];
 };
 
 extern const struct controller controllers[];

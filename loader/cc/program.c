@@ -11,10 +11,12 @@
 
 #include "cc/program.h"
 #include "cc/shared.h"
+#include "ccbpf/identity.h"
 #include "out/errors.h"
 #include "out/output.h"
 #include "sys/kernel.h"
 #include "sys/needs.h"
+#include "sys/objects.h"
 #include "util/clock.h"
 #include "util/memory.h"
 #include "util/text.h"
@@ -43,45 +45,22 @@ void program_logging(void)
 	libbpf_set_print(log_line);
 }
 
-static int find_map(const char *what, const struct program *program, const char *name, size_t size,
-		    struct bpf_map **map)
-{
-	*map = bpf_object__find_map_by_name(program->obj, name);
-	if (*map && (!size || bpf_map__value_size(*map) == size))
-		return EXIT_OK;
-	return FAIL(EXIT_FAILED, .what = what, .on = program->controller->name,
-		    .why = text("its object has no map `%s` of this version's layout", name),
-		    .remedy =
-			    "rebuild ccbpf: the object and the command must be of the same build");
-}
-
 static int find_maps(const char *what, struct program *program)
 {
-	const struct controller *c = program->controller;
-	int err = find_map(what, program, c->name, 0, &program->ops);
+	const struct attachment_map *maps = program->controller->maps;
+	int err = object_map(what, program->obj, program->controller->name, 0, &program->ops);
 
-	if (!err)
-		err = find_map(what, program, ".data.params", values_size(c), &program->params);
-	if (!err)
-		err = find_map(what, program, ".rodata.identity", sizeof(struct ccbpf_identity),
-			       &program->identity);
+	for (int i = 0; !err && i < CONTROLLER_MAPS; i++)
+		err = object_map(what, program->obj, maps[i].name, maps[i].shape.value_size,
+				 &program->maps[i]);
 	return err;
-}
-
-/* What a data map holds when it is loaded, to be changed before. */
-static void *initial(const struct bpf_map *map)
-{
-	size_t size; /* checked by find_map */
-
-	return bpf_map__initial_value(map, &size);
 }
 
 static void write_identity(struct program *program)
 {
-	struct ccbpf_identity *identity = initial(program->identity);
+	struct ccbpf_identity *identity = object_initial(program->maps[CONTROLLER_IDENTITY]);
 
-	program->instance = monotonic_ns();
-	identity->instance = program->instance;
+	identity->instance = monotonic_ns();
 	snprintf(identity->version, sizeof(identity->version), "%s", CCBPF_VERSION);
 }
 
@@ -113,7 +92,7 @@ static void put_in_op(struct program *program, const char *op, const char *suffi
 {
 	const struct btf_member *member =
 		find_member(bpf_object__btf(program->obj), OPS_STRUCT, op);
-	char *table = initial(program->ops), name[64];
+	char *table = object_initial(program->ops), name[64];
 	struct bpf_program *prog;
 
 	snprintf(name, sizeof(name), "%s_%s", program->controller->name, suffix);
@@ -127,24 +106,21 @@ static void put_in_op(struct program *program, const char *op, const char *suffi
 int program_open(const char *what, struct program *program, const struct controller *c,
 		 const struct values *values, int params_fd)
 {
-	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = c->name,
-		    .kernel_log_level = output.verbose > 1 ? 1 : 0);
 	int err;
 
 	*program = (struct program){ .controller = c };
-	program->obj = bpf_object__open_mem(c->object, c->object_end - c->object, &opts);
-	if (!program->obj)
-		return fail_errno(what, c->name, errno);
-	err = find_maps(what, program);
+	err = object_open(what, c->name, c->object, c->object_end, &program->obj);
+	if (!err)
+		err = find_maps(what, program);
 	if (err)
 		return err;
 	write_identity(program);
 	for (size_t i = 0; i < sizeof(optional_ops) / sizeof(*optional_ops); i++)
 		put_in_op(program, optional_ops[i].member, optional_ops[i].program);
 	if (params_fd >= 0)
-		err = bpf_map__reuse_fd(program->params, params_fd);
+		err = bpf_map__reuse_fd(program->maps[CONTROLLER_PARAMS], params_fd);
 	else
-		memcpy(initial(program->params), values->v, values_size(c));
+		memcpy(object_initial(program->maps[CONTROLLER_PARAMS]), values->v, values_size(c));
 	if (!err && kernel_has_links())
 		err = bpf_map__set_map_flags(program->ops, BPF_F_LINK);
 	return err ? fail_errno(what, c->name, err) : EXIT_OK;
@@ -154,12 +130,11 @@ int program_load(const char *what, struct program *program)
 {
 	int err = shared_adopt(what, program->obj);
 
-	if (err)
-		return err;
-	err = bpf_object__load(program->obj);
-	if (err)
-		return fail_load(what, program->controller->name, err);
-	return shared_pin(what, program->obj);
+	if (!err)
+		err = object_load(what, program->obj);
+	if (!err)
+		err = shared_pin(what, program->obj);
+	return err;
 }
 
 static int name_taken(const char *what, const struct program *program)
@@ -230,7 +205,7 @@ static int write_ops(const struct program *program)
 	const struct btf_member *data = find_member(btf, OPS_VALUE, "data");
 	const struct btf_type *type = data ? btf__type_by_id(btf, data->type) : NULL;
 	size_t size = bpf_map__value_size(program->ops);
-	const char *table = initial(program->ops);
+	const char *table = object_initial(program->ops);
 	uint32_t zero = 0;
 	char *value;
 	int err;

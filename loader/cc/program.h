@@ -10,14 +10,12 @@
 
 #include "cc/controllers.h"
 #include "cc/params.h"
-#include "ccbpf/identity.h"
 
 struct program {
 	const struct controller *controller;
 	struct bpf_object *obj;
-	struct bpf_map *ops, *params, *identity;
+	struct bpf_map *ops, *maps[CONTROLLER_MAPS];
 	struct bpf_link *link; /* NULL until attached */
-	__u64 instance; /* monotonic_ns() of the loading */
 };
 
 /*

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What runs: the state of one controller as its pins tell it. A link holds the
+ * What runs: one controller as its pins tell (sys/attachment.h). A link holds the
  * registration where the kernel has struct_ops links; elsewhere the struct_ops
  * map itself does (`ops` in place of `link`).
  */
@@ -13,29 +13,22 @@
 #include "cc/params.h"
 #include "ccbpf/identity.h"
 
-enum run_state {
-	RUN_ABSENT, /* no pins */
-	RUN_STALE, /* pins of an interrupted ccbpf */
-	RUN_DETACHED, /* its link is there, but somebody detached it */
-	RUN_ENABLED,
-	RUN_UNREADABLE, /* the pin of its link is something else */
-};
+#define PIN_OPS "ops"
 
 struct running {
+	struct attachment attachment; /* it holds the struct_ops map */
 	const struct controller *controller;
-	enum run_state state;
-	int hold_fd; /* the link, or the struct_ops map */
-	bool by_link;
-	uint32_t link_id; /* 0 without links */
-	uint32_t ops_id; /* the struct_ops map */
 	int params_fd; /* -1: not readable or of another layout */
 	int params_err; /* why: as pin_open_map returns it */
 	struct ccbpf_identity identity; /* zeroes where not readable or of
 					   another ABI */
 };
 
-/* The word of a state for `status` and JSON. */
-const char *run_state_word(enum run_state state);
+/* The word of its state for `status` and JSON. */
+const char *running_word(const struct running *running);
+
+/* Of `c`, before its pins are read. */
+struct running running_of(const struct controller *c);
 
 /*
  * Read the pins of `c`. Returns EXIT_OK whatever the state is, or the exit code
@@ -45,20 +38,11 @@ int running_open(const char *what, const struct controller *c, struct running *r
 
 void running_close(struct running *running);
 
-/* Whether it is enabled, as far as that can be told. */
-bool running_is_enabled(const struct controller *c);
+/* Whether it is enabled. */
+bool running_is_enabled(const struct running *running);
 
-/* Finish what an interrupted reload left (needs the lock for a change). */
-void running_settle(const struct running *running);
-
-/* Whether the state has pins that the next change should clean up. */
-bool running_is_rest(const struct running *running);
-
-/*
- * Unregister and remove the pins. Returns EXIT_OK, or the exit code after
- * saying what could not be removed.
- */
-int running_remove(const char *what, struct running *running);
+/* The same of `c`, as far as that can be told. */
+bool controller_is_enabled(const struct controller *c);
 
 /*
  * Say that it is not enabled, in the words of its state. Returns EXIT_NOTHING,
@@ -81,17 +65,5 @@ const char *running_handle(const struct running *running);
 
 /* {"name", "link_id", "map_id", "instance"} of what is enabled. */
 struct json_object *running_json(const struct running *running);
-
-/* Whether a controller's directory has a pin of this name. */
-bool running_is_pin(const char *name);
-
-/* Pin names inside the controller's directory. */
-#define PIN_LINK "link"
-#define PIN_OPS "ops"
-#define PIN_PARAMS "params"
-#define PIN_IDENTITY "identity"
-#define PIN_NEW \
-	"_new" /* behind a name: of a reload under way (bpffs refuses names \
-		  with a dot) */
 
 #endif

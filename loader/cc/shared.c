@@ -9,8 +9,8 @@
 #include "ccbpf/flow.h"
 #include "ccbpf/stats.h"
 #include "out/errors.h"
+#include "sys/objects.h"
 #include "sys/pins.h"
-#include "util/text.h"
 
 static const struct {
 	const char *name;
@@ -59,14 +59,11 @@ static bool same_flags(const struct bpf_map *map, int fd)
 int shared_adopt(const char *what, struct bpf_object *obj)
 {
 	for (int i = 0; i < SHARED_MAPS; i++) {
-		struct bpf_map *map = bpf_object__find_map_by_name(obj, maps[i].name);
-		int err, fd;
+		struct bpf_map *map;
+		int fd, err = object_map(what, obj, maps[i].name, 0, &map);
 
-		if (!map)
-			return FAIL(EXIT_FAILED, .what = what, .on = bpf_object__name(obj),
-				    .why = text("the object has no map `%s`", maps[i].name),
-				    .remedy = "build ccbpf anew");
-		err = shared_open(what, i, &fd);
+		if (!err)
+			err = shared_open(what, i, &fd);
 		if (err)
 			return err;
 		if (fd < 0)

@@ -131,7 +131,7 @@ bool sysdefault_settle(bool any)
 
 	borrowed_look(&cc, &loan);
 	c = controller_find(loan.now);
-	lingers = c && !running_is_enabled(c) && (loan.own || !sysdefault_available(c->name));
+	lingers = c && !controller_is_enabled(c) && (loan.own || !sysdefault_available(c->name));
 	if (loan.known && !loan.own && !any && !told) {
 		told = true;
 		borrowed_note_elsewhere(

@@ -81,7 +81,7 @@ static bool wanted_besides(const struct controller *going)
 	bool wanted = false;
 
 	for_each_controller (c)
-		wanted |= c != going && controller_wants_ecn(c) && running_is_enabled(c);
+		wanted |= c != going && controller_wants_ecn(c) && controller_is_enabled(c);
 	return wanted;
 }
 

@@ -6,10 +6,7 @@
  * the shared maps go even if flows are left, which finish unseen. What is not
  * ours stays always.
  */
-#include "aqm/sweep.h"
-#include "cc/running.h"
 #include "cc/sysdefault.h"
-#include "cc/sysecn.h"
 #include "cmd/sweep.h"
 #include "commands.h"
 #include "out/errors.h"
@@ -19,45 +16,6 @@
 #include "sys/pins.h"
 
 #define WHAT "clean"
-
-/* All that can be: what one refuses does not keep the others. The first error. */
-static int disable_all(struct json_object *removed)
-{
-	int first = EXIT_OK;
-
-	for_each_controller (c) {
-		struct running running;
-		int err = running_open(WHAT, c, &running);
-
-		if (!err && running.state == RUN_ENABLED) {
-			sysdefault_release(c);
-			sysecn_release(c);
-			err = running_remove(WHAT, &running);
-			if (!err)
-				json_object_array_add(removed, json_text(pin_path(c->name, NULL)));
-		}
-		running_close(&running);
-		if (!first)
-			first = err;
-	}
-	return first;
-}
-
-/* The first error of what may go wrong; the rest is removed all the same. */
-static int remove_all(bool all, struct json_object *removed)
-{
-	int failed, err = all ? disable_all(removed) : EXIT_OK;
-
-	if (all) {
-		failed = aqm_sweep(WHAT, true, removed);
-		if (!err)
-			err = failed;
-	}
-	failed = sweep(WHAT, all ? SWEEP_ALL : SWEEP_UNUSED, removed);
-	if (!err)
-		err = failed;
-	return err;
-}
 
 static void report(struct json_object *removed, struct json_object *foreign, int err)
 {
@@ -101,7 +59,7 @@ static int clean(const struct request *request)
 	}
 	sweep_note_foreign();
 	foreign = sweep_foreign();
-	err = remove_all(request->all, removed);
+	err = sweep(WHAT, request->all ? SWEEP_ALL : SWEEP_UNUSED, removed);
 	report(removed, foreign, err);
 	pins_unlock();
 	return err;

@@ -49,7 +49,7 @@ static int disable_one(struct running *running, struct json_object *list)
 	size_t draining = count_flows(c);
 	const char *restored = sysdefault_release(c);
 	const char *ecn = sysecn_release(c);
-	int err = running_remove(WHAT, running);
+	int err = attachment_remove(WHAT, &running->attachment);
 
 	if (err) {
 		json_object_put(entry);
@@ -81,7 +81,7 @@ static int open_named(const struct controller **named, unsigned int n, bool all,
 		struct running *r = &running[*n_running];
 		int err = running_open(WHAT, named[i], r);
 
-		if (!err && r->state == RUN_ENABLED) {
+		if (!err && running_is_enabled(r)) {
 			(*n_running)++;
 			continue;
 		}

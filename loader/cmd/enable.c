@@ -42,14 +42,14 @@ static int refuse_enabled(const struct enabling *enabling, unsigned int n)
 		struct running running;
 		int err = running_open(WHAT, enabling[i].controller, &running);
 
-		if (!err && running.state == RUN_ENABLED)
+		if (!err && running_is_enabled(&running))
 			err = FAIL(
 				EXIT_NOTHING, .what = WHAT, .on = name,
 				.why = text("it is already enabled (%s)", running_handle(&running)),
 				.remedy = text(
 					"`ccbpf reload %s` loads it anew, `ccbpf set %s` changes parameters",
 					name, name));
-		else if (!err && running.state == RUN_UNREADABLE)
+		else if (!err && running.attachment.state == ATTACHMENT_UNREADABLE)
 			err = running_absent(WHAT, &running);
 		running_close(&running);
 		if (err)
@@ -75,20 +75,18 @@ static int load(struct enabling *enabling)
 static int pin(struct enabling *enabling)
 {
 	const struct program *program = &enabling->program;
-	const char *dir = enabling->controller->name;
+	const struct running running = running_of(enabling->controller);
+	const char *link = attachment_path(&running.attachment, PIN_LINK);
+	const char *ops = attachment_path(&running.attachment, PIN_OPS);
 	int err;
 
 	enabling->pinning = true;
-	err = pin_make_dir(WHAT, pin_path(dir, NULL));
-	if (!err)
-		err = pin_make(WHAT, bpf_map__fd(program->params), pin_path(dir, PIN_PARAMS));
-	if (!err)
-		err = pin_make(WHAT, bpf_map__fd(program->identity), pin_path(dir, PIN_IDENTITY));
+	err = attachment_pin_maps(WHAT, &running.attachment, program->obj);
 	if (err)
 		return err;
 	if (kernel_has_links())
-		return pin_make(WHAT, bpf_link__fd(program->link), pin_path(dir, PIN_LINK));
-	err = pin_make(WHAT, bpf_map__fd(program->ops), pin_path(dir, PIN_OPS));
+		return pin_make(WHAT, bpf_link__fd(program->link), link);
+	err = pin_make(WHAT, bpf_map__fd(program->ops), ops);
 	if (!err)
 		err = program_attach(WHAT, &enabling->program);
 	return err;
@@ -103,7 +101,8 @@ static void undo(struct enabling *enabling, unsigned int n)
 		program_close(&enabling[i].program);
 		if (!enabling[i].pinning || running_open(WHAT, enabling[i].controller, &running))
 			continue;
-		running_remove(WHAT, &running);
+		attachment_remove(WHAT, &running.attachment);
+		running_close(&running);
 	}
 	sweep(WHAT, SWEEP_UNUSED, NULL);
 }
@@ -130,7 +129,7 @@ static bool all_enabled(const struct enabling *enabling, unsigned int n)
 
 		if (running_open(WHAT, enabling[i].controller, &running))
 			return false;
-		all = running.state == RUN_ENABLED;
+		all = running_is_enabled(&running);
 		running_close(&running);
 	}
 	return all;

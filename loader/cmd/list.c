@@ -45,7 +45,7 @@ static int read_states(enum known *states)
 		if (states[i] == UNKNOWN || !exists)
 			continue;
 		err = running_open(WHAT, &controllers[i], &running);
-		states[i] = err ? UNKNOWN : running.state == RUN_ENABLED;
+		states[i] = err ? UNKNOWN : running_is_enabled(&running);
 		running_close(&running);
 	}
 	pins_unlock();

@@ -7,7 +7,7 @@
  * older flows keep what they had).
  *
  * Order: identity_new (params_new) pinned; the link changes over; the new pins
- * renamed over the old. cc/running.c tells how a kill between is understood.
+ * renamed over the old. sys/attachment.h tells how a kill between is understood.
  */
 #include "cc/program.h"
 #include "cc/running.h"
@@ -23,13 +23,11 @@
 
 static int pin_new(const struct running *running, const struct program *program)
 {
-	const char *dir = running->controller->name;
-	int err =
-		pin_make(WHAT, bpf_map__fd(program->identity), pin_path(dir, PIN_IDENTITY PIN_NEW));
+	const struct attachment *a = &running->attachment;
+	int err = attachment_pin_map(WHAT, a, program->obj, CONTROLLER_IDENTITY, true);
 
 	if (!err && running->params_fd < 0)
-		err = pin_make(WHAT, bpf_map__fd(program->params),
-			       pin_path(dir, PIN_PARAMS PIN_NEW));
+		err = attachment_pin_map(WHAT, a, program->obj, CONTROLLER_PARAMS, true);
 	return err;
 }
 
@@ -61,19 +59,19 @@ static int replace(struct running *running, const struct settings *settings)
 	if (err)
 		return fail_errno(WHAT, pin_path(c->name, PIN_PARAMS), err);
 	settings_apply(c, settings, &values);
-	running_settle(running);
+	attachment_settle(&running->attachment);
 	err = program_open(WHAT, &program, c, &values, running->params_fd);
 	if (!err)
 		err = program_load(WHAT, &program);
 	if (!err)
 		err = pin_new(running, &program);
 	if (!err)
-		err = program_replace(WHAT, &program, running->hold_fd);
+		err = program_replace(WHAT, &program, running->attachment.hold_fd);
 	if (!err)
 		err = write_values(running, &values);
 	program_close(&program);
 	if (running_open(WHAT, c, &now) == EXIT_OK) {
-		running_settle(&now); /* renames the new pins, or removes them
+		attachment_settle(&now.attachment); /* renames the new pins, or removes them
 					 where the link refused */
 		running_close(&now);
 	}
@@ -87,9 +85,9 @@ static int check_reloadable(const struct controller *c)
 	struct running running;
 	int err = running_open(WHAT, c, &running);
 
-	if (!err && running.state != RUN_ENABLED)
+	if (!err && !running_is_enabled(&running))
 		err = running_absent(WHAT, &running);
-	else if (!err && !running.by_link)
+	else if (!err && !running.attachment.by_link)
 		err = FAIL(
 			EXIT_KERNEL, .what = WHAT, .on = c->name,
 			.why = "it runs without a struct_ops link, and only a link replaces programs without a gap",

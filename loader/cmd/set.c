@@ -23,7 +23,7 @@ static int open_settable(const struct controller *c, struct running *running)
 
 	if (err)
 		return err;
-	if (running->state != RUN_ENABLED)
+	if (!running_is_enabled(running))
 		err = running_absent(WHAT, running);
 	else if (running->params_err == -EMEDIUMTYPE)
 		err = FAIL(EXIT_FAILED, .what = WHAT, .on = c->name,

@@ -92,20 +92,21 @@ static int gather(const struct controller *c, const struct sources *sources, str
 
 static bool worth_reporting(const struct report *report)
 {
-	return report->running.state != RUN_ABSENT || report->counts.draining || report->lingers;
+	return report->running.attachment.state != ATTACHMENT_ABSENT || report->counts.draining ||
+	       report->lingers;
 }
 
 /* The state's word: who is disabled while flows finish is "draining". */
 static const char *state_word(const struct report *report)
 {
-	if (report->running.state == RUN_ABSENT && report->counts.draining)
+	if (report->running.attachment.state == ATTACHMENT_ABSENT && report->counts.draining)
 		return "draining";
-	return run_state_word(report->running.state);
+	return running_word(&report->running);
 }
 
 static bool outdated(const struct report *report)
 {
-	return report->running.state == RUN_ENABLED &&
+	return running_is_enabled(&report->running) &&
 	       strcmp(report->running.identity.version, CCBPF_VERSION) != 0;
 }
 
@@ -132,8 +133,8 @@ static struct json_object *describe(const struct report *report)
 	add_text(doc, "name", c->name);
 	add_text(doc, "state", state_word(report));
 	add_bool(doc, "default", report->is_default);
-	add_id(doc, "link_id", running->link_id);
-	add_id(doc, "map_id", running->ops_id);
+	add_id(doc, "link_id", running->attachment.link_id);
+	add_id(doc, "map_id", running->attachment.held_id);
 	add_id(doc, "instance", id->instance);
 	json_object_object_add(doc, "age_s", age);
 	add_text(doc, "version", id->instance ? id->version : NULL);
@@ -166,15 +167,15 @@ static void print_hints(const struct report *report)
 			    CCBPF_VERSION, name);
 	if (report->lingers)
 		print_lingers(name);
-	if (running->state == RUN_STALE)
+	if (running->attachment.state == ATTACHMENT_STALE)
 		output_line("%s: an interrupted ccbpf left its pins: `ccbpf clean`, or enable it",
 			    name);
-	if (running->state == RUN_DETACHED)
+	if (running->attachment.state == ATTACHMENT_DETACHED)
 		output_line("%s: somebody detached its link: `ccbpf clean`, or enable it", name);
-	if (running->state == RUN_UNREADABLE)
+	if (running->attachment.state == ATTACHMENT_UNREADABLE)
 		output_line("%s: what is pinned is no controller's link: `ccbpf clean --all`",
 			    name);
-	if (running->state == RUN_ENABLED && !report->have_values)
+	if (running_is_enabled(running) && !report->have_values)
 		output_line("%s: its parameters cannot be read: `ccbpf reload %s`", name, name);
 	if (report->have_values && *values_text(running->controller, &report->values))
 		output_line("%s: set to %s", name,
@@ -230,12 +231,14 @@ static void print(const struct report *reports, unsigned int n)
 
 	for (unsigned int i = 0; i < n; i++) {
 		const struct running *running = &reports[i].running;
-		bool enabled = running->state == RUN_ENABLED;
+		bool enabled = running_is_enabled(running);
 
 		table_cell(table, "%s", running->controller->name);
 		table_styled(table, enabled ? STYLE_GOOD : STYLE_BAD, state_word(&reports[i]));
 		table_cell(table, "%s",
-			   enabled && running->by_link ? text("%u", running->link_id) : "-");
+			   enabled && running->attachment.by_link
+				   ? text("%u", running->attachment.link_id)
+				   : "-");
 		table_cell(table, "%s",
 			   running->identity.instance
 				   ? human_age(age_ns(running->identity.instance))

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Removing what is of no use any more: see sweep.h. */
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "aqm/aqm.h"
-#include "aqm/sweep.h"
 #include "cc/running.h"
 #include "cc/shared.h"
 #include "cc/sysdefault.h"
@@ -24,32 +22,32 @@ static void report(struct json_object *removed, const char *path)
 }
 
 /*
- * Remove what interrupted commands left of the controllers. `*enabled`: how
- * many are.
+ * The controllers; what one refuses does not keep the others. `*enabled`: how many are left
+ * that are enabled, or may be. Returns EXIT_OK or the first exit code.
  */
-static int sweep_controllers(const char *what, bool unreadable, unsigned int *enabled,
+static int sweep_controllers(const char *what, bool all, unsigned int *enabled,
 			     struct json_object *removed)
 {
+	int first = EXIT_OK;
+
 	for_each_controller (c) {
 		struct running running;
 		int err = running_open(what, c, &running);
 
-		if (err)
-			return err;
-		running_settle(&running);
-		*enabled += running.state == RUN_ENABLED;
-		if (running_is_rest(&running) || (unreadable && running.state == RUN_UNREADABLE)) {
-			sysdefault_release(c);
-			sysecn_release(c);
-			err = running_remove(what, &running);
-			if (!err)
-				report(removed, pin_path(c->name, NULL));
+		if (!err) {
+			attachment_settle(&running.attachment);
+			if (attachment_goes(&running.attachment, all)) {
+				sysdefault_release(c);
+				sysecn_release(c);
+			}
+			err = attachment_sweep(what, &running.attachment, all, removed);
 		}
+		*enabled += err || running_is_enabled(&running);
 		running_close(&running);
-		if (err)
-			return err;
+		if (!first)
+			first = err;
 	}
-	return EXIT_OK;
+	return first;
 }
 
 /* Whether `flows` has a record, or may have. What is no such map holds none. */
@@ -113,35 +111,37 @@ static int sweep_shared(const char *what, struct json_object *removed)
 
 int sweep(const char *what, enum sweep_extent extent, struct json_object *removed)
 {
+	bool all = extent == SWEEP_ALL;
 	unsigned int enabled = 0;
-	int err = aqm_sweep(what, false, removed);
+	int failed, err = aqm_sweep(what, all, removed);
 
+	failed = sweep_controllers(what, all, &enabled, removed);
 	if (!err)
-		err = sweep_controllers(what, extent == SWEEP_ALL, &enabled, removed);
-	if (err || extent == SWEEP_RESTS)
+		err = failed;
+	if (extent == SWEEP_RESTS)
 		return err;
-	sweep_sysctls(extent == SWEEP_ALL, enabled);
+	sweep_sysctls(all, enabled);
 	if (enabled || trace_runs())
-		return EXIT_OK;
-	pin_remove_dir(pin_path(PINS_TRACE, NULL));
-	if (extent != SWEEP_ALL && flows_left())
-		return EXIT_OK;
-	err = sweep_shared(what, removed);
-	if (err)
 		return err;
-	if (pin_remove_dir(pins_root()) == 0)
+	pin_remove_dir(pin_path(PINS_TRACE, NULL));
+	if (!all && flows_left())
+		return err;
+	failed = sweep_shared(what, removed);
+	if (!err)
+		err = failed;
+	if (!failed && pin_remove_dir(pins_root()) == 0)
 		report(removed, pins_root());
-	return EXIT_OK;
+	return err;
 }
 
-static bool is_own(const char *dir, const char *name)
+/* Whether a name is ours in the pin directory. */
+static bool is_ours(void *data, const char *name)
 {
-	static const char *const top[] = { PINS_TRACE, "default", "ecn", AQM_DIR };
+	static const char *const names[] = { PINS_TRACE, "default", "ecn", AQM_DIR };
 
-	if (dir)
-		return running_is_pin(name);
-	for (size_t i = 0; i < sizeof(top) / sizeof(top[0]); i++)
-		if (strcmp(name, top[i]) == 0)
+	(void)data;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(name, names[i]) == 0)
 			return true;
 	for (int i = 0; i < SHARED_MAPS; i++)
 		if (strcmp(name, shared_name(i)) == 0)
@@ -149,29 +149,17 @@ static bool is_own(const char *dir, const char *name)
 	return controller_find(name);
 }
 
-static void collect_foreign(const char *dir, struct json_object *foreign)
-{
-	DIR *open = opendir(pin_path(dir, NULL));
-	struct dirent *entry;
-
-	while (open && (entry = readdir(open)))
-		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") &&
-		    !is_own(dir, entry->d_name))
-			json_object_array_add(foreign,
-					      json_text(dir ? pin_path(dir, entry->d_name)
-							    : pin_path(entry->d_name, NULL)));
-	if (open)
-		closedir(open);
-}
-
 struct json_object *sweep_foreign(void)
 {
 	struct json_object *foreign = json_object_new_array();
 
-	collect_foreign(NULL, foreign);
-	for_each_controller (c)
-		collect_foreign(c->name, foreign);
-	aqm_collect_foreign(foreign);
+	foreign_in(NULL, is_ours, NULL, foreign);
+	for_each_controller (c) {
+		struct running running = running_of(c);
+
+		attachment_foreign(&running.attachment, foreign);
+	}
+	aqm_foreign(foreign);
 	return foreign;
 }
 

@@ -9,18 +9,18 @@
 #include <json-c/json.h>
 
 enum sweep_extent {
-	SWEEP_RESTS, /* pins that interrupted commands left of controllers */
+	SWEEP_RESTS, /* what interrupted commands left of controllers and queues */
 	SWEEP_UNUSED, /* and the shared maps, once no controller is enabled and
 			 no flow is left in them */
-	SWEEP_ALL, /* and the shared maps even if flows are left (these finish
-		      unseen), and pins that are unreadable */
+	SWEEP_ALL, /* and what is enabled, attached or unreadable, and the shared
+		      maps even if flows are left (these finish unseen) */
 };
 
 /*
  * Remove what is of no use, up to the directory itself once it is empty. Needs
  * the lock for a change. While `ccbpf trace` runs, the shared maps stay.
- * `removed`: an array that gets what was removed, or NULL. Returns EXIT_OK or
- * the exit code.
+ * `removed`: an array that gets what was removed, or NULL. What cannot be
+ * removed does not keep the rest. Returns EXIT_OK or the first exit code.
  */
 int sweep(const char *what, enum sweep_extent extent, struct json_object *removed);
 

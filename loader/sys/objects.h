@@ -2,10 +2,13 @@
 /*
  * The BPF objects, embedded in the command: ccbpf_object_<name> up to
  * ccbpf_object_<name>_end, of the controllers and of the early-marking queue.
- * See objects.c.
+ * See objects.c. Functions that get `what` return EXIT_OK, or the exit code after
+ * saying what failed.
  */
 #ifndef CCBPF_OBJECTS_H
 #define CCBPF_OBJECTS_H
+
+#include <bpf/libbpf.h>
 
 #include "ccbpf/controllers.h"
 
@@ -15,5 +18,19 @@
 CCBPF_CONTROLLERS(X)
 #undef X
 OBJECT_DECLARE(nf_red)
+
+/* Open one, by the name that its errors are to say. */
+int object_open(const char *what, const char *name, const char *begin, const char *end,
+		struct bpf_object **obj);
+
+/* Find a map of it whose value has this size; 0: any. */
+int object_map(const char *what, const struct bpf_object *obj, const char *name, size_t size,
+	       struct bpf_map **map);
+
+/* What a data map that object_map() found holds when it is loaded, to be changed before. */
+void *object_initial(const struct bpf_map *map);
+
+/* Load it into the kernel. */
+int object_load(const char *what, struct bpf_object *obj);
 
 #endif

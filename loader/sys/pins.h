@@ -5,12 +5,7 @@
  *   <root>/flows events stats listener   the shared maps
  *   <root>/default                       the default controller before ours
  *   <root>/trace/                        exists, locked, while a trace runs
- *   <root>/<controller>/params identity  its own maps; with _new behind: of a
- *                                        reload that is under way
- *   <root>/<controller>/link             pinned last: a directory without it
- *                                        is what an interrupted ccbpf left
- *   <root>/<controller>/ops              instead of link, where the kernel has
- *                                        no struct_ops links
+ *   <root>/<controller>/, aqm/…/         see attachment.h
  *
  * Whoever changes something locks the root exclusively, whoever reads locks it
  * shared. A command gives up once another process has held it for 10 s.

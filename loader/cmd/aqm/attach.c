@@ -3,15 +3,16 @@
 #include "aqm/attach.h"
 #include "cmd/aqm/verbs.h"
 #include "out/errors.h"
+#include "sys/kernel.h"
 #include "sys/pins.h"
 #include "util/text.h"
 
-static int already(const char *what, const char *name, const struct aqm *aqm)
+static int already(const char *what, const char *name, const struct attachment *a)
 {
 	return FAIL(
 		EXIT_NOTHING, .what = what, .on = name,
-		.why = aqm->by_filter ? text("it has nf_red already (program %u)", aqm->program_id)
-				      : text("it has nf_red already (link %u)", aqm->link_id),
+		.why = text("it has nf_red already (%s %u)", a->by_link ? "link" : "program",
+			    a->by_link ? a->link_id : a->held_id),
 		.remedy = text(
 			"`ccbpf aqm set %s ...` changes it, `ccbpf aqm detach %s` takes it away",
 			name, name));
@@ -20,11 +21,11 @@ static int already(const char *what, const char *name, const struct aqm *aqm)
 /* Make room: what an interrupted ccbpf or another device left is removed. */
 static int make_room(const char *what, const char *name, struct aqm *aqm)
 {
-	if (aqm->state == AQM_ABSENT)
+	if (aqm->attachment.state == ATTACHMENT_ABSENT)
 		return EXIT_OK;
-	if (aqm->state == AQM_ATTACHED)
-		return already(what, name, aqm);
-	if (aqm->state == AQM_UNREADABLE)
+	if (aqm_is_attached(aqm))
+		return already(what, name, &aqm->attachment);
+	if (aqm->attachment.state == ATTACHMENT_UNREADABLE)
 		return verb_unreadable(what, aqm);
 	note(name, aqm_state_text(aqm), "removed");
 	return aqm_remove(what, aqm);
@@ -39,21 +40,21 @@ static int attach_locked(const struct request *request, const char *what,
 
 	if (!err)
 		err = make_room(what, device->name, &aqm);
-	aqm_close(&aqm);
+	attachment_close(&aqm.attachment);
 	if (!err)
 		err = verb_configure(request, what, device, true, &config);
 	if (!err)
 		err = aqm_attach(what, device, &config, &aqm);
 	if (!err)
 		err = verb_report(what, &aqm);
-	aqm_close(&aqm);
+	attachment_close(&aqm.attachment);
 	return err;
 }
 
 int verb_attach(const struct request *request, const struct verb *verb)
 {
 	struct device device;
-	int err = aqm_require(verb->what);
+	int err = kernel_require_bpf(verb->what);
 
 	if (!err)
 		err = verb_find_device(verb->what, request->args[1], &device);

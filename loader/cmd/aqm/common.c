@@ -34,7 +34,7 @@ int verb_absent(const char *what, const char *name)
 
 int verb_unreadable(const char *what, const struct aqm *aqm)
 {
-	return FAIL(EXIT_FAILED, .what = what, .on = pin_path(aqm->dir, NULL),
+	return FAIL(EXIT_FAILED, .what = what, .on = attachment_path(&aqm->attachment, NULL),
 		    .why = aqm_state_text(aqm), .remedy = "`ccbpf clean --all` removes it");
 }
 
@@ -50,12 +50,12 @@ static bool find_gone(const char *what, const char *name, struct aqm *out)
 
 	aqm_open_all(what, &found, &n);
 	for (unsigned int i = 0; i < n; i++)
-		if (!is && found[i].identity.netns == device_netns() &&
-		    strcmp(found[i].identity.device, name) == 0 && found[i].state == AQM_GONE) {
+		if (!is && aqm_is_here(&found[i]) && strcmp(found[i].identity.device, name) == 0 &&
+		    found[i].attachment.state == ATTACHMENT_GONE) {
 			*out = found[i];
 			is = true;
 		} else {
-			aqm_close(&found[i]);
+			attachment_close(&found[i].attachment);
 		}
 	free(found);
 	return is;
@@ -74,9 +74,9 @@ int verb_open_named(const char *what, const char *name, struct aqm *out)
 	err = verb_find_device(what, name, &device);
 	if (!err)
 		err = aqm_open(what, device.netns, device.ifindex, out);
-	if (!err && out->state == AQM_ABSENT)
+	if (!err && out->attachment.state == ATTACHMENT_ABSENT)
 		err = verb_absent(what, name);
-	else if (!err && out->state == AQM_UNREADABLE)
+	else if (!err && out->attachment.state == ATTACHMENT_UNREADABLE)
 		err = verb_unreadable(what, out);
 	return err;
 }

@@ -14,17 +14,17 @@
 static int detach_one(const char *what, struct aqm *aqm, struct json_object *list)
 {
 	const char *name = aqm->identity.device;
-	bool was = aqm->state == AQM_ATTACHED;
+	bool was = aqm_is_attached(aqm);
 	const char *why = aqm_state_text(aqm);
 	int err = aqm_remove(what, aqm);
 
 	if (err)
 		return err;
-	json_object_array_add(list, json_text(*name ? name : aqm->dir));
+	json_object_array_add(list, json_text(*name ? name : aqm->attachment.dir));
 	if (!output.json && was)
 		output_line("%s: nf_red detached", name);
 	else if (!was)
-		note(*name ? name : aqm->dir, why, "what was left is removed");
+		note(*name ? name : aqm->attachment.dir, why, "what was left is removed");
 	return EXIT_OK;
 }
 
@@ -42,9 +42,10 @@ static int detach_all(const char *what, struct json_object *list)
 	int err = aqm_open_all(what, &found, &n);
 
 	for (unsigned int i = 0; i < n; i++) {
-		failed += !!(found[i].state == AQM_UNREADABLE ? verb_unreadable(what, &found[i])
-							      : detach_one(what, &found[i], list));
-		aqm_close(&found[i]);
+		failed += !!(found[i].attachment.state == ATTACHMENT_UNREADABLE
+				     ? verb_unreadable(what, &found[i])
+				     : detach_one(what, &found[i], list));
+		attachment_close(&found[i].attachment);
 	}
 	free(found);
 	if (!err && failed)
@@ -55,7 +56,7 @@ static int detach_all(const char *what, struct json_object *list)
 static int detach_locked(const struct request *request, const char *what)
 {
 	struct json_object *doc = json_object_new_object(), *list = json_object_new_array();
-	struct aqm aqm = { .hold_fd = -1 };
+	struct aqm aqm = { .attachment.hold_fd = -1 };
 	int err;
 
 	json_object_object_add(doc, "detached", list);
@@ -65,7 +66,7 @@ static int detach_locked(const struct request *request, const char *what)
 		err = verb_open_named(what, request->args[1], &aqm);
 		if (!err)
 			err = detach_one(what, &aqm, list);
-		aqm_close(&aqm);
+		attachment_close(&aqm.attachment);
 	}
 	return output_answer_of(err, doc, list);
 }

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "aqm/maps.h"
 #include "cmd/aqm/verbs.h"
 #include "out/json.h"
 #include "util/clock.h"
@@ -51,7 +50,7 @@ int verb_look(const char *what, const struct aqm *aqm, struct aqm_view *view)
 		err = aqm_read_state(what, aqm, &view->state);
 	if (!err)
 		err = aqm_read_counts(what, aqm, &view->counts);
-	name = aqm->identity.netns == device_netns() ? device_name(aqm->identity.ifindex) : NULL;
+	name = aqm_is_here(aqm) ? device_name(aqm->identity.ifindex) : NULL;
 	if (!err && name && !device_find(name, &device) && !qdiscs_read(device.ifindex, all)) {
 		view->here = true;
 		memcpy(view->device, device.name, sizeof(view->device));

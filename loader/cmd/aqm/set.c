@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* ccbpf aqm set DEV [OPTION...]: answers with the one that it changed. */
-#include "aqm/maps.h"
 #include "cmd/aqm/verbs.h"
 #include "out/errors.h"
 #include "sys/kernel.h"
@@ -10,10 +9,10 @@
 static int set_locked(const struct request *request, const char *what, const struct device *device)
 {
 	struct ccbpf_aqm_config config;
-	struct aqm aqm = { .hold_fd = -1 };
+	struct aqm aqm = { .attachment.hold_fd = -1 };
 	int err = verb_open_named(what, device->name, &aqm);
 
-	if (!err && aqm.state != AQM_ATTACHED)
+	if (!err && !aqm_is_attached(&aqm))
 		err = FAIL(EXIT_NOTHING, .what = what, .on = device->name,
 			   .why = aqm_state_text(&aqm),
 			   .remedy = text("`ccbpf aqm attach %s` attaches it anew", device->name));
@@ -25,7 +24,7 @@ static int set_locked(const struct request *request, const char *what, const str
 		err = aqm_write_config(what, &aqm, &config);
 	if (!err)
 		err = verb_report(what, &aqm);
-	aqm_close(&aqm);
+	attachment_close(&aqm.attachment);
 	return err;
 }
 

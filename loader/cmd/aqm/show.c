@@ -25,10 +25,11 @@ static int show_these(const char *what, const struct aqm *found, unsigned int n)
 	int err = EXIT_OK;
 
 	for (unsigned int i = 0; !err && i < n; i++) {
-		if (found[i].state != AQM_ATTACHED) {
-			note(pin_path(found[i].dir, NULL), aqm_state_text(&found[i]),
-			     found[i].state == AQM_UNREADABLE ? "`ccbpf clean --all` removes it"
-							      : "`ccbpf clean` removes it");
+		if (!aqm_is_attached(&found[i])) {
+			note(attachment_path(&found[i].attachment, NULL), aqm_state_text(&found[i]),
+			     found[i].attachment.state == ATTACHMENT_UNREADABLE
+				     ? "`ccbpf clean --all` removes it"
+				     : "`ccbpf clean` removes it");
 			continue;
 		}
 		err = verb_look(what, &found[i], &view);
@@ -46,7 +47,8 @@ static int show_these(const char *what, const struct aqm *found, unsigned int n)
 
 static int by_dir(const void *a, const void *b)
 {
-	return strcmp(((const struct aqm *)a)->dir, ((const struct aqm *)b)->dir);
+	return strcmp(((const struct aqm *)a)->attachment.dir,
+		      ((const struct aqm *)b)->attachment.dir);
 }
 
 static int show_all(const char *what)
@@ -62,22 +64,22 @@ static int show_all(const char *what)
 	if (!err && !n && !output.json)
 		output_line("no device has nf_red");
 	for (unsigned int i = 0; i < n; i++)
-		aqm_close(&found[i]);
+		attachment_close(&found[i].attachment);
 	free(found);
 	return err;
 }
 
 static int show_one(const char *what, const char *name)
 {
-	struct aqm aqm = { .hold_fd = -1 };
+	struct aqm aqm = { .attachment.hold_fd = -1 };
 	int err = verb_open_named(what, name, &aqm);
 
-	if (!err && aqm.state != AQM_ATTACHED)
+	if (!err && !aqm_is_attached(&aqm))
 		err = FAIL(EXIT_NOTHING, .what = what, .on = name, .why = aqm_state_text(&aqm),
 			   .remedy = "`ccbpf clean` removes what is left");
 	if (!err)
 		err = show_these(what, &aqm, 1);
-	aqm_close(&aqm);
+	attachment_close(&aqm.attachment);
 	return err;
 }
 

@@ -439,6 +439,7 @@ def test_foreign_files_stay_and_are_said(line: Line) -> None:
         path.mkdir()
     cleaned = line.ccbpf("-j", "clean", "--all", code=1)
     assert all(path.is_dir() for path in foreign)
+    assert cleaned.err.count('"error"') == 1, "what cannot be removed is said once"
     foreign[1].rmdir()
     cleaned = line.ccbpf("-j", "clean", "--all")
     assert [Path(path).name for path in cleaned.json["left"]] == ["notes"]
