@@ -15,16 +15,16 @@
 #include "util/memory.h"
 #include "util/text.h"
 
-#define ONE_VALUE(type, layout) { type, sizeof(uint32_t), sizeof(struct layout), 1 }
 const struct attachment_map aqm_maps[AQM_MAPS] = {
 	[AQM_MAP_IDENTITY] = { PIN_IDENTITY, ".rodata.identity",
-			       ONE_VALUE(BPF_MAP_TYPE_ARRAY, ccbpf_aqm_identity) },
+			       ONE_VALUE(BPF_MAP_TYPE_ARRAY, sizeof(struct ccbpf_aqm_identity)) },
 	[AQM_MAP_CONFIG] = { "config", ".data.config",
-			     ONE_VALUE(BPF_MAP_TYPE_ARRAY, ccbpf_aqm_config) },
+			     ONE_VALUE(BPF_MAP_TYPE_ARRAY, sizeof(struct ccbpf_aqm_config)) },
 	[AQM_MAP_STATE] = { "state", ".data.state",
-			    ONE_VALUE(BPF_MAP_TYPE_ARRAY, ccbpf_aqm_state) },
+			    ONE_VALUE(BPF_MAP_TYPE_ARRAY, sizeof(struct ccbpf_aqm_state)) },
 	[AQM_MAP_COUNTS] = { "counts", "counts",
-			     ONE_VALUE(BPF_MAP_TYPE_PERCPU_ARRAY, ccbpf_aqm_counts) },
+			     ONE_VALUE(BPF_MAP_TYPE_PERCPU_ARRAY,
+				       sizeof(struct ccbpf_aqm_counts)) },
 };
 
 struct aqm aqm_of(uint32_t netns, uint32_t ifindex)

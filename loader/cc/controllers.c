@@ -25,11 +25,11 @@ static const struct param params_nf_tcp[] = { NF_TCP_PARAMS(PARAM) };
 #define RESTRICTED false
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-#define ONE_VALUE(bytes) { BPF_MAP_TYPE_ARRAY, sizeof(uint32_t), bytes, 1 }
-#define MAPS(n_params)                                                                          \
-	{                                                                                       \
-		{ PIN_IDENTITY, ".rodata.identity", ONE_VALUE(sizeof(struct ccbpf_identity)) }, \
-		{ PIN_PARAMS, ".data.params", ONE_VALUE((n_params) * sizeof(uint32_t)) },       \
+#define ARRAY(bytes) ONE_VALUE(BPF_MAP_TYPE_ARRAY, bytes)
+#define MAPS(n_params)                                                                      \
+	{                                                                                   \
+		{ PIN_IDENTITY, ".rodata.identity", ARRAY(sizeof(struct ccbpf_identity)) }, \
+		{ PIN_PARAMS, ".data.params", ARRAY((n_params) * sizeof(uint32_t)) },       \
 	}
 
 /*

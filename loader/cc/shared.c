@@ -22,7 +22,7 @@ static const struct {
 	[SHARED_STATS] = { "stats",
 			   { BPF_MAP_TYPE_PERCPU_ARRAY, sizeof(__u32), sizeof(struct ccbpf_stats),
 			     CCBPF_KINDS } },
-	[SHARED_LISTENER] = { "listener", { BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(__u64), 1 } },
+	[SHARED_LISTENER] = { "listener", ONE_VALUE(BPF_MAP_TYPE_ARRAY, sizeof(__u64)) },
 };
 
 const char *shared_name(enum shared map)

@@ -20,8 +20,7 @@ struct record {
 	__u64 netns; /* inode of the network namespace */
 };
 
-static const struct map_shape shape = { BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct record),
-					1 };
+static const struct map_shape shape = ONE_VALUE(BPF_MAP_TYPE_ARRAY, sizeof(struct record));
 
 int borrowed_now(const struct borrowed *sysctl, char *value, unsigned int size)
 {

@@ -53,6 +53,7 @@ struct map_shape {
 	enum bpf_map_type type;
 	uint32_t key_size, value_size, max_entries;
 };
+#define ONE_VALUE(type, bytes) { type, sizeof(uint32_t), bytes, 1 }
 
 /* The same for a map, which must have this shape as well. */
 int pin_open_map(const char *path, const struct map_shape *shape);
