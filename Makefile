@@ -52,7 +52,8 @@ LOADER_SRCS := $(wildcard loader/*.c loader/*/*.c loader/*/*/*.c)
 LOADER_OBJS := $(patsubst loader/%.c,$(OUT)/loader/%.o,$(LOADER_SRCS))
 TOOLS       := $(patsubst tests/lab/engine/%.c,$(BUILD)/tests/%,$(wildcard tests/lab/engine/*.c)) $(BUILD)/tests/traffic
 LAWS        := $(BUILD)/tests/liblaws.so
-SIM         := $(BUILD)/sim/sim $(patsubst bpf/%.bpf.c,$(BUILD)/sim/%.so,$(wildcard bpf/*.bpf.c))
+NO_SIM      := bpf/renice.bpf.c # it walks the kernel's sockets
+SIM         := $(BUILD)/sim/sim $(patsubst bpf/%.bpf.c,$(BUILD)/sim/%.so,$(filter-out $(NO_SIM),$(wildcard bpf/*.bpf.c)))
 TEST_BPF    := $(patsubst %,$(BUILD)/tests/%.bpf.o,empty empty_tc neighbour)
 
 .PHONY: help deps all demo test test-hard soak bench kernels lint lab lab-list sim sim-report sim-agreement sweep report results \

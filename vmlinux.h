@@ -21,7 +21,10 @@ typedef __u32 __be32;
 typedef __u32 __wsum;
 typedef _Bool bool;
 
-enum { false = 0, true = 1 };
+enum {
+	false = 0,
+	true = 1
+};
 
 /* include/uapi/linux/bpf.h: what our maps use */
 enum bpf_map_type {
@@ -76,13 +79,47 @@ struct sock_common {
 	__be16 skc_dport;
 	__u16 skc_num;
 	unsigned short skc_family;
+	volatile unsigned char skc_state;
 	possible_net_t skc_net;
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
 };
 
+struct kernfs_node {
+	__u64 id;
+};
+
+struct cgroup_subsys_state {
+	struct cgroup_subsys_state *parent;
+};
+
+struct cgroup {
+	struct cgroup_subsys_state self;
+	struct kernfs_node *kn;
+};
+
+struct sock_cgroup_data {
+	struct cgroup *cgroup;
+};
+
+struct inode {
+	unsigned long i_ino;
+};
+
+struct socket {
+	struct sock *sk;
+};
+
+struct socket_alloc {
+	struct socket socket;
+	struct inode vfs_inode;
+};
+
 struct sock {
 	struct sock_common __sk_common;
+	struct socket *sk_socket;
+	unsigned long sk_ino;
+	struct sock_cgroup_data sk_cgrp_data;
 	__u32 sk_priority;
 	__u32 sk_pacing_status;
 	unsigned long sk_pacing_rate;
@@ -186,6 +223,21 @@ struct __sk_buff {
 	__u32 gso_segs;
 	__u32 gso_size;
 	__u32 wire_len;
+};
+
+/* What an iterator of TCP sockets is given. */
+struct seq_file {
+	unsigned long size;
+	unsigned long count;
+};
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+struct bpf_iter__tcp {
+	struct bpf_iter_meta *meta;
+	struct sock_common *sk_common;
 };
 
 struct hlist_node {

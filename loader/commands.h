@@ -24,6 +24,7 @@
 	X(status)         \
 	X(flows)          \
 	X(trace)          \
+	X(renice)         \
 	X(aqm)            \
 	X(check)          \
 	X(clean)          \
@@ -37,11 +38,12 @@ struct request {
 	const struct command *command;
 	char **args; /* what is no option */
 	unsigned int n_args;
-	char **sets; /* of --set */
+	char **sets; /* of --set, or of renice's --pid */
 	unsigned int n_sets;
 	bool all; /* --all */
 	bool make_default; /* --default */
 	bool ecn; /* --ecn */
+	bool dry_run; /* -n, --dry-run */
 	uint64_t watch_ns; /* --watch, 0: not given */
 	uint64_t for_ns; /* --for, 0: not given */
 	const char *own[MOST_OWN]; /* of options with key OPTION_OWN + i */

@@ -138,6 +138,9 @@ static int parse_option(int key, char *arg, struct argp_state *state)
 	case OPTION_ALL:
 		request->all = true;
 		return 0;
+	case 'n':
+		request->dry_run = true;
+		return 0;
 	case OPTION_WATCH:
 		if (!parse->exit)
 			parse->exit = parse_seconds(request, arg, &request->watch_ns);

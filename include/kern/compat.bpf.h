@@ -15,6 +15,9 @@
  *  5. TCX links (6.6) are the loader's business (loader/aqm/attach.c).
  *  6. bpf_setsockopt(SOL_IP) on a socket of IPv6 that carries IPv4: refused where
  *     the kernel looks at the socket's family only. Tried (kern/dscp.bpf.h).
+ *  7. sock.sk_ino (6.18): a socket's inode. Absent: from the inode itself.
+ *  8. Iterators of TCP sockets before 6.5 are the loader's business: they are refused
+ *     (loader/renice/iterator.c).
  */
 #ifndef CCBPF_KERN_COMPAT_BPF_H
 #define CCBPF_KERN_COMPAT_BPF_H
@@ -61,5 +64,17 @@ static __always_inline struct sk_buff *compat_skb(struct __sk_buff *ctx)
 /* A member of what compat_skb() leads to. */
 #define COMPAT_READ(from, member) \
 	(bpf_ksym_exists(bpf_cast_to_kern_ctx) ? (from)->member : BPF_CORE_READ(from, member))
+
+/* 7. The number of /proc/<pid>/fd; 0: its process has closed it. */
+static __always_inline __u64 compat_sock_inode(struct sock *sk)
+{
+	struct socket_alloc *both = (void *)sk->sk_socket; /* its first member is the socket */
+
+	if (!both)
+		return 0;
+	if (bpf_core_field_exists(sk->sk_ino))
+		return sk->sk_ino;
+	return BPF_CORE_READ(both, vfs_inode.i_ino);
+}
 
 #endif

@@ -26,6 +26,7 @@
 CCBPF_CONTROLLERS(X)
 #undef X
 EMBED(nf_red)
+EMBED(renice)
 
 int object_open(const char *what, const char *name, const char *begin, const char *end,
 		struct bpf_object **obj)

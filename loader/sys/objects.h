@@ -18,6 +18,7 @@
 CCBPF_CONTROLLERS(X)
 #undef X
 OBJECT_DECLARE(nf_red)
+OBJECT_DECLARE(renice)
 
 /* Open one, by the name that its errors are to say. */
 int object_open(const char *what, const char *name, const char *begin, const char *end,

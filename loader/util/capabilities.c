@@ -17,6 +17,7 @@ static const struct {
 	{ CAP_NET_ADMIN, CAPABILITIES_CHANGING },
 	/* where somebody who is not root works with root's pins */
 	{ CAP_DAC_OVERRIDE, CAPABILITIES_FILES },
+	{ CAP_SYS_ADMIN, CAPABILITIES_NAMESPACES },
 };
 
 const char *capabilities_missing(enum capabilities use)

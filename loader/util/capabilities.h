@@ -8,6 +8,7 @@ enum capabilities {
 	CAPABILITIES_READING, /* maps and pins */
 	CAPABILITIES_CHANGING, /* what runs */
 	CAPABILITIES_FILES, /* and files of root's, such as pins */
+	CAPABILITIES_NAMESPACES, /* and other network namespaces */
 };
 
 /*

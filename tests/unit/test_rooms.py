@@ -4,6 +4,7 @@
 A file includes only its own room and those that its room may know:
 
     util <- out <- sys <- cc, aqm <- cmd <- main.c      in loader/; cc and aqm do not know each other
+    cc <- renice <- cmd
     law <- kern <- bpf/                                  on the kernel's side
     ccbpf                                                the ABI of the maps, known to all
 
@@ -34,8 +35,9 @@ KNOWS = {
     "sys": {"util", "out", "ccbpf"},
     "cc": {"util", "out", "sys", "ccbpf"},
     "aqm": {"util", "out", "sys", "ccbpf"},
-    "cmd": {"util", "out", "sys", "ccbpf", "cc", "aqm"},
-    "main": {"util", "out", "sys", "ccbpf", "cc", "aqm", "cmd"},
+    "renice": {"util", "out", "sys", "ccbpf", "cc"},
+    "cmd": {"util", "out", "sys", "ccbpf", "cc", "aqm", "renice"},
+    "main": {"util", "out", "sys", "ccbpf", "cc", "aqm", "renice", "cmd"},
     "bpf": {"kern", "law", "ccbpf"},
     "kern": {"law", "ccbpf", "vmlinux"},
     "law": {"ccbpf"},

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * ccbpf renice NAME (--pid P… | --cgroup C | --dst PREFIX | --port N | --from CC | --all):
+ * give running TCP transfers another congestion controller, and back, in all network
+ * namespaces. Several conditions must all hold.
+ *
+ *	parse     the conditions; what they name is looked up
+ *	require   capabilities, and a kernel whose iterators are safe
+ *	lock      for reading: nobody disables the controller meanwhile
+ *	target    a socket of our own selects the controller: the kernel says whether there is
+ *	          such a one (and loads its module), and whether this process may select it
+ *	move      renice/transfers.h; what was moved is verified
+ *	report    moved, refused and why
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cc/running.h"
+#include "commands.h"
+#include "out/errors.h"
+#include "renice/report.h"
+#include "sys/pins.h"
+#include "util/file.h"
+#include "util/text.h"
+
+#define WHAT "renice"
+#define AVAILABLE_PATH "/proc/sys/net/ipv4/tcp_available_congestion_control"
+
+enum own_option {
+	OWN_CGROUP,
+	OWN_DST,
+	OWN_PORT,
+	OWN_FROM,
+};
+
+/* The kernel's answer to a socket that selects the controller: 0 or -errno. */
+static int ask_kernel(const char *name)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), err = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, strlen(name)))
+		err = -errno;
+	close(fd);
+	return err;
+}
+
+static int require_target(const char *name)
+{
+	struct running absent = { .controller = controller_find(name), .state = RUN_ABSENT };
+	int err = ask_kernel(name);
+	char available[TEXT_MOST / 2] = "";
+
+	if (err != -ENOENT)
+		return err ? fail_errno(WHAT, text("to %s", name), err) : EXIT_OK;
+	if (absent.controller)
+		return running_absent(WHAT, &absent);
+	read_line(AVAILABLE_PATH, available, sizeof(available));
+	return FAIL(EXIT_USAGE, .what = WHAT, .on = text("to %s", name),
+		    .why = "neither ccbpf nor this kernel has a controller of this name",
+		    .remedy = text("`ccbpf list` shows ours, the kernel has %s now", available));
+}
+
+static int move(const struct selection *selection)
+{
+	const struct ccbpf_renice_config *config = &selection->config;
+	struct transfers transfers = { 0 };
+	struct iterator iterator;
+	int err = iterator_open(WHAT, selection, &iterator);
+
+	if (!err)
+		err = transfers_move(WHAT, &iterator, config, &transfers);
+	if (!err)
+		err = report(WHAT, config->to, config->look, &transfers);
+	transfers_free(&transfers);
+	iterator_close(&iterator);
+	return err;
+}
+
+static int bad_usage(const char *on, const char *why)
+{
+	return FAIL(EXIT_USAGE, .what = WHAT, .on = on, .why = why,
+		    .remedy = "see `ccbpf help renice`");
+}
+
+static int read_words(const struct request *request, struct selection_words *words)
+{
+	bool any;
+
+	*words = (struct selection_words){
+		.pids = request->sets,
+		.n_pids = request->n_sets,
+		.cgroup = request->own[OWN_CGROUP],
+		.dst = request->own[OWN_DST],
+		.port = request->own[OWN_PORT],
+		.from = request->own[OWN_FROM],
+	};
+	any = words->n_pids || words->cgroup || words->dst || words->port || words->from;
+	if (!request->n_args)
+		return bad_usage(NULL, "no controller is named");
+	if (request->n_args > 1)
+		return bad_usage(request->args[1], "only one controller can be named");
+	words->to = request->args[0];
+	if (any && request->all)
+		return bad_usage(words->to, "--all takes no other condition");
+	if (!any && !request->all)
+		return bad_usage(words->to, "no condition says which transfers");
+	return EXIT_OK;
+}
+
+static int renice(const struct request *request)
+{
+	struct selection_words words;
+	struct selection selection = { 0 };
+	bool exists;
+	int err = read_words(request, &words);
+
+	if (!err)
+		err = selection_parse(WHAT, &words, &selection);
+	selection.config.look = request->dry_run;
+	if (!err)
+		err = iterator_require(WHAT);
+	if (!err)
+		err = pins_lock_read(WHAT, &exists);
+	if (!err) {
+		err = require_target(words.to);
+		if (!err)
+			err = move(&selection);
+		pins_unlock();
+	}
+	selection_free(&selection);
+	return err;
+}
+
+static const struct argp_option options[] = {
+	{ "pid", OPTION_SET, "PID", 0, "the sockets of a process (can be repeated)", 0 },
+	{ "cgroup", OPTION_OWN + OWN_CGROUP, "PATH|unit:NAME", 0,
+	  "sockets made in this cgroup v2, or in one below it", 0 },
+	{ "dst", OPTION_OWN + OWN_DST, "PREFIX", 0,
+	  "to this address or prefix, IPv4 or IPv6 (192.0.2.0/24)", 0 },
+	{ "port", OPTION_OWN + OWN_PORT, "N", 0, "with this local or remote port, 1 to 65535", 0 },
+	{ "from", OPTION_OWN + OWN_FROM, "NAME", 0, "that have this controller", 0 },
+	{ "all", OPTION_ALL, 0, 0, "all transfers of this system", 0 },
+	{ "dry-run", 'n', 0, 0, "only show what would be moved", 0 },
+	{ 0 },
+};
+
+const struct command cmd_renice = {
+	.name = "renice",
+	.args = "NAME CONDITION...",
+	.text = "Move running transfers to a controller",
+	.more = "NAME is an enabled controller, or any other that the kernel has (to move back: cubic). "
+		"Transfers of all network namespaces are moved, if all conditions hold. A socket's cgroup is "
+		"that of the process that made it, or that made its listener. Listeners, and connections "
+		"whose handshake is not over, are left alone; -v counts them. Needs Linux 6.5.",
+	.options = options,
+	.run = renice,
+};

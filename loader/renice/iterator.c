@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The iterator bpf/renice.bpf.c: see iterator.h.
+ *
+ * Kernels before 6.5 are refused: their iterator ran the program with the socket's spin lock
+ * held and softirqs off, an order of locks that can deadlock with those of the kernel's hash
+ * table. The change came together with bpf_sock_destroy(), which BTF shows.
+ */
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "out/errors.h"
+#include "out/output.h"
+#include "renice/iterator.h"
+#include "sys/kernel.h"
+#include "sys/objects.h"
+#include "util/text.h"
+
+#define OBJECT "renice"
+#define AFTER_THE_FIX "bpf_sock_destroy"
+#define RECORDS 512 /* of one read(2): more than the kernel's buffer holds */
+#define AGAIN_MOST 1000 /* EAGAIN comes after a million sockets without a record */
+
+int iterator_require(const char *what)
+{
+	int err = kernel_require_bpf(what);
+
+	if (err)
+		return err;
+	if (!kernel_has_function(AFTER_THE_FIX))
+		return FAIL(
+			EXIT_KERNEL, .what = what,
+			.why = "before Linux 6.5 a BPF iterator can lock up the system while it "
+			       "changes sockets",
+			.remedy = "boot Linux 6.5 or newer, or close the connections and open "
+				  "them anew with the other controller");
+	return EXIT_OK;
+}
+
+/* Write the selection into the object that is not yet loaded. Returns 0 or -errno. */
+static int configure(struct bpf_object *obj, const struct selection *selection)
+{
+	struct bpf_map *config = bpf_object__find_map_by_name(obj, ".rodata.config");
+	struct bpf_map *inodes = bpf_object__find_map_by_name(obj, "inodes");
+	size_t size = 0;
+	void *value = config ? bpf_map__initial_value(config, &size) : NULL;
+
+	if (size != sizeof(selection->config) || !inodes)
+		return -ENODATA;
+	memcpy(value, &selection->config, size);
+	return bpf_map__set_max_entries(inodes, selection->n_inodes ?: 1);
+}
+
+/* Returns 0 or -errno. */
+static int fill_inodes(struct bpf_object *obj, const struct selection *selection)
+{
+	int fd = bpf_map__fd(bpf_object__find_map_by_name(obj, "inodes"));
+	uint8_t one = 1;
+
+	for (size_t i = 0; i < selection->n_inodes; i++)
+		if (bpf_map_update_elem(fd, &selection->inodes[i], &one, BPF_ANY))
+			return -errno;
+	return 0;
+}
+
+int iterator_open(const char *what, const struct selection *selection, struct iterator *iterator)
+{
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = OBJECT,
+		    .kernel_log_level = output.verbose > 1 ? 1 : 0);
+	const char *start = ccbpf_object_renice;
+	int err;
+
+	memset(iterator, 0, sizeof(*iterator));
+	iterator->obj = bpf_object__open_mem(start, ccbpf_object_renice_end - start, &opts);
+	if (!iterator->obj)
+		return fail_errno(what, OBJECT, errno);
+	err = configure(iterator->obj, selection);
+	if (err)
+		return fail_errno(what, OBJECT, err);
+	err = bpf_object__load(iterator->obj);
+	if (err)
+		return fail_load(what, OBJECT, err);
+	err = fill_inodes(iterator->obj, selection);
+	if (err)
+		return fail_errno(what, OBJECT, err);
+	iterator->link = bpf_program__attach_iter(
+		bpf_object__find_program_by_name(iterator->obj, OBJECT), NULL);
+	return iterator->link ? EXIT_OK : fail_errno(what, OBJECT, errno);
+}
+
+/* The namespace of an iterator is that of the process that makes it. */
+static int make(void *data)
+{
+	int fd = bpf_iter_create(bpf_link__fd(data));
+
+	return fd < 0 ? -errno : fd;
+}
+
+int iterator_walk(const char *what, const struct iterator *iterator, const struct netns *netns,
+		  void (*each)(void *data, const struct ccbpf_renice_record *record), void *data)
+{
+	struct ccbpf_renice_record records[RECORDS];
+	int fd = netns_inside(what, netns, make, iterator->link), again = 0, err = 0;
+
+	if (fd < 0)
+		return fd;
+	for (;;) {
+		ssize_t bytes = read(fd, records, sizeof(records));
+
+		if (bytes < 0 && (errno == EINTR || (errno == EAGAIN && again++ < AGAIN_MOST)))
+			continue;
+		if (bytes < 0)
+			err = -errno;
+		if (bytes <= 0)
+			break;
+		for (size_t i = 0; i < bytes / sizeof(*records); i++)
+			each(data, &records[i]);
+	}
+	close(fd);
+	return err;
+}
+
+void iterator_close(struct iterator *iterator)
+{
+	bpf_link__destroy(iterator->link);
+	bpf_object__close(iterator->obj);
+}
