@@ -16,8 +16,6 @@
  *  6. bpf_setsockopt(SOL_IP) on a socket of IPv6 that carries IPv4: refused where
  *     the kernel looks at the socket's family only. Tried (kern/dscp.bpf.h).
  *  7. sock.sk_ino (6.18): a socket's inode. Absent: from the inode itself.
- *  8. Iterators of TCP sockets before 6.5 are the loader's business: they are refused
- *     (loader/renice/iterator.c).
  */
 #ifndef CCBPF_KERN_COMPAT_BPF_H
 #define CCBPF_KERN_COMPAT_BPF_H

@@ -5,7 +5,7 @@
  * namespaces. Several conditions must all hold.
  *
  *	parse     the conditions; what they name is looked up
- *	require   capabilities, and a kernel whose iterators are safe
+ *	require   capabilities, BTF, libbpf
  *	lock      for reading: nobody disables the controller meanwhile
  *	target    a socket of our own selects the controller: the kernel says whether there is
  *	          such a one (and loads its module), and whether this process may select it
@@ -23,6 +23,7 @@
 #include "commands.h"
 #include "out/errors.h"
 #include "renice/report.h"
+#include "sys/kernel.h"
 #include "sys/pins.h"
 #include "util/file.h"
 #include "util/text.h"
@@ -124,7 +125,7 @@ static int renice(const struct request *request)
 		err = selection_parse(WHAT, &words, &selection);
 	selection.config.look = request->dry_run;
 	if (!err)
-		err = iterator_require(WHAT);
+		err = kernel_require_bpf(WHAT);
 	if (!err)
 		err = pins_lock_read(WHAT, &exists);
 	if (!err) {
@@ -157,7 +158,7 @@ const struct command cmd_renice = {
 	.more = "NAME is an enabled controller, or any other that the kernel has (to move back: cubic). "
 		"Transfers of all network namespaces are moved, if all conditions hold. A socket's cgroup is "
 		"that of the process that made it, or that made its listener. Listeners, and connections "
-		"whose handshake is not over, are left alone; -v counts them. Needs Linux 6.5.",
+		"whose handshake is not over, are left alone; -v counts them.",
 	.options = options,
 	.run = renice,
 };

@@ -2,9 +2,11 @@
 /*
  * The iterator bpf/renice.bpf.c: see iterator.h.
  *
- * Kernels before 6.5 are refused: their iterator ran the program with the socket's spin lock
- * held and softirqs off, an order of locks that can deadlock with those of the kernel's hash
- * table. The change came together with bpf_sock_destroy(), which BTF shows.
+ * Before Linux 6.5 (6.1.42 of the series 6.1) the kernel ran an iterator's program with the
+ * socket's spin lock held and softirqs off. A program that unhashes a listener, and so takes
+ * the lock of a bucket of the hash table below that, can deadlock there. Ours takes none: it
+ * calls the controllers' init() and release(), which run in just that context whenever a
+ * packet opens or closes a connection. So it is used on those kernels as well.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -14,30 +16,11 @@
 #include "out/errors.h"
 #include "out/output.h"
 #include "renice/iterator.h"
-#include "sys/kernel.h"
 #include "sys/objects.h"
-#include "util/text.h"
 
 #define OBJECT "renice"
-#define AFTER_THE_FIX "bpf_sock_destroy"
 #define RECORDS 512 /* of one read(2): more than the kernel's buffer holds */
 #define AGAIN_MOST 1000 /* EAGAIN comes after a million sockets without a record */
-
-int iterator_require(const char *what)
-{
-	int err = kernel_require_bpf(what);
-
-	if (err)
-		return err;
-	if (!kernel_has_function(AFTER_THE_FIX))
-		return FAIL(
-			EXIT_KERNEL, .what = what,
-			.why = "before Linux 6.5 a BPF iterator can lock up the system while it "
-			       "changes sockets",
-			.remedy = "boot Linux 6.5 or newer, or close the connections and open "
-				  "them anew with the other controller");
-	return EXIT_OK;
-}
 
 /* Write the selection into the object that is not yet loaded. Returns 0 or -errno. */
 static int configure(struct bpf_object *obj, const struct selection *selection)

@@ -17,9 +17,6 @@ struct iterator {
 	struct bpf_link *link;
 };
 
-/* Whether this kernel's iterators of TCP sockets are safe: see iterator.c. */
-int iterator_require(const char *what);
-
 /*
  * Load it for this selection. Returns EXIT_OK, or the exit code after saying what failed.
  * iterator_close() after either.

@@ -26,7 +26,7 @@
 static int bad(const char *what, const char *option, const char *word, const char *why,
 	       const char *remedy)
 {
-	return FAIL(EXIT_USAGE, .what = what, .on = option, .why = text("`%s` %s", word, why),
+	return FAIL(EXIT_USAGE, .what = what, .on = option, .why = text("`%.64s` %s", word, why),
 		    .remedy = remedy);
 }
 

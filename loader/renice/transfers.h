@@ -28,7 +28,7 @@
 	X(MOVED, "moved", "moved") /* and verified */                                  \
 	X(CLOSED, "closed", "moved, then closed") /* before that was verified */       \
 	X(WOULD_MOVE, "would_move", "would move")                                      \
-	X(HAS_IT, "has_it", "has it") /* the controller, already */                    \
+	X(HAS_IT, "has_it", "have it") /* the controller, already */                   \
 	X(LISTENS, "listens", "listens")                                               \
 	X(CONNECTS, "connects", "connects")
 

@@ -26,11 +26,6 @@ static bool has_struct(const char *name)
 	return kernel_btf() && btf__find_by_name_kind(kernel_btf(), name, BTF_KIND_STRUCT) > 0;
 }
 
-bool kernel_has_function(const char *name)
-{
-	return kernel_btf() && btf__find_by_name_kind(kernel_btf(), name, BTF_KIND_FUNC) > 0;
-}
-
 bool kernel_has_struct_ops(void)
 {
 	return has_struct("bpf_struct_ops_tcp_congestion_ops");

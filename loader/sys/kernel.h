@@ -34,9 +34,6 @@ bool kernel_has_tcx(void);
 bool kernel_has_libbpf(void);
 #define KERNEL_LIBBPF_REMEDY "install libbpf 1.4 or newer (`make deps` does)"
 
-/* Whether the kernel has this function, as BTF shows it. */
-bool kernel_has_function(const char *name);
-
 /* Whether the JIT compiler is on: struct_ops needs it. */
 bool kernel_has_jit(void);
 
