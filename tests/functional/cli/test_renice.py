@@ -429,12 +429,16 @@ def test_the_unprivileged_may_move_nothing(enabled: Cli, transfer: Transfer) -> 
     assert transfer.controllers() == {"cubic"}
 
 
-def test_a_namespace_that_cannot_be_entered_is_named(enabled: Cli, transfer: Transfer, netns_pair: Pair, server: socket.socket) -> None:
+def test_a_namespace_that_cannot_be_entered_is_named(
+    enabled: Cli, transfer: Transfer, netns_pair: Pair, server: socket.socket
+) -> None:
     with socket.create_connection(server.getsockname()) as ours:
         port = server.getsockname()[1]
         said = enabled("renice", "tcp_lp", "--port", port, prefix=("setpriv", "--bounding-set=-sys_admin")).err
         for netns in netns_pair:
-            assert f"network namespace {netns.name} ({netns.inode}): it cannot be entered: this process lacks cap_sys_admin" in said
+            assert (
+                f"network namespace {netns.name} ({netns.inode}): it cannot be entered: this process lacks cap_sys_admin" in said
+            )
         assert chosen(ours) == "tcp_lp"
 
 
