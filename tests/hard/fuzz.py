@@ -31,7 +31,7 @@ KEYS = ["delta", "smoothing", "inference_rtts", "delay_memory", "small_window", 
 NUMBERS = ["0", "1", "10", "100", "150", "900", "-1", "4294967295", "4294967296", "18446744073709551616", "1e3", "0x10", "",
            " 7", "7 ", "nan", "1.5", "9" * 400, "%s%n", "١"]  # fmt: skip
 VERBS = {"list": 4, "enable": 1, "disable": 2, "reload": 1, "set": 4, "status": 4, "flows": 4, "trace": 1, "aqm": 6, "check": 1,
-         "clean": 1, "version": 1, "help": 3, "lis": 1, "": 1, "--": 1}  # fmt: skip
+         "clean": 1, "version": 1, "help": 3, "renice": 4, "lis": 1, "": 1, "--": 1}  # fmt: skip
 FLAGS = ["-j", "-v", "-vv", "--pretty", "--json", "--help", "-jv", "--all", "--default", "--ecn", "--no", "-", "--set", "--=",
          "--j"]  # fmt: skip
 AQM = ["attach", "show", "set", "detach", "sho", ""]
@@ -55,6 +55,15 @@ AQM_VALUES = [
     "100.001",
 ]
 
+CONDITIONS = {
+    "--pid": ["1", "4194303", *NUMBERS],
+    "--cgroup": ["/", "unit:ssh", "unit:", "unit:../..", "/proc", "..", "x" * 300, "a/" * 3000, ""],
+    "--dst": ["10.0.0.0/8", "::/0", "::ffff:0:0/96", "::1", "1.2.3.4/33", "1.2.3.4/", "/8", "fe80::1%lo", "9" * 5000, ""],
+    "--port": ["5201", "65535", "65536", *NUMBERS],
+    "--from": NAMES,
+}
+WITHOUT_OTHERS = ("setpriv", "--bounding-set=-sys_admin")  # no namespace but its own can be entered
+
 
 def noise(dice: random.Random, longest: int = 40) -> str:
     """Bytes as an argument may have them: any but NUL."""
@@ -73,12 +82,21 @@ def aqm_words(dice: random.Random) -> list[str]:
     return words
 
 
+def condition(dice: random.Random) -> str:
+    option, values = dice.choice([*CONDITIONS.items()])
+    return f"{option}={dice.choice(values)}"
+
+
 def command_line(dice: random.Random) -> list[str]:
     """Words of a command, mostly near what is right; some of them mangled."""
     verb = dice.choices([*VERBS], [*VERBS.values()])[0]
     words = [*dice.choices(FLAGS, k=dice.choice([0, 0, 0, 1, 2])), verb]
     if verb == "aqm":
         words += aqm_words(dice)
+    elif verb == "renice":
+        words += dice.choices(["cubic", "reno", *NAMES], k=dice.choice([1, 1, 1, 0, 2]))
+        words += [condition(dice) for _ in range(dice.choice([0, 1, 1, 2, 4]))]
+        words += dice.choices(["-n", "--dry-run", "--all"], k=dice.choice([0, 0, 1, 2]))
     elif verb == "help":
         words += dice.choices([*VERBS, *NAMES], k=dice.randrange(2))
     else:
@@ -106,8 +124,9 @@ def run(cli: Cli, words: Sequence[str], namespace: str) -> int:
     """Runs it in the namespace and asserts what must hold; its exit code."""
     said = f"`{shlex.join(words)!a}`"
     follows = any(re.match(r"(trace|flows|show|--?w|--?f)", word) for word in words)
+    prefix = WITHOUT_OTHERS if any("renice" in word for word in words) else ()  # transfers of this machine are not ours
     with kernel.inside(namespace):
-        process = subprocess.Popen([CCBPF, *words], env=cli.env(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        process = subprocess.Popen([*prefix, CCBPF, *words], env=cli.env(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE)  # fmt: skip
     try:
         out, err = process.communicate(timeout=LASTS_S if follows else LONGEST_S)
