@@ -31,33 +31,46 @@ struct walk {
 	int err; /* ends the walk */
 };
 
-static bool is_new(struct walk *walk, ino_t inode)
+static bool is_seen(const struct walk *walk, ino_t inode)
 {
 	for (size_t i = 0; i < walk->n_seen; i++)
 		if (walk->seen[i] == inode)
-			return false;
+			return true;
+	return false;
+}
+
+static void add_seen(struct walk *walk, ino_t inode)
+{
 	walk->seen = must_grow(walk->seen, (walk->n_seen + 1) * sizeof(*walk->seen));
 	walk->seen[walk->n_seen++] = inode;
-	return true;
 }
 
 /* Whether there is a namespace at the path that was not visited yet. */
-static bool find_new(struct walk *walk, const char *path, struct netns *out)
+static bool find_new(const struct walk *walk, const char *path, struct netns *out)
 {
 	struct stat st;
 
-	if (walk->err || stat(path, &st) || !is_new(walk, st.st_ino))
+	if (walk->err || stat(path, &st) || is_seen(walk, st.st_ino))
 		return false;
 	*out = (struct netns){ .inode = st.st_ino, .own = st.st_ino == walk->own };
 	return true;
 }
 
+/* The thread whose namespace it was may have ended meanwhile, and its id may be used again:
+ * then another thread, or none, leads to the namespace. */
 static void visit(struct walk *walk, const char *path, struct netns *netns)
 {
+	struct stat st;
+
 	netns->fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (netns->fd < 0)
 		netns->fd = -errno;
-	walk->err = walk->each(walk->data, netns);
+	if (netns->fd == -ENOENT || netns->fd == -ESRCH)
+		return;
+	if (netns->fd < 0 || (!fstat(netns->fd, &st) && st.st_ino == netns->inode)) {
+		add_seen(walk, netns->inode);
+		walk->err = walk->each(walk->data, netns);
+	}
 	if (netns->fd >= 0)
 		close(netns->fd);
 }
@@ -160,7 +173,6 @@ int netns_each(const char *what, int (*each)(void *data, const struct netns *net
 	if (stat(OWN_PATH, &st))
 		return fail_errno(what, OWN_PATH, errno);
 	own.inode = walk.own = st.st_ino;
-	is_new(&walk, own.inode);
 	visit(&walk, OWN_PATH, &own);
 	visit_mounts(&walk);
 	each_number(&walk, "/proc", NULL, visit_process);
