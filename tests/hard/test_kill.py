@@ -112,3 +112,29 @@ def test_killed_at_fifty_instants(words: str, host: Host, dice: random.Random) -
         host("clean --all")
         host.assert_clean(before, instant)
     assert killed >= 0.9 * INSTANTS, f"only {killed} of {INSTANTS} were killed"
+
+
+def test_renice_killed_at_fifty_instants(host: Host, dice: random.Random) -> None:
+    """It pins nothing: what is enabled stays as it was, no program is left, and the connection works with either controller."""
+    near = host.line.near
+    with near.socket() as server, near.socket() as sock:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        sock.connect(server.getsockname())
+        connection, _ = server.accept()
+        words = f"renice tcp_lp --dst 127.0.0.1 --port {server.getsockname()[1]}"
+        host("enable tcp_lp")
+        pins, found = host.cli.names(), set()
+        for at in instants(host.calls(words), dice):
+            for end in (sock, connection):
+                kernel.choose(end, "reno")
+            assert host.killed(words, at).returncode in (DONE, KILLED)
+            found |= {kernel.chosen(sock), kernel.chosen(connection)}
+            assert host.cli.names() == pins, at
+            sock.sendall(b"x")
+            assert connection.recv(1) == b"x"
+            host("-j status")
+        connection.close()
+        assert found == {"reno", "tcp_lp"}
+        kernel.eventually(lambda: "name renice " not in kernel.run("bpftool", "prog", "list").stdout, 10, "no program is left")
+    host("clean --all")

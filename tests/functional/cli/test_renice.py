@@ -18,9 +18,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,18 +61,19 @@ class Transfer:
 
     def _send(self) -> None:
         draw = random.Random(self.port)
-        while not self._stop.is_set():
-            data = draw.randbytes(CHUNK)
-            self.sender.sendall(data)
-            self.sent.update(data)
-            time.sleep(PAUSE_S)
-        with suppress(OSError):  # a test that failed has closed it
+        with suppress(OSError):  # the test has closed it
+            while not self._stop.is_set():
+                data = draw.randbytes(CHUNK)
+                self.sender.sendall(data)
+                self.sent.update(data)
+                time.sleep(PAUSE_S)
             self.sender.shutdown(socket.SHUT_WR)
 
     def _receive(self) -> None:
-        while data := self.receiver.recv(1 << 16):
-            self.received.update(data)
-            self.bytes += len(data)
+        with suppress(OSError):
+            while data := self.receiver.recv(1 << 16):
+                self.received.update(data)
+                self.bytes += len(data)
 
     def controllers(self) -> set[str]:
         return {chosen(self.sender), chosen(self.receiver)}
@@ -498,6 +500,31 @@ def test_thousands_move_within_seconds(enabled: Cli, many: list[socket.socket]) 
     said = enabled("renice", "cubic", "--from", "tcp_lp", "--port", port).out.splitlines()
     assert len(said) == 23
     assert said[-2:] == [f"... and {2 * MANY - 20} more: -v shows all", f"moved {2 * MANY} transfers to cubic"]
+
+
+def moved_then(enabled: Cli, transfer: Transfer, slow_setns: Path, act: Callable[[], None]) -> dict[str, Any]:
+    """The answer, if this happens between the walk that moves the sender's socket and the one that verifies it."""
+    slow = Cli(enabled.root, {"LD_PRELOAD": str(slow_setns)}, enabled.command)
+    words = ["-j", "renice", "tcp_lp", "--port", transfer.port, "--dst", "10.77.0.2"]
+    process = slow.popen(*words, stdout=subprocess.PIPE)
+    kernel.eventually(lambda: chosen(transfer.sender) == "tcp_lp", 30, "the first walk", every_s=0.005)
+    act()
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    answer: dict[str, Any] = json.loads(out)
+    return answer
+
+
+def test_a_connection_that_is_closed_before_it_is_verified(enabled: Cli, transfer: Transfer, slow_setns: Path) -> None:
+    answer = moved_then(enabled, transfer, slow_setns, lambda: kernel.abort(transfer.sender))
+    assert (answer["moved"], answer["closed"], answer["refused"]) == (0, 1, 0)
+    assert [t["outcome"] for t in answer["transfers"]] == ["closed"]
+
+
+def test_a_program_that_takes_its_controller_back_is_moved_again(enabled: Cli, transfer: Transfer, slow_setns: Path) -> None:
+    answer = moved_then(enabled, transfer, slow_setns, lambda: kernel.choose(transfer.sender, "cubic"))
+    assert (answer["moved"], answer["closed"]) == (1, 0)
+    assert chosen(transfer.sender) == "tcp_lp"
 
 
 def test_connections_that_come_and_go_meanwhile(enabled: Cli, netns_pair: Pair, transfer: Transfer) -> None:
