@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 #include "renice/selection.h"
-#include "sys/netns.h"
+#include "sys/namespaces.h"
 
 struct iterator {
 	struct bpf_object *obj;

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "out/errors.h"
+#include "renice/control_group.h"
 #include "renice/selection.h"
-#include "sys/cgroup.h"
 #include "util/memory.h"
 #include "util/text.h"
 
@@ -172,7 +172,8 @@ int selection_parse(const char *what, const struct selection_words *words,
 	if (!err && words->dst)
 		err = parse_prefix(what, words->dst, config);
 	if (!err && words->cgroup)
-		err = cgroup_find(what, "--cgroup", words->cgroup, (uint64_t *)&config->cgroup);
+		err = control_group_find(what, "--cgroup", words->cgroup,
+					 (uint64_t *)&config->cgroup);
 	config->by_inode = words->n_pids > 0;
 	for (unsigned int i = 0; !err && i < words->n_pids; i++)
 		err = add_process(what, words->pids[i], selection);

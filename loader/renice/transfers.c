@@ -5,7 +5,7 @@
 
 #include "out/errors.h"
 #include "renice/transfers.h"
-#include "sys/netns.h"
+#include "sys/namespaces.h"
 #include "util/memory.h"
 
 #define PASSES_LEAST 2 /* the second verifies, and finds what the first has skipped */

@@ -33,6 +33,7 @@ from tests.functional.kernel import Namespace, chosen
 CHUNK = 1 << 14
 PAUSE_S = 0.002  # between two chunks: a transfer that lasts as long as its test
 MANY = 2000
+MOVES = 40
 MANY_S = 10.0  # a few seconds on a machine that does nothing else
 HELD_S = 60.0  # a child that holds a connection ends by then
 Pair = tuple[Namespace, Namespace]
@@ -167,6 +168,22 @@ def test_every_controller_takes_over_amid_a_transfer(ccbpf: Cli, transfer: Trans
         flows = ccbpf("-j", "flows", name).json["flows"]
         assert transfer.port in {flow["remote_port"] for flow in flows}
         ccbpf("renice", "cubic", "--from", name)
+        transfer.goes_on()
+        transfer.finish()
+
+
+def test_moves_amid_losses(ccbpf: Cli, netns_pair: Pair, transfers: dict[str, Transfer]) -> None:
+    """init() and release() run in every state of loss recovery; nothing is lost for the program, and the kernel does not warn."""
+    ccbpf("enable", *kernel.KINDS)
+    netns_pair[0].run("tc", "qdisc", "add", "dev", "veth0", "root", "netem", "delay", "3ms", "loss", "3%")
+    draw = random.Random(1)
+    for _ in range(MOVES):
+        name = draw.choice([*kernel.KINDS, "cubic", "reno"])
+        result = ccbpf.run("renice", name, "--pid", os.getpid(), "--dst", draw.choice(["10.77.0.0/24", "fd77::/64"]))
+        assert result.code in (0, 5), result
+        time.sleep(draw.uniform(0, 0.1))
+    netns_pair[0].run("tc", "qdisc", "del", "dev", "veth0", "root")
+    for transfer in transfers.values():
         transfer.goes_on()
         transfer.finish()
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The network namespaces of this system: see netns.h. */
+/* The network namespaces of this system: see namespaces.h. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "out/errors.h"
-#include "sys/netns.h"
+#include "sys/namespaces.h"
 #include "util/file.h"
 #include "util/memory.h"
 #include "util/text.h"

@@ -4,8 +4,8 @@
  * that are mounted (`ip netns`, container runtimes), and those of all threads. One that only
  * a socket or a descriptor keeps alive is not found.
  */
-#ifndef CCBPF_NETNS_H
-#define CCBPF_NETNS_H
+#ifndef CCBPF_NAMESPACES_H
+#define CCBPF_NAMESPACES_H
 
 #include <stdbool.h>
 #include <sys/types.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Control groups of version 2: see cgroup.h. */
+/* Control groups of version 2: see control_group.h. */
 #include <errno.h>
 #include <fts.h>
 #include <limits.h>
@@ -13,7 +13,7 @@
 #include <sys/vfs.h>
 
 #include "out/errors.h"
-#include "sys/cgroup.h"
+#include "renice/control_group.h"
 #include "util/memory.h"
 #include "util/text.h"
 
@@ -110,7 +110,7 @@ static int find_path(const char *what, const char *option, const char *root, con
 		    .remedy = "`systemd-cgls` or /proc/PID/cgroup show the paths");
 }
 
-int cgroup_find(const char *what, const char *option, const char *name, uint64_t *id)
+int control_group_find(const char *what, const char *option, const char *name, uint64_t *id)
 {
 	const char *root = mount_point();
 

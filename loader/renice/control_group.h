@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Control groups of version 2, as the user names them. */
-#ifndef CCBPF_CGROUP_H
-#define CCBPF_CGROUP_H
+#ifndef CCBPF_RENICE_CONTROL_GROUP_H
+#define CCBPF_RENICE_CONTROL_GROUP_H
 
 #include <stdint.h>
 
@@ -11,6 +11,6 @@
  * `option` is said in errors. Puts out its id, which is its inode. Returns EXIT_OK, or the
  * exit code after saying why not: no cgroup v2, no such cgroup, several units of the name.
  */
-int cgroup_find(const char *what, const char *option, const char *name, uint64_t *id);
+int control_group_find(const char *what, const char *option, const char *name, uint64_t *id);
 
 #endif
