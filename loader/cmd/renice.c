@@ -51,16 +51,23 @@ static int ask_kernel(const char *name)
 	return err;
 }
 
+static int not_enabled(const struct controller *controller)
+{
+	struct running absent = running_of(controller);
+
+	return running_absent(WHAT, &absent);
+}
+
 static int require_target(const char *name)
 {
-	struct running absent = { .controller = controller_find(name), .state = RUN_ABSENT };
+	const struct controller *ours = controller_find(name);
 	int err = ask_kernel(name);
 	char available[TEXT_MOST / 2] = "";
 
 	if (err != -ENOENT)
 		return err ? fail_errno(WHAT, text("to %s", name), err) : EXIT_OK;
-	if (absent.controller)
-		return running_absent(WHAT, &absent);
+	if (ours)
+		return not_enabled(ours);
 	read_line(AVAILABLE_PATH, available, sizeof(available));
 	return FAIL(EXIT_USAGE, .what = WHAT, .on = text("to %s", name),
 		    .why = "neither ccbpf nor this kernel has a controller of this name",

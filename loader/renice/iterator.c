@@ -50,15 +50,13 @@ static int fill_inodes(struct bpf_object *obj, const struct selection *selection
 
 int iterator_open(const char *what, const struct selection *selection, struct iterator *iterator)
 {
-	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = OBJECT,
-		    .kernel_log_level = output.verbose > 1 ? 1 : 0);
-	const char *start = ccbpf_object_renice;
 	int err;
 
 	memset(iterator, 0, sizeof(*iterator));
-	iterator->obj = bpf_object__open_mem(start, ccbpf_object_renice_end - start, &opts);
-	if (!iterator->obj)
-		return fail_errno(what, OBJECT, errno);
+	err = object_open(what, OBJECT, ccbpf_object_renice, ccbpf_object_renice_end,
+			  &iterator->obj);
+	if (err)
+		return err;
 	err = configure(iterator->obj, selection);
 	if (err)
 		return fail_errno(what, OBJECT, err);
