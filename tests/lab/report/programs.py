@@ -3,7 +3,8 @@
 
 It is of what the compiler reads: the source with its own headers, preprocessed, as a sorted list of declarations. So
 neither comments nor white space count, nor in which file and in which order declarations stand, nor the compiler's version.
-The system's headers and vmlinux.h are left out. A name that changes counts, as everything else does that is not known
+Nor do functions that a program does not call. The
+system's headers and vmlinux.h are left out. A name that changes counts, as everything else does that is not known
 to leave the instructions as they were.
 """
 
@@ -24,6 +25,7 @@ OBJECT = ".bpf.c"
 DIGITS = 12  # of a digest: enough to tell apart what ever was there
 TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\w+|\S')
 INCLUDED = re.compile(r'^\s*#\s*include\s*[<"]([\w./]+)[>"]', re.M)
+FUNCTION = re.compile(r"static [\w* ]*?(\w+) \(.*\}$")
 OPTIONS = ("-E", "-P", "-undef", "-nostdinc", "-D__bpf__", "-xc")  # -undef: no macro of this compiler or machine
 
 
@@ -38,6 +40,16 @@ def declarations(text: str) -> Iterator[str]:
             own = []
     if own:
         yield " ".join(own)
+
+
+def used(units: list[str]) -> list[str]:
+    """Without the static functions that nothing here calls: a header has more than one program needs."""
+    functions = {found[1]: unit for unit in units if (found := FUNCTION.match(unit)) and found[1] != "__attribute__"}
+    kept = [unit for unit in units if unit not in functions.values()]
+    for unit in kept:  # which grows
+        for name in set(TOKEN.findall(unit)) & functions.keys():
+            kept.append(functions.pop(name))
+    return kept
 
 
 def foreign(root: Path) -> set[str]:
@@ -66,7 +78,7 @@ def digests_of(root: Path) -> dict[str, str]:
             empty.touch()
         for source in sorted((root / "bpf").glob(f"*{OBJECT}")):
             command = ["gcc", *OPTIONS, "-I", str(root / "include"), "-idirafter", directory, str(source)]
-            lines = "\n".join(sorted(declarations(output(command))))
+            lines = "\n".join(sorted(used(list(declarations(output(command))))))
             found[source.name.removesuffix(OBJECT)] = hashlib.sha256(lines.encode()).hexdigest()[:DIGITS]
     return found
 

@@ -81,8 +81,22 @@ def test_a_digest_is_of_the_code(tree: Path) -> None:
     assert changed(tree, "include/law/highspeed.h", "\treturn ", "\treturn 1 + ") == {"hstcp_lp"}
 
 
+def test_a_function_counts_only_where_it_is_called(tree: Path) -> None:
+    header = tree / "include/law/red.h"
+    end = header.read_text().rpartition("#endif")
+    called = "static __always_inline int called(int a) { return a + %d; }\n"
+    header.write_text(end[0] + called % 1 + "static int calls(int a) { return called(a); }\n#endif\n")
+    assert programs.digests_of(tree) == programs.digests()
+    (tree / "bpf/ltcp.bpf.c").write_text((tree / "bpf/ltcp.bpf.c").read_text() + '#include "law/red.h"\nint a = calls(1);\n')
+    first = programs.digests_of(tree)
+    assert {name for name, digest in programs.digests().items() if first[name] != digest} == {"ltcp"}
+    header.write_text(header.read_text().replace(called % 1, called % 2))
+    second = programs.digests_of(tree)
+    assert {name for name, digest in first.items() if second[name] != digest} == {"ltcp"}
+
+
 def test_a_declaration_may_move_to_another_file(tree: Path) -> None:
-    moved = "static __always_inline int moved(int a) { return a + 1; }\n"
+    moved = "int moved(int a) { return a + 1; }\n"
     (tree / "bpf/ltcp.bpf.c").write_text((tree / "bpf/ltcp.bpf.c").read_text() + moved)
     before = programs.digests_of(tree)
     (tree / "include/kern/moved.bpf.h").write_text("/* here */\n#ifndef MOVED_H\n#define MOVED_H\n" + moved + "#endif\n")
