@@ -116,7 +116,7 @@ def flow_records() -> list[str]:
 
 
 def test_the_parameters_are_those_of_the_headers() -> None:
-    assert PARAMETERS.read_text() == parameters(), "python -m tests.unit.test_docs writes it anew"
+    assert PARAMETERS.read_text() == parameters(), ".cache/venv/bin/python -m tests.unit.test_docs writes it anew"
 
 
 # --- sizes -----------------------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def test_targets_and_commands_are_found() -> None:
 
 def test_every_controller_is_described() -> None:
     text = (ROOT / "docs/which-controller.md").read_text()
-    assert [name for _, name, *_ in CONTROLLERS if f"\n| `{name}` |" not in text] == []
+    assert [name for _, name, *_ in CONTROLLERS if f"\n| `{name}` |" not in text] == [], "no row in docs/which-controller.md"
 
 
 if __name__ == "__main__":
