@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The smallest (or largest) value of the last while, in two halves.
+ * The smallest (or largest) value of a limited time (the memory), kept in two halves.
  *
  *	value = extreme of (this half, the half before)
  *
  * When half the memory has passed, this half becomes the one before and a new
- * one begins. So a value lives for one half at least and two at most, and
- * forgetting never loses one that is fresher than half the memory (TCP-LP
- * paper, VI-A: reset every three minutes).
+ * one begins. So a value is kept for at least half the memory and at most all
+ * of it (TCP-LP paper, VI-A: reset every three minutes).
  */
 #ifndef CCBPF_LAW_AGED_H
 #define CCBPF_LAW_AGED_H
@@ -41,7 +40,7 @@ LAW u16 aged_clock(u64 now_us)
 	return now_us >> AGED_CLOCK_SHIFT;
 }
 
-/* Is a half that began so long ago (65.5 ms) over? @memory_s: 1 ... 3600 s, of both */
+/* Is a half over that began @since units of 65.5 ms ago? @memory_s: both halves, 1 ... 3600 s */
 LAW bool aged_over(u16 since, u32 memory_s)
 {
 	return law_unlikely(since >= (memory_s * KIUS_PER_S / 2) >>

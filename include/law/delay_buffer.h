@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What is known of the buffer (q_max), and the threshold of eq. 2 that follows from it
+ * The largest queueing delay of the buffer (q_max), and the threshold of eq. 2 computed from it
  * (papers: tcp-lp III-A).
  *
- * q_max is the queue that the buffer holds.
+ * q_max is the queueing delay when the buffer is full.
  *
  *  1. It never ages: the paper's d_max is "throughout the connection's lifetime"
  *     (III-A.1). A flow that is alone cuts at delta q_max and never fills the buffer
  *     again; a q_max that was learned anew would be that of the flow's own cuts,
  *     smaller each time. It is forgotten together with the path, by delay_rebase().
- *  2. Only what must be a queue raises it: a delay sample less the time for which the
+ *  2. Only a delay that must come from a queue raises it: a sample less the time for which the
  *     path stood still while the packet was on its way (law/silence.h). A link that
  *     stands still for 200 ms delays all packets by that time, also on a buffer of
  *     25 ms; in a queue, packets of others leave while a packet waits, and their ACKs

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Fixed-point helpers of the laws. Nothing here divides by a value that can be
- * zero, and nothing needs signed division (which BPF has only with -mcpu=v4).
+ * zero, and nothing needs signed division (BPF has it only with -mcpu=v4).
  */
 #ifndef CCBPF_LAW_FIXED_H
 #define CCBPF_LAW_FIXED_H
@@ -14,14 +14,14 @@
 #define LAW static inline
 #endif
 
-/* The same for a few instructions: inline also where kern/chirp.bpf.h makes a law's
- * functions functions of their own, of which the kernel allows eight in each other. */
+/* For a function of a few instructions: inline also where kern/chirp.bpf.h compiles the laws'
+ * functions as separate BPF functions, because the kernel allows only eight nested calls. */
 #ifndef INLINE_LAW
 #define INLINE_LAW LAW
 #endif
 
-/* The compiler moves the unlikely out of the way of the code for every ACK,
- * which then fits fewer lines of the instruction cache. */
+/* The compiler moves unlikely code away from the code that runs at every ACK,
+ * which then needs fewer lines of the instruction cache. */
 #define law_likely(condition) __builtin_expect(!!(condition), 1)
 #define law_unlikely(condition) __builtin_expect(!!(condition), 0)
 

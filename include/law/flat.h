@@ -2,9 +2,9 @@
 /*
  * Is a delay that stands still a queue, or did the path become longer?
  *
- * A flow that sends almost nothing does not cause the delay that it measures. If that delay
- * stays above the threshold but stands still, RTT after RTT to the millisecond, it is no
- * queue that TCP fills and drains but a new base delay (another route):
+ * A flow that sends almost nothing does not cause the delay that it measures. A queue that TCP
+ * fills and drains changes all the time. So a delay that stays above the threshold and changes
+ * by less than a millisecond from RTT to RTT is a new base delay (another route):
  *
  *	flat	 n samples in a row, each within 1 ms of the first of them, or within
  *		 the noise of the path where that is more
@@ -13,13 +13,13 @@
  *		 loss starts the count anew; so then it takes four times as many samples
  *
  * A flow that has a window causes a part of the delay itself, and that part grows with the
- * window, by a packet each round. So if the smallest delay of a round stands still for 16
+ * window, by a packet each round. So if the smallest delay of a round is constant for 16
  * rounds, the flow does not cause it either:
  *
- *	flat	 the same of rounds, within 1 ms, the time of a packet and a half, or a
- *		 quarter of the noise: the smallest of a round's samples is that much
+ *	flat	 the smallest delays of these rounds differ by at most 1 ms,
+ *		 the time of a packet and a half, or a quarter of the noise: the smallest of a round's samples is that much
  *		 steadier than one of them
- *	low	 up to 1 ms, or the noise, there is nothing to explain
+ *	low	 a delay of up to 1 ms, or up to the noise, is not counted
  *
  * Without this the old minimum counts until it is forgotten, up to three minutes. The
  * plateau of cubic is shorter: within 1 ms it is 3 s at 10 Mbit/s, 5 s at 100, and 12 s at
@@ -38,7 +38,7 @@
 #define FLAT_FULL 4 /* times as many */
 
 /* The number of flat samples in a row after the first one, with this one; 0: this
- * is a first one. us: this RTT and the first one's (0: none), how far apart they may be. */
+ * is a first one. us: this RTT, the first sample's (0: none), and how far apart the two may be. */
 LAW u32 flat_count(u32 count, u32 rtt_us, u32 first_us, u32 noise_us)
 {
 	u32 apart_us = rtt_us > first_us ? rtt_us - first_us : first_us - rtt_us;
@@ -48,8 +48,9 @@ LAW u32 flat_count(u32 count, u32 rtt_us, u32 first_us, u32 noise_us)
 	return law_min(count + 1, FLAT_COUNT_MAX);
 }
 
-/* How many mean a longer path, of which `pairs` (1 ... 255) are enough elsewhere. us: the queueing
- * delay, and that of a full buffer (0: not known). */
+/* The number of flat samples that mean a longer path: `pairs` (1 ... 255), or four times as many
+ * where the buffer may be full. us: the queueing delay, and that of a full buffer (0: not
+ * known). */
 LAW u32 flat_enough(u32 pairs, u32 queue_us, u32 full_us)
 {
 	u32 band_us = full_us / 8;
@@ -59,8 +60,8 @@ LAW u32 flat_enough(u32 pairs, u32 queue_us, u32 full_us)
 	return law_min(pairs * FLAT_FULL, FLAT_COUNT_MAX);
 }
 
-/* The same of rounds. us: the smallest delay of this round and that of the first one; the
- * time of a packet. */
+/* flat_count() for rounds. us: the smallest delay of this round, that of the first round, the
+ * noise, and the time of a packet. */
 LAW u32 flat_rounds(u32 count, u32 low_us, u32 first_us, u32 noise_us, u32 packet_us)
 {
 	if (low_us <= law_max(FLAT_TOLERANCE_US, noise_us))

@@ -73,8 +73,8 @@ LAW bool inference_unmute(struct inference *m, u32 snd_una)
 	return true;
 }
 
-/* us until the inference phase ends; 0: there is none, or its time is over. The clock wraps:
- * what is further away than any phase is long lies behind us. */
+/* us until the inference phase ends; 0: there is no phase, or it is over. The clock wraps: an
+ * end further away than the longest phase has already passed. */
 LAW u32 inference_left_us(const struct inference *m, u32 now_us)
 {
 	u32 left_us = m->until_us - now_us;

@@ -10,9 +10,9 @@
  * round of fewer than 4 samples is not used: over several round trips others fill and drain
  * the queue.
  *
- * Why neither the mean nor the least of the spreads: foreground traffic that begins makes the
- * queue rise within a round, now and then by the whole buffer, and that is no noise; jitter
- * is in every round. With these two weights the noise settles where a third of the spreads
+ * Neither the mean nor the smallest of the spreads is used: foreground traffic that begins makes
+ * the queue rise within a round, sometimes by the whole buffer, and this is no noise; jitter is
+ * in every round. With these two weights the noise settles where a third of the spreads
  * are below it (uniform jitter of +- 4 ms, 20 samples: at 6 ms, where the mean delay is 4).
  *
  * Ranges: delays up to 2^23 us; spreads are kept in 16 us up to 1.05 s, noise in 4 us up

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Did the path stand still? A path that stands still shows as a silence between two ACKs.
+ * Did the path stand still? While a path stands still, no ACK arrives: a silence.
  *
  *	silence	 no ACK for 8 ms and for three packets' time (law/spacing.h)
  *	stood	 the longest silence that raised the delay by as much, in this round and in
@@ -10,9 +10,9 @@
  *		 below three quarters of the silence is no standstill. With pairs that are sent
  *		 apart the two cannot be distinguished, so there every silence is a standstill
  *
- * A link that stands still delays every packet that is on its way, which says nothing of the
- * link's buffer. Where a queue delays a packet, other packets leave the queue meanwhile, and
- * their ACKs arrive.
+ * A link that stands still delays every packet that is on its way; this delay does not show the
+ * size of the link's buffer. Where a queue delays a packet, other packets leave the queue
+ * meanwhile, and their ACKs arrive.
  *
  * Ranges: silences are kept in 16 us up to 1.05 s, saturating.
  */

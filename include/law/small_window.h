@@ -5,14 +5,14 @@
  * The paper sends 64-byte segments below 5 packets. A controller cannot change the segment
  * size, so the same byte rate is reached by time: a window of w packets is sent in
  * k = min(MSS / 64, spread) RTT instead of one. Packets leave in pairs, because the second
- * one makes the receiver acknowledge at once; a single one meets the delayed ACK, 40 ms that
- * would read as congestion:
+ * one makes the receiver acknowledge at once. The ACK of a single packet is delayed by up to
+ * 40 ms, which would be taken for congestion:
  *
  *	gap between two pairs = 2 k / w base RTT, at least 2 RTT and at most 2 s
  *
- * in whole RTT, rounded down: the rate is up to 7 % above that by default (w = 3), 50 % in
- * the worst case (2.9 RTT). The bounds limit the reaction time. As TCP's window grows by a
- * packet per RTT, a pair that met no queue adds a packet for each RTT of the gap.
+ * The gap is a whole number of RTT, rounded down: the rate is up to 7 % above the equation's by
+ * default (w = 3), and 50 % in the worst case (2.9 RTT). The bounds limit the reaction time. As TCP's
+ * window grows by a packet per RTT, a pair that met no queue adds a packet for each RTT of the gap.
  */
 #ifndef CCBPF_LAW_SMALL_WINDOW_H
 #define CCBPF_LAW_SMALL_WINDOW_H

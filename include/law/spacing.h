@@ -4,12 +4,13 @@
  *
  *	spacing	 the time between an ACK of two packets or more and the one before it,
  *		 divided by its packets
- *	packet	 the smallest of: the larger one of two spacings in a row
+ *	packet	 the larger one of two spacings in a row; of these, the smallest so far
  *
- * Two spacings in a row, because ACKs that waited behind other flows' data in the reverse
- * path arrive together.
+ * Two spacings in a row are compared, because ACKs that waited behind other flows' data in the
+ * reverse path arrive together, and their spacing is too small.
  *
- * The second packet of a pair has waited for the first one; that is no queue of other flows.
+ * The second packet of a pair waits for the first one. This wait does not count as a queue of
+ * other flows.
  *
  * Ranges: the clock is u32 us that wrap; a packet's time up to 65 ms, saturating.
  */

@@ -6,13 +6,13 @@
  *	ssthresh = ERE RTT_min
  *	cwnd     = min(cwnd, ssthresh)
  *
- * With ERE = cwnd / RTT (4.2) a loss without a queue takes nothing: that is how the flow
+ * With ERE = cwnd / RTT (4.2) a loss without a queue does not reduce the window: so the flow
  * survives random loss. Whether a loss is random is decided elsewhere (law/chance.h); if it
  * is not, at most half remains.
  *
  * At the end of slow start cwnd / RTT counts packets that were not yet sent when this RTT
  * began. The paper's achieved rate is "the rate at which packets are delivered": so there
- * the packets delivered in the last round decide.
+ * ERE is computed from the packets delivered in the last round.
  *
  * A round ends with the first ACK for a packet that was sent after the round's beginning
  * (law/noise.h): one RTT, however unevenly the packets are spread over it. While the window
