@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The ACKs of a chirp (kern/chirp.bpf.h): each one is a step's sample of delay and mark.
- * When the last one has come the law makes an estimate of them (law/knee.h, law/range.h).
+ * After the last ACK the law computes an estimate from the samples (law/knee.h, law/range.h).
  */
 #ifndef CCBPF_KERN_CHIRP_ANSWER_BPF_H
 #define CCBPF_KERN_CHIRP_ANSWER_BPF_H

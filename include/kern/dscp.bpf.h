@@ -3,8 +3,8 @@
  * The DSCP of a connection's packets, by bpf_setsockopt(): the kernel keeps the ECN bits, and
  * looks its route up anew.
  *
- *  1. Not in release(), where the kernel refuses it: the DSCP that was set stays with a
- *     socket that changes its controller.
+ *  1. The kernel refuses bpf_setsockopt() in release(). So a socket that changes its controller
+ *     keeps the DSCP that was set.
  *  2. For IPv4 on a socket of IPv6 (::ffff:a.b.c.d) IP_TOS counts. Kernels that look at the
  *     socket's family only refuse it there: then its packets keep their DSCP, and dscp_of()
  *     returns DSCP_UNKNOWN.

@@ -17,7 +17,7 @@
  *		 delay was high
  *			ssthresh = w, the controller's left()
  *
- * Only a flow's first slow start is so. After a reduction, or when it was taken over from
+ * Only a flow's first slow start is gentle. After a reduction, or when it was taken over from
  * another controller with an ssthresh, a flow is `avoiding`: the next slow start, after a
  * timeout or an idle time, has an ssthresh to end at.
  *

@@ -3,7 +3,7 @@
  * The kernel's own pacing, switched on and off for a flow (net/ipv4/tcp_output.c,
  * tcp_pacing_check()): 120 % of a window per RTT in avoidance, 200 % in slow start.
  *
- * A background flow is paced because its bursts are felt. ACKs that waited behind other
+ * A background flow is paced because its bursts delay the foreground. ACKs that waited behind other
  * flows' data in the reverse path arrive together, and each of them releases packets. Soon
  * the whole window is one burst per RTT: a queue of the flow's own, which hurts the packets
  * that come next and which reads as congestion. Where the RTT is short a burst is short as

@@ -110,7 +110,7 @@ static __always_inline bool sock_cwnd_limited(struct tcp_sock *tp)
 
 /* In ssthresh(): is it for a loss, and not for a mark? A tail loss that a probe has
  * repaired and a drop at our own device leave no packet lost (tcp_process_tlp_ack(),
- * tcp_enter_cwr()); with ECN they cannot be told from a mark. */
+ * tcp_enter_cwr()); with ECN they look like a mark. */
 static __always_inline bool sock_lost(struct tcp_sock *tp)
 {
 	return tp->lost_out || !sock_ecn(tp);
