@@ -3,8 +3,9 @@
 
     with held():     waits for the session before, removes what a killed one left, and fails if somebody else has a name
 
-The lock is a file outside the clone: two clones share the kernel. While a session holds it the file says so; who finds
-those words after taking the lock knows that their writer was killed, and that the registrations are its leftovers.
+The lock is a file outside the clone: two clones share the kernel. While a session holds it, the file
+names that session. If the name is still there after the lock was taken, that session was killed, and the registrations are its
+leftovers.
 """
 
 from __future__ import annotations

@@ -250,7 +250,7 @@ def plan(rows: Sequence[Row], kernel: str, seed: int, set_: str, repeat: int = 0
 
 
 class Progress:
-    """Lines for who waits: what ended, what runs and where it is, how long the rest will take."""
+    """Lines for whoever waits: what ended, what runs and where it is, how long the rest will take."""
 
     def __init__(self, jobs: Sequence[Job], at_once: int, record: bool) -> None:
         self.jobs, self.at_once = jobs, max(1, at_once)

@@ -150,7 +150,7 @@ def route_commands(experiment: Experiment) -> list[str]:
 
 
 def address_of(experiment: Experiment, flow: Flow) -> str:
-    """Of the receiver; to its second address goes who asks for ECN."""
+    """The receiver's address; flows that ask for ECN use its second one."""
     return topology.receiver_address(hop_of(flow), hops_of(experiment), isinstance(flow, VirtualFlow) and flow.ecn)
 
 

@@ -69,7 +69,7 @@ def sender_address(hop: int) -> str:
 
 
 def receiver_address(hop: int, hops: int, ecn: bool = False) -> str:
-    """The receiver's; to its second address goes who asks for ECN."""
+    """The receiver's address; flows that ask for ECN use its second one."""
     net = f"10.2.{hop}" if hop else f"10.0.{2 * hops + 1}"
     return f"{net}.{3 if ecn else 2}"
 

@@ -330,7 +330,7 @@ class RowBuilder:
         return chosen
 
     def check_parameters(self, ours: tuple[str, ...], peers: tuple[str, ...]) -> None:
-        """There is somebody who has them."""
+        """A row with `parameters` has a controller of ours to set them for."""
         if self.data["parameters"] and not set(self.every_controller(ours, peers)) & set(catalogue.ours()):
             raise RowError(f"{self.where}: parameters: no controller of ours is in this row")
 
