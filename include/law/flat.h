@@ -17,8 +17,8 @@
  * rounds, the flow does not cause it either:
  *
  *	flat	 the smallest delays of these rounds differ by at most 1 ms,
- *		 the time of a packet and a half, or a quarter of the noise: the smallest of a round's samples is that much
- *		 steadier than one of them
+ *		 the time of a packet and a half, or a quarter of the noise: the
+ *		 smallest of a round's samples is that much steadier than one of them
  *	low	 a delay of up to 1 ms, or up to the noise, is not counted
  *
  * Without this the old minimum counts until it is forgotten, up to three minutes. The

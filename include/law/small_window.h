@@ -11,8 +11,9 @@
  *	gap between two pairs = 2 k / w base RTT, at least 2 RTT and at most 2 s
  *
  * The gap is a whole number of RTT, rounded down: the rate is up to 7 % above the equation's by
- * default (w = 3), and 50 % in the worst case (2.9 RTT). The bounds limit the reaction time. As TCP's
- * window grows by a packet per RTT, a pair that met no queue adds a packet for each RTT of the gap.
+ * default (w = 3), and 50 % in the worst case (2.9 RTT). The bounds limit the reaction time. As
+ * TCP's window grows by a packet per RTT, a pair that met no queue adds a packet for each
+ * RTT of the gap.
  */
 #ifndef CCBPF_LAW_SMALL_WINDOW_H
 #define CCBPF_LAW_SMALL_WINDOW_H
