@@ -158,6 +158,16 @@ def test_a_map_is_no_link_of_nf_red(attached: Line) -> None:
     assert not attached.ccbpf.root.exists()
 
 
+def test_a_link_of_another_type_is_no_controllers_link(attached: Line) -> None:
+    """The kernel tells a TCX link's device where a struct_ops link has the id of its map."""
+    link = attached.shown()["link_id"]
+    (attached.ccbpf.root / "tcp_lp").mkdir()
+    kernel.run("bpftool", "link", "pin", "id", link, attached.ccbpf.root / "tcp_lp/link")
+    assert attached.ccbpf.status()["tcp_lp"]["state"] == "unreadable"
+    attached.ccbpf("clean", "--all")
+    assert not attached.ccbpf.root.exists()
+
+
 def test_a_program_of_somebody_else_at_the_device(attached: Line) -> None:
     """Their TCX link, pinned in the place of ours, is unpinned but was never said to be nf_red."""
     directory = directory_of(attached)
