@@ -52,7 +52,7 @@ LOADER_SRCS := $(wildcard loader/*.c loader/*/*.c loader/*/*/*.c)
 LOADER_OBJS := $(patsubst loader/%.c,$(OUT)/loader/%.o,$(LOADER_SRCS))
 TOOLS       := $(patsubst tests/lab/engine/%.c,$(BUILD)/tests/%,$(wildcard tests/lab/engine/*.c)) $(BUILD)/tests/traffic
 LAWS        := $(BUILD)/tests/liblaws.so
-NO_SIM      := bpf/renice.bpf.c # it walks the kernel's sockets
+NO_SIM      := bpf/renice.bpf.c bpf/run.bpf.c bpf/assign.bpf.c # they walk the kernel's sockets, or choose for them
 SIM         := $(BUILD)/sim/sim $(patsubst bpf/%.bpf.c,$(BUILD)/sim/%.so,$(filter-out $(NO_SIM),$(wildcard bpf/*.bpf.c)))
 TEST_BPF    := $(patsubst %,$(BUILD)/tests/%.bpf.o,empty empty_tc neighbour)
 
@@ -80,7 +80,7 @@ test: lab-guest ## all tests: those that keep time beside this kernel alone, at 
 .PHONY: test-hard soak
 
 # Under the sanitizers run the tests that run the command; what the other functional tests try is in the kernel.
-COMMAND_TESTS = tests/functional/cli tests/functional/aqm tests/functional/flow/test_churn.py
+COMMAND_TESTS = tests/functional/cli tests/functional/rules tests/functional/aqm tests/functional/flow/test_churn.py
 
 test-hard: deps ## the tests that take half an hour: sanitizers, kills, fuzzers, RFCs; SEED=n repeats the random draws
 	$(Q)$(MAKE) --no-print-directory all
@@ -140,9 +140,10 @@ chroot: ## demo and test in a clean system made with debootstrap: SUITE=bookworm
 
 install: all ## to $(PREFIX)
 	install -D -m 755 $(BUILD)/ccbpf $(DESTDIR)$(PREFIX)/sbin/ccbpf
+	ln -sf ccbpf $(DESTDIR)$(PREFIX)/sbin/netnice
 
 uninstall: ## from $(PREFIX)
-	rm -f $(DESTDIR)$(PREFIX)/sbin/ccbpf
+	rm -f $(DESTDIR)$(PREFIX)/sbin/ccbpf $(DESTDIR)$(PREFIX)/sbin/netnice
 
 format: deps ## clang-format over all C, ruff over all Python
 	$(Q)$(FORMAT) -i $(C_FILES)

@@ -31,6 +31,8 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_LPM_TRIE = 11,
 	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
@@ -48,6 +50,28 @@ enum {
 
 enum {
 	BPF_SK_STORAGE_GET_F_CREATE = 1,
+};
+
+enum {
+	BPF_SOCK_OPS_STATE_CB_FLAG = 4,
+	BPF_SOCK_OPS_RTT_CB_FLAG = 8,
+};
+
+enum bpf_sock_ops_op {
+	BPF_SOCK_OPS_TCP_CONNECT_CB = 3,
+	BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB = 4,
+	BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB = 5,
+	BPF_SOCK_OPS_STATE_CB = 10,
+	BPF_SOCK_OPS_RTT_CB = 12,
+};
+
+/* Only the states that sockops programs are told of and ours ask for. */
+enum {
+	BPF_TCP_ESTABLISHED = 1,
+	BPF_TCP_FIN_WAIT1 = 4,
+	BPF_TCP_CLOSE = 7,
+	BPF_TCP_CLOSE_WAIT = 8,
+	BPF_TCP_LAST_ACK = 9,
 };
 
 #ifndef BPF_NO_PRESERVE_ACCESS_INDEX
@@ -85,11 +109,19 @@ struct sock_common {
 	struct in6_addr skc_v6_rcv_saddr;
 };
 
+typedef struct {
+	unsigned int val;
+} kuid_t;
+
 struct kernfs_node {
+	const char *name;
 	__u64 id;
 };
 
+struct cgroup;
+
 struct cgroup_subsys_state {
+	struct cgroup *cgroup;
 	struct cgroup_subsys_state *parent;
 };
 
@@ -117,6 +149,7 @@ struct socket_alloc {
 
 struct sock {
 	struct sock_common __sk_common;
+	kuid_t sk_uid;
 	struct socket *sk_socket;
 	unsigned long sk_ino;
 	struct sock_cgroup_data sk_cgrp_data;
@@ -133,6 +166,7 @@ struct inet_sock {
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
 	__u8 icsk_ca_state : 5;
+	__u8 icsk_ca_setsockopt : 1;
 	__u64 icsk_ca_priv[13];
 };
 
@@ -238,6 +272,15 @@ struct bpf_iter_meta {
 struct bpf_iter__tcp {
 	struct bpf_iter_meta *meta;
 	struct sock_common *sk_common;
+};
+
+/* What a sockops program is given (include/uapi/linux/bpf.h). */
+struct bpf_sock_ops {
+	__u32 op; /* enum bpf_sock_ops_op */
+	__u32 args[4];
+	__u32 is_fullsock;
+	__u32 bpf_sock_ops_cb_flags;
+	struct bpf_sock *sk;
 };
 
 struct hlist_node {

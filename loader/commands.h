@@ -17,6 +17,8 @@
 
 #define CCBPF_COMMANDS(X) \
 	X(list)           \
+	X(run)            \
+	X(assign)         \
 	X(enable)         \
 	X(disable)        \
 	X(reload)         \
@@ -46,6 +48,10 @@ struct request {
 	bool dry_run; /* -n, --dry-run */
 	uint64_t watch_ns; /* --watch, 0: not given */
 	uint64_t for_ns; /* --for, 0: not given */
+	bool quiet; /* -q */
+	bool exempt; /* --not */
+	bool force; /* --force */
+	char **rest; /* the command to run, with its arguments and a NULL; NULL: none */
 	const char *own[MOST_OWN]; /* of options with key OPTION_OWN + i */
 };
 
@@ -56,6 +62,11 @@ struct command {
 	const char *more; /* for its own help, or NULL */
 	const struct argp_option *options; /* its own, or NULL */
 	bool shows_params; /* its help ends with the table of parameters */
+	/*
+	 * Behind `--`, or from the first word on that is neither an option nor a controller's
+	 * name, everything belongs to a command to run: request.rest.
+	 */
+	bool takes_command;
 	int (*run)(const struct request *request); /* returns an exit code */
 };
 
@@ -75,6 +86,8 @@ enum option_key {
 	OPTION_WATCH,
 	OPTION_FOR,
 	OPTION_PRETTY,
+	OPTION_NOT,
+	OPTION_FORCE,
 	OPTION_OWN, /* and up to MOST_OWN - 1 more */
 };
 #define ROW_SET { "set", OPTION_SET, "KEY=VALUE", 0, "set a parameter (can be repeated)", 0 }

@@ -21,6 +21,7 @@
 #include "commands.h"
 #include "out/errors.h"
 #include "out/output.h"
+#include "sys/child.h"
 #include "sys/pins.h"
 #include "util/memory.h"
 #include "util/nearest.h"
@@ -116,6 +117,23 @@ static void bad_option(struct parse *parse, const struct argp_state *state)
 				  text("option `%s` is unknown, or lacks its argument", option));
 }
 
+static bool takes_command(const struct request *request)
+{
+	return request->command && request->command->takes_command;
+}
+
+/* An argument, or, see takes_command, the beginning of the command to run. */
+static void parse_argument(struct request *request, char *arg, struct argp_state *state)
+{
+	if (!takes_command(request) ||
+	    (!state->quoted && !request->n_args && controller_find(arg))) {
+		request->args[request->n_args++] = arg;
+		return;
+	}
+	request->rest = &state->argv[state->next - 1];
+	state->next = state->argc;
+}
+
 static int parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct parse *parse = state->input;
@@ -150,7 +168,16 @@ static int parse_option(int key, char *arg, struct argp_state *state)
 			parse->exit = parse_seconds(request, arg, &request->for_ns);
 		return 0;
 	case ARGP_KEY_ARG:
-		request->args[request->n_args++] = arg;
+		parse_argument(request, arg, state);
+		return 0;
+	case 'q':
+		request->quiet = true;
+		return 0;
+	case OPTION_NOT:
+		request->exempt = true;
+		return 0;
+	case OPTION_FORCE:
+		request->force = true;
 		return 0;
 	case ARGP_KEY_ERROR:
 		bad_option(parse, state);
@@ -245,6 +272,14 @@ static int command_index(int argc, char **argv)
 	return i;
 }
 
+/* Called by this name, the command line is that of `ccbpf run`. */
+static bool is_netnice(const char *called)
+{
+	const char *slash = strrchr(called ?: "", '/');
+
+	return !strcmp(slash ? slash + 1 : called ?: "", "netnice");
+}
+
 static int unknown_command(const char *name)
 {
 	const char *names[COUNT(commands)], *near;
@@ -257,12 +292,16 @@ static int unknown_command(const char *name)
 }
 
 /* Errors speak JSON wherever -j stands, also among others (-vj) and behind what is
- * wrong. No short option takes an argument. */
-static void find_json(int argc, char **argv)
+ * wrong. No short option takes an argument. What belongs to a command to run is not ours. */
+static void find_json(int argc, char **argv, int at, const struct command *command)
 {
 	for (int i = 1; i < argc; i++) {
 		const char *word = argv[i];
 
+		if (command && command->takes_command && i > at && *word != '-')
+			return;
+		if (!strcmp(word, "--"))
+			return;
 		if (!strcmp(word, "--json") || !strcmp(word, "--pretty") ||
 		    (word[0] == '-' && word[1] != '-' && strchr(word, 'j')))
 			output.json = true;
@@ -271,14 +310,16 @@ static void find_json(int argc, char **argv)
 
 static int run(int argc, char **argv, struct parse *parse)
 {
-	int at = command_index(argc, argv), err;
+	bool netnice = is_netnice(argv[0]);
+	int at = netnice ? 0 : command_index(argc, argv), err;
 	struct request *request = &parse->request;
 	struct argp_option *options;
 	struct argp argp = { .parser = parse_option };
 
-	find_json(argc, argv);
-	if (at < argc) {
-		request->command = command_find(argv[at]);
+	if (at < argc)
+		request->command = netnice ? &cmd_run : command_find(argv[at]);
+	find_json(argc, argv, at, request->command);
+	if (at < argc && !netnice) {
 		if (!request->command)
 			return unknown_command(argv[at]);
 		memmove(&argv[at], &argv[at + 1],
@@ -287,8 +328,10 @@ static int run(int argc, char **argv, struct parse *parse)
 		argc--;
 	}
 	argp.options = options = options_of(request->command);
-	err = argp_parse(&argp, argc, argv, ARGP_NO_HELP | ARGP_NO_ERRS | ARGP_NO_EXIT, NULL,
-			 parse);
+	err = argp_parse(&argp, argc, argv,
+			 ARGP_NO_HELP | ARGP_NO_ERRS | ARGP_NO_EXIT |
+				 (takes_command(request) ? ARGP_IN_ORDER : 0),
+			 NULL, parse);
 	free(options);
 	if (!parse->exit && err)
 		parse->exit = bad_usage(request, strerror(err));
@@ -313,7 +356,7 @@ static void guard_standard_files(void)
 	int fd;
 
 	do
-		fd = open("/dev/null", O_RDONLY);
+		fd = open("/dev/null", O_RDONLY | O_CLOEXEC); /* a command finds them closed */
 	while (fd >= 0 && fd <= STDERR_FILENO);
 	if (fd >= 0)
 		close(fd);
@@ -326,6 +369,7 @@ int main(int argc, char **argv)
 
 	memory_exhausted = fail_out_of_memory;
 	guard_standard_files();
+	child_remember_signals();
 	signal(SIGPIPE, SIG_DFL); /* a reader that has seen enough ends us
 				     quietly */
 	parse.request.args = must_alloc(argc + 1, sizeof(char *));

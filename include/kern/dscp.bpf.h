@@ -16,6 +16,8 @@
 
 #include "kern/socket.bpf.h"
 
+#define __maybe_unused __attribute__((unused)) /* a sockops program uses other ones */
+
 #define SOL_IP 0 /* include/linux/socket.h */
 #define SOL_SOCKET 1
 #define SO_PRIORITY 12 /* include/uapi/asm-generic/socket.h */
@@ -40,29 +42,40 @@ static __always_inline bool dscp_v6(struct sock *sk)
 	return sk->__sk_common.skc_family == AF_INET6 && !dscp_mapped(sk);
 }
 
-static __noinline u32 dscp_of(struct sock *sk)
+/* @on: what bpf_getsockopt() takes, the socket or a sockops program's context */
+static __always_inline u32 dscp_read(void *on, struct sock *sk)
 {
 	bool v6 = dscp_v6(sk);
 	int tos = 0;
 
-	if (bpf_getsockopt(sk, v6 ? SOL_IPV6 : SOL_IP, v6 ? IPV6_TCLASS : IP_TOS, &tos,
+	if (bpf_getsockopt(on, v6 ? SOL_IPV6 : SOL_IP, v6 ? IPV6_TCLASS : IP_TOS, &tos,
 			   sizeof(tos)))
 		return DSCP_UNKNOWN;
 	return (tos & 0xff) >> DSCP_SHIFT;
 }
 
 /* 0: done */
-static __noinline int dscp_set(struct sock *sk, u32 dscp)
+static __always_inline int dscp_write(void *on, struct sock *sk, u32 dscp)
 {
 	int tos = dscp << DSCP_SHIFT & 0xff;
 	u32 priority = sk->sk_priority;
 	bool v6 = dscp_v6(sk);
-	int err = bpf_setsockopt(sk, v6 ? SOL_IPV6 : SOL_IP, v6 ? IPV6_TCLASS : IP_TOS, &tos,
+	int err = bpf_setsockopt(on, v6 ? SOL_IPV6 : SOL_IP, v6 ? IPV6_TCLASS : IP_TOS, &tos,
 				 sizeof(tos));
 
 	if (!err && sk->sk_priority != priority)
-		bpf_setsockopt(sk, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority));
+		bpf_setsockopt(on, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority));
 	return err;
+}
+
+static __noinline __maybe_unused u32 dscp_of(struct sock *sk)
+{
+	return dscp_read(sk, sk);
+}
+
+static __noinline __maybe_unused int dscp_set(struct sock *sk, u32 dscp)
+{
+	return dscp_write(sk, sk, dscp);
 }
 
 /* Set a new connection's DSCP, unless its application has set one. Returns what it has. */

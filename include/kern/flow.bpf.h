@@ -12,9 +12,9 @@
 
 #include "ccbpf/controllers.h"
 #include "ccbpf/event.h"
-#include "ccbpf/flow.h"
 #include "ccbpf/identity.h"
 #include "ccbpf/stats.h"
+#include "kern/flows.bpf.h"
 #include "kern/socket.bpf.h"
 #include "law/fixed.h"
 
@@ -22,14 +22,6 @@
 #define FLOW_PUBLISH_KIUS 9
 
 #define FLOW_IDLE_KIUS 196 /* 200 ms, the least RTO (net/ipv4/tcp.h) */
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, CCBPF_FLOWS_MAX);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, __u64);
-	__type(value, struct ccbpf_flow);
-} flows SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -70,19 +62,6 @@ static __always_inline struct ccbpf_stats *flow_stats(void)
 	u32 kind = identity.kind;
 
 	return bpf_map_lookup_elem(&stats, &kind);
-}
-
-/* The key of a socket's record: unique among live flows. */
-static __always_inline u64 flow_key(struct sock *sk)
-{
-	return (u64)(unsigned long)sk;
-}
-
-static __always_inline struct ccbpf_flow *flow_of(struct sock *sk)
-{
-	u64 key = flow_key(sk);
-
-	return bpf_map_lookup_elem(&flows, &key);
 }
 
 static __always_inline void flow_addresses(struct sock *sk, u8 *local, u8 *remote)

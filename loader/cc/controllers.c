@@ -78,6 +78,11 @@ const struct controller *controller_find(const char *name)
 	return NULL;
 }
 
+const struct controller *controller_background(void)
+{
+	return controller_find("le") ?: controller_find("tcp_lp");
+}
+
 const struct controller *controller_of_kind(uint32_t kind)
 {
 	for_each_controller (c)

@@ -56,6 +56,9 @@ bool controller_wants_echo(const struct controller *c);
 /* The controller of that name, or NULL. */
 const struct controller *controller_find(const char *name);
 
+/* The best one for the background, where none is named. */
+const struct controller *controller_background(void);
+
 /* The controller of that kind, or NULL. */
 const struct controller *controller_of_kind(uint32_t kind);
 

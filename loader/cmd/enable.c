@@ -16,6 +16,7 @@
 #include "cc/running.h"
 #include "cc/sysdefault.h"
 #include "cc/sysecn.h"
+#include "cmd/enable.h"
 #include "cmd/sweep.h"
 #include "commands.h"
 #include "out/errors.h"
@@ -245,6 +246,17 @@ static int enable(const struct request *request)
 	for (unsigned int i = 0; i < n; i++)
 		program_close(&enabling[i].program);
 	pins_unlock();
+	return err;
+}
+
+int enable_needed(const struct controller *c, bool *did)
+{
+	struct enabling enabling = { .controller = c };
+	int err;
+
+	*did = !all_enabled(&enabling, 1);
+	err = *did ? enable_all(&enabling, 1, NULL, false) : EXIT_OK;
+	program_close(&enabling.program);
 	return err;
 }
 

@@ -2,7 +2,8 @@
 /*
  * ccbpf status [NAME…]: what runs. For each controller: state, link, age,
  * version, parameters that differ from their defaults, flows now, flows that
- * older loadings still serve, the sums of the statistics. Without a name it
+ * older loadings still serve, the sums of the statistics; then the commands of `ccbpf run`.
+ * Without a name it
  * reports whatever is not absent; with a name that has nothing to report it
  * ends with exit code 5.
  */
@@ -16,6 +17,8 @@
 #include "cc/shared.h"
 #include "cc/stats.h"
 #include "cc/sysdefault.h"
+#include "cmd/rules.h"
+#include "cmd/runs.h"
 #include "cmd/sweep.h"
 #include "commands.h"
 #include "out/errors.h"
@@ -264,13 +267,15 @@ static void print_none(void)
 static void show(const struct report *reports, unsigned int n)
 {
 	const char *previous = sysdefault_previous();
-	struct json_object *doc, *list;
+	struct json_object *doc, *list, *rules;
 
 	if (!output.json) {
 		if (n)
 			print(reports, n);
 		else
 			print_none();
+		rules_print(WHAT, false);
+		runs_print();
 		output_line("default: %s%s%s", sysdefault_now(), previous ? ", before: " : "",
 			    previous ?: "");
 		sweep_note_foreign();
@@ -284,6 +289,9 @@ static void show(const struct report *reports, unsigned int n)
 	for (unsigned int i = 0; i < n; i++)
 		json_object_array_add(list, describe(&reports[i]));
 	json_object_object_add(doc, "controllers", list);
+	rules_json(WHAT, &rules);
+	json_object_object_add(doc, "rules", rules);
+	json_object_object_add(doc, "runs", runs_json());
 	json_object_object_add(doc, "foreign", sweep_foreign());
 	output_json(doc);
 }

@@ -13,6 +13,8 @@
 #include "cmd/sweep.h"
 #include "out/errors.h"
 #include "out/json.h"
+#include "rules/run.h"
+#include "rules/standing.h"
 #include "sys/pins.h"
 
 static void report(struct json_object *removed, const char *path)
@@ -118,6 +120,12 @@ int sweep(const char *what, enum sweep_extent extent, struct json_object *remove
 	failed = sweep_controllers(what, all, &enabled, removed);
 	if (!err)
 		err = failed;
+	failed = runs_sweep(what, all, removed);
+	if (!err)
+		err = failed;
+	failed = standing_sweep(what, all, removed);
+	if (!err)
+		err = failed;
 	if (extent == SWEEP_RESTS)
 		return err;
 	sweep_sysctls(all, enabled);
@@ -137,7 +145,8 @@ int sweep(const char *what, enum sweep_extent extent, struct json_object *remove
 /* Whether a name is ours in the pin directory. */
 static bool is_ours(void *data, const char *name)
 {
-	static const char *const names[] = { PINS_TRACE, "default", "ecn", AQM_DIR };
+	static const char *const names[] = { PINS_TRACE, "default", "ecn",
+					     AQM_DIR,	 RUNS_DIR,  STANDING_DIR };
 
 	(void)data;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -160,6 +169,8 @@ struct json_object *sweep_foreign(void)
 		attachment_foreign(&running.attachment, foreign);
 	}
 	aqm_foreign(foreign);
+	runs_collect_foreign(foreign);
+	standing_collect_foreign(foreign);
 	return foreign;
 }
 

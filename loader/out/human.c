@@ -9,19 +9,33 @@ const char *human_ms(uint64_t us)
 	return us < 99950 ? text("%.1f", us / 1e3) : text("%.0f", us / 1e3);
 }
 
-const char *human_bps(uint64_t bps)
+/* Three digits, `between` and a decimal prefix. */
+static const char *decimal(uint64_t number, const char *between)
 {
 	static const char *const prefixes[] = { "", "k", "M", "G", "T", "P", "E" };
 	unsigned int i = 0;
-	double value = bps;
+	double value = number;
 
 	for (; value >= 999.5; i++)
 		value /= 1000;
-	return text("%.*f%s",
+	return text("%.*f%s%s",
 		    i == 0 || value >= 99.95 ? 0
 		    : value < 9.995	     ? 2
 					     : 1,
-		    value, prefixes[i]);
+		    value, between, prefixes[i]);
+}
+
+const char *human_bps(uint64_t bps)
+{
+	return decimal(bps, "");
+}
+
+const char *human_bytes(uint64_t bytes)
+{
+	return text("%s%s", decimal(bytes, " "),
+		    bytes == 1	   ? "byte"
+		    : bytes < 1000 ? "bytes"
+				   : "B");
 }
 
 const char *human_age(uint64_t ns)

@@ -14,7 +14,7 @@
 
 #include "out/errors.h"
 #include "sys/bpffs.h"
-#include "util/file.h"
+#include "sys/process.h"
 #include "util/text.h"
 
 int bpffs_at(const char *path)
@@ -43,18 +43,6 @@ static bool same_file(const char *a, const char *b)
 	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_ino == y.st_ino && x.st_dev == y.st_dev;
 }
 
-/* The parent of a process, 0: none that can be seen. */
-static pid_t parent_of(pid_t pid)
-{
-	char line[512], *end;
-	int parent = 0;
-
-	if (read_line(text("/proc/%d/stat", pid), line, sizeof(line)) == 0 &&
-	    (end = strrchr(line, ')')))
-		sscanf(end + 1, " %*c %d", &parent);
-	return parent;
-}
-
 /*
  * `ip netns exec` gives its command a fresh /sys in a mount namespace of its
  * own. A bpffs mounted there would end with the command, and all that is pinned
@@ -67,7 +55,7 @@ static pid_t caller_outside(void)
 {
 	pid_t within = getpid(), pid;
 
-	for (pid = getppid(); pid > 0; pid = parent_of(pid)) {
+	for (pid = getppid(); pid > 0; pid = process_parent(pid)) {
 		const char *mnt = text("/proc/%d/ns/mnt", pid);
 
 		if (access(mnt, F_OK))

@@ -27,6 +27,8 @@ CCBPF_CONTROLLERS(X)
 #undef X
 EMBED(nf_red)
 EMBED(renice)
+EMBED(run)
+EMBED(assign)
 
 int object_open(const char *what, const char *name, const char *begin, const char *end,
 		struct bpf_object **obj)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The BPF objects, embedded in the command: ccbpf_object_<name> up to
- * ccbpf_object_<name>_end, of the controllers and of the early-marking queue.
- * See objects.c. Functions that get `what` return EXIT_OK, or the exit code after
- * saying what failed.
+ * ccbpf_object_<name>_end, of the controllers, of the early-marking queue, and of what
+ * chooses a controller. See objects.c. Functions that get `what` return EXIT_OK, or the
+ * exit code after saying what failed.
  */
 #ifndef CCBPF_OBJECTS_H
 #define CCBPF_OBJECTS_H
@@ -19,6 +19,8 @@ CCBPF_CONTROLLERS(X)
 #undef X
 OBJECT_DECLARE(nf_red)
 OBJECT_DECLARE(renice)
+OBJECT_DECLARE(run)
+OBJECT_DECLARE(assign)
 
 /* Open one, by the name that its errors are to say. */
 int object_open(const char *what, const char *name, const char *begin, const char *end,

@@ -38,6 +38,8 @@ long syscall(long number, ...)
 	    (a[0] == BPF_OBJ_PIN || a[0] == BPF_LINK_CREATE || a[0] == BPF_LINK_UPDATE ||
 	     a[0] == BPF_LINK_DETACH || a[0] == BPF_MAP_UPDATE_ELEM || a[0] == BPF_MAP_DELETE_ELEM))
 		step();
+	if (number == SYS_clone3)
+		step();
 	return REAL(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
@@ -57,6 +59,18 @@ int unlink(const char *path)
 {
 	step();
 	return REAL(unlink)(path);
+}
+
+int mkdirat(int dir, const char *path, mode_t mode)
+{
+	step();
+	return REAL(mkdirat)(dir, path, mode);
+}
+
+int unlinkat(int dir, const char *path, int flags)
+{
+	step();
+	return REAL(unlinkat)(dir, path, flags);
 }
 
 int rename(const char *from, const char *to)

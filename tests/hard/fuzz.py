@@ -30,8 +30,8 @@ NAMES = [*kernel.KINDS, "nf_red", "reno", "tcp_lp_", "TCP_LP", "x" * 16, "", "..
 KEYS = ["delta", "smoothing", "inference_rtts", "delay_memory", "small_window", "gentle_start", "decrease", "dscp", "nothing"]
 NUMBERS = ["0", "1", "10", "100", "150", "900", "-1", "4294967295", "4294967296", "18446744073709551616", "1e3", "0x10", "",
            " 7", "7 ", "nan", "1.5", "9" * 400, "%s%n", "١"]  # fmt: skip
-VERBS = {"list": 4, "enable": 1, "disable": 2, "reload": 1, "set": 4, "status": 4, "flows": 4, "trace": 1, "aqm": 6, "check": 1,
-         "clean": 1, "version": 1, "help": 3, "renice": 4, "lis": 1, "": 1, "--": 1}  # fmt: skip
+VERBS = {"list": 4, "enable": 1, "disable": 2, "reload": 1, "set": 4, "status": 4, "flows": 4, "trace": 1, "aqm": 6, "assign": 4,
+         "check": 1,         "clean": 1, "version": 1, "help": 3, "renice": 4, "lis": 1, "": 1, "--": 1}  # fmt: skip
 FLAGS = ["-j", "-v", "-vv", "--pretty", "--json", "--help", "-jv", "--all", "--default", "--ecn", "--no", "-", "--set", "--=",
          "--j"]  # fmt: skip
 AQM = ["attach", "show", "set", "detach", "sho", ""]
@@ -65,6 +65,31 @@ CONDITIONS = {
 WITHOUT_OTHERS = ("setpriv", "--bounding-set=-sys_admin")  # no namespace but its own can be entered
 
 
+ASSIGN_OPTIONS = ["--remote", "--remote-port", "--local-port", "--cgroup", "--netns", "--dscp"]
+ASSIGN_VALUES = [
+    *NUMBERS,
+    "192.0.2.0/24",
+    "192.0.2.1",
+    "192.0.2.1/33",
+    "2001:db8::/32",
+    "2001:db8::/129",
+    "1-2",
+    "2-1",
+    "70000",
+    "unit:x",
+    "slice:",
+    "unit:" + "x" * 130,
+    "/",
+    "/no/such",
+    "/..",
+    "container:0123456789ab",
+    "pod:",
+    "le",
+    "ef",
+    "lo",
+]
+
+
 def noise(dice: random.Random, longest: int = 40) -> str:
     """Bytes as an argument may have them: any but NUL."""
     return os.fsdecode(bytes(dice.randrange(1, 256) for _ in range(dice.randrange(longest))))
@@ -87,6 +112,14 @@ def condition(dice: random.Random) -> str:
     return f"{option}={dice.choice(values)}"
 
 
+def assign_words(dice: random.Random) -> list[str]:
+    """What is right reaches only addresses that nobody has."""
+    words = [dice.choice(["list", "remove", "remove", *NAMES]), "--remote=192.0.2.0/24"]
+    for _ in range(dice.randrange(4)):
+        words += [f"{dice.choice(ASSIGN_OPTIONS)}={dice.choice(ASSIGN_VALUES)}"]
+    return words + dice.choices(["--not", "--force", "1", "2", ""], k=dice.randrange(3))
+
+
 def command_line(dice: random.Random) -> list[str]:
     """Words of a command, mostly near what is right; some of them mangled."""
     verb = dice.choices([*VERBS], [*VERBS.values()])[0]
@@ -97,6 +130,8 @@ def command_line(dice: random.Random) -> list[str]:
         words += dice.choices(["cubic", "reno", *NAMES], k=dice.choice([1, 1, 1, 0, 2]))
         words += [condition(dice) for _ in range(dice.choice([0, 1, 1, 2, 4]))]
         words += dice.choices(["-n", "--dry-run", "--all"], k=dice.choice([0, 0, 1, 2]))
+    elif verb == "assign":
+        words += assign_words(dice)
     elif verb == "help":
         words += dice.choices([*VERBS, *NAMES], k=dice.randrange(2))
     else:

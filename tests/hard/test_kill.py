@@ -25,6 +25,7 @@ from tests.functional.line import DEV, Line
 INSTANTS = 50
 KILLED = 137
 PLAIN = kernel.ROOT / "build/ccbpf"  # LeakSanitizer cannot run under ptrace(2)
+CGROUPS = next(Path(line.split()[4]) for line in Path("/proc/self/mountinfo").read_text().splitlines() if " - cgroup2 " in line)
 SYSCTLS = ("net.ipv4.tcp_congestion_control", "net.ipv4.tcp_ecn")
 DONE, NOTHING_TO_DO = 0, 5
 
@@ -36,6 +37,9 @@ COMMANDS = {  # and what was done before it
     "set tcp_lp delta=200": ("enable tcp_lp",),
     "reload tcp_lp --set delta=200": ("enable tcp_lp",),
     "clean --all": CHANGED + ATTACHED,
+    "assign tcp_lp --remote 192.0.2.0/24": (),
+    "assign remove 1": ("assign tcp_lp --remote 192.0.2.0/24",),
+    "run -q tcp_lp true": (),
     f"aqm attach {DEV} --nf-min 7": (),
     f"aqm set {DEV} --nf-min 7": ATTACHED,
     f"aqm detach {DEV}": ATTACHED,
@@ -77,6 +81,7 @@ class Host:
         assert not self.cli.root.exists(), (instant, self.cli.names())
         assert not self.line.tcx(), instant
         assert self.sysctls() == before, instant
+        assert not any(CGROUPS.rglob("ccbpf-run-*")), instant
         kernel.eventually(lambda: not {"tcp_lp", "tcp_lp_ecn"} & kernel.available(), 10, f"{instant}: no controller is left")
 
 

@@ -22,6 +22,7 @@ READING = ["list", "status", "-j status", "flows", "-j flows", "check", "trace -
 CHANGING = [
     "enable tcp_lp", "enable tcp_lp tcp_lp_ecn nf_tcp", "enable hstcp_lp tcpw_lp ltcp", "enable tcp_lp_ecn --default --ecn",
     "disable tcp_lp", "disable --all", "reload tcp_lp", "reload nf_tcp", "set tcp_lp delta=300", "set nf_tcp alpha=400", "clean",
+    "run -q true", "run -q nf_tcp true", "assign --remote 192.0.2.0/24", "assign nf_tcp --remote 192.0.2.1", "assign remove --all",
     f"aqm attach {DEVICE}", f"aqm attach {DEVICE} --nf-min 2", f"aqm set {DEVICE} --nf-min 3", f"aqm detach {DEVICE}",
 ]  # fmt: skip
 EVERYTHING = f"enable {' '.join(kernel.KINDS)}", f"aqm attach {DEVICE}"

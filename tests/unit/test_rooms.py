@@ -3,14 +3,14 @@
 
 A file includes only its own room and those that its room may know:
 
-    util <- out <- sys <- cc, aqm <- cmd <- main.c      in loader/; cc and aqm do not know each other
+    util <- out <- sys <- cc, aqm, rules <- cmd <- main.c      in loader/; cc, aqm and rules do not know each other
     cc <- renice <- cmd
-    law <- kern <- bpf/                                  on the kernel's side
-    ccbpf                                                the ABI of the maps, known to all
+    law <- kern <- bpf/                                         on the kernel's side
+    ccbpf                                                       the ABI of the maps, known to all
 
 So does a module below tests/ import:
 
-    functional <- functional/{cli,flow,aqm}                             which do not know each other
+    functional <- functional/{cli,flow,aqm,rules}                       which do not know each other
     guest <- engine <- measures <- rows <- report <- lab <- lab/tests   in lab/; `lab`: the modules of tests/lab itself
     tests                                                               the modules of tests/ itself, known to all
 """
@@ -35,9 +35,10 @@ KNOWS = {
     "sys": {"util", "out", "ccbpf"},
     "cc": {"util", "out", "sys", "ccbpf"},
     "aqm": {"util", "out", "sys", "ccbpf"},
+    "rules": {"util", "out", "sys", "ccbpf"},
     "renice": {"util", "out", "sys", "ccbpf", "cc"},
-    "cmd": {"util", "out", "sys", "ccbpf", "cc", "aqm", "renice"},
-    "main": {"util", "out", "sys", "ccbpf", "cc", "aqm", "renice", "cmd"},
+    "cmd": {"util", "out", "sys", "ccbpf", "cc", "aqm", "rules", "renice"},
+    "main": {"util", "out", "sys", "ccbpf", "cc", "aqm", "rules", "renice", "cmd"},
     "bpf": {"kern", "law", "ccbpf"},
     "kern": {"law", "ccbpf", "vmlinux"},
     "law": {"ccbpf"},
@@ -54,6 +55,7 @@ IMPORTS = {
     "functional.cli": FUNCTIONAL,
     "functional.flow": FUNCTIONAL,
     "functional.aqm": FUNCTIONAL,
+    "functional.rules": FUNCTIONAL,
     "hard": {*FUNCTIONAL, "functional.flow"},
     "soak": {*FUNCTIONAL, "hard"},
     "lab.guest": set(),

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Standing rules: a sockops program at the root cgroup that gives connections the controller of
+ * the first rule that matches (kern/choose.bpf.h), when they are established.
+ *
+ * The loader sorts the rules in the order in which they win, and makes sets of them. A set is a
+ * string of bits, one for each rule:
+ *
+ *   prefixes      an address -> the rules whose prefix has it, and those without a prefix. The
+ *                 entry of a longer prefix also has the rules of the shorter ones around it,
+ *                 so that one look-up finds all.
+ *   cgroup_ids    a cgroup -> the rules that name it
+ *   cgroup_names  a systemd unit -> the rules that name it, whichever cgroup it has today
+ *   looked        a socket's cgroup -> its rules: those without a cgroup (looked_first), and those
+ *                 of itself and of all above. It is filled when a cgroup is met for the first time.
+ *
+ *   candidates = prefixes[remote address] & looked[cgroup of the socket]
+ *
+ * The candidates' ports and network namespace are compared one by one, in order; the first match
+ * ends it. A unit counts only where all above it are slices: below a service or a scope (a user's
+ * own manager, a container) anybody may have made a cgroup of that name.
+ *
+ * Nothing changes in these maps while the program is in use: another set of rules is another
+ * program, which replaces this one in its link at once.
+ *
+ * Cost: nothing per packet; per connection two look-ups, and one for each candidate.
+ */
+#include "ccbpf/rule.h"
+#include "kern/choose.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+#define WORDS (CCBPF_RULES_MOST / 64)
+#define DEEPEST 64 /* levels of cgroups: what is deeper has the rules of its lowest 64 */
+#define SLICE 0x6563696c732eULL /* ".slice", little endian */
+#define SLICE_LEN 6
+
+/* What the loader fills in. */
+const volatile struct {
+	u32 abi;
+	u32 rules; /* how many */
+	u32 marks; /* 1: one of them has a DSCP, which the SYN gets as well */
+} table SEC(".rodata.table") = { .abi = CCBPF_RULE_ABI };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* as many as there are */
+	__type(key, __u32);
+	__type(value, struct ccbpf_rule);
+} rules SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, CCBPF_RULES_MOST + 2);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct ccbpf_prefix);
+	__type(value, struct ccbpf_rule_set);
+} prefixes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, CCBPF_RULES_MOST);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u64);
+	__type(value, struct ccbpf_rule_set);
+} cgroup_ids SEC(".maps");
+
+struct unit {
+	char name[CCBPF_UNIT_LEN];
+} __attribute__((aligned(8)));
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, CCBPF_RULES_MOST);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct unit);
+	__type(value, struct ccbpf_rule_set);
+} cgroup_names SEC(".maps");
+
+struct looked {
+	u64 complete; /* 0: to be filled, perhaps by several CPUs, which put the same bits in */
+	struct ccbpf_rule_set set;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, CCBPF_LOOKS_CGROUPS);
+	__type(key, __u64);
+	__type(value, struct looked);
+} looked SEC(".maps");
+
+/* What `looked` begins with. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct looked);
+} looked_first SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, CCBPF_RULES_MOST);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32);
+	__type(value, struct ccbpf_choice_counts);
+} rule_counts SEC(".maps");
+
+static __always_inline void add_set(struct ccbpf_rule_set *to, const struct ccbpf_rule_set *set)
+{
+	for (int i = 0; i < WORDS; i++)
+		to->words[i] |= set->words[i];
+}
+
+/* A level of the hierarchy on the way up from a socket's cgroup. */
+static __always_inline struct cgroup *above(struct cgroup *cgroup)
+{
+	struct cgroup_subsys_state *parent = cgroup->self.parent;
+
+	return parent ? parent->cgroup : NULL;
+}
+
+/* Its name into `unit`, the rest zeroes. Returns whether it is that of a slice. */
+static __noinline bool read_name(struct cgroup *cgroup, struct unit *unit)
+{
+	u64 end = 0;
+	long len;
+
+	__builtin_memset(unit, 0, sizeof(*unit));
+	len = bpf_probe_read_kernel_str(unit->name, sizeof(unit->name), cgroup->kn->name);
+	if (len <= SLICE_LEN || len > CCBPF_UNIT_LEN)
+		return false;
+	bpf_probe_read_kernel(&end, SLICE_LEN, cgroup->kn->name + (len - 1 - SLICE_LEN));
+	return end == SLICE;
+}
+
+/* The way up from a socket's cgroup, by bpf_loop(): level 0 is that cgroup. The root is above all. */
+struct climb {
+	struct cgroup *at;
+	struct looked *to;
+	u32 highest; /* level that is no slice */
+};
+
+static long seek_unit(u32 level, struct climb *climb)
+{
+	struct cgroup *at = climb->at, *next = above(at);
+	struct unit unit;
+
+	if (!next)
+		return 1;
+	if (!read_name(at, &unit))
+		climb->highest = level;
+	climb->at = next;
+	return 0;
+}
+
+static long gather(u32 level, struct climb *climb)
+{
+	struct cgroup *at = climb->at, *next = above(at);
+	struct ccbpf_rule_set *found;
+	struct unit unit;
+	u64 id = at->kn->id;
+
+	found = bpf_map_lookup_elem(&cgroup_ids, &id);
+	if (found)
+		add_set(&climb->to->set, found);
+	if (level >= climb->highest) {
+		read_name(at, &unit);
+		found = bpf_map_lookup_elem(&cgroup_names, &unit);
+		if (found)
+			add_set(&climb->to->set, found);
+	}
+	if (!next)
+		return 1;
+	climb->at = next;
+	return 0;
+}
+
+/* The rules of a socket's cgroup, or NULL. */
+static __always_inline struct ccbpf_rule_set *rules_of(struct cgroup *cgroup)
+{
+	u64 id = cgroup->kn->id;
+	struct looked *to = bpf_map_lookup_elem(&looked, &id);
+	struct climb climb = { .at = cgroup };
+	u32 zero = 0;
+
+	if (to && to->complete)
+		return &to->set;
+	if (!to) {
+		to = bpf_map_lookup_elem(&looked_first, &zero);
+		if (!to)
+			return NULL;
+		bpf_map_update_elem(&looked, &id, to, BPF_NOEXIST);
+		to = bpf_map_lookup_elem(&looked, &id);
+		if (!to)
+			return NULL;
+	}
+	bpf_loop(DEEPEST, seek_unit, &climb, 0);
+	climb.at = cgroup;
+	climb.to = to;
+	bpf_loop(DEEPEST, gather, &climb, 0);
+	to->complete = 1;
+	return &to->set;
+}
+
+static __always_inline struct ccbpf_rule_set *rules_to(struct sock *sk)
+{
+	struct sock_common *c = &sk->__sk_common;
+	struct ccbpf_prefix key = { .bits = 128 };
+	u32 part;
+
+	if (c->skc_family == AF_INET6) {
+		bpf_probe_read_kernel(key.address, sizeof(key.address), &c->skc_v6_daddr);
+	} else {
+		part = ADDRESS_MAPPED;
+		__builtin_memcpy(key.address + 8, &part, sizeof(part));
+		part = c->skc_daddr;
+		__builtin_memcpy(key.address + 12, &part, sizeof(part));
+	}
+	return bpf_map_lookup_elem(&prefixes, &key);
+}
+
+/* The candidates, one after the other. */
+struct search {
+	struct ccbpf_rule_set *to, *of; /* rules of the address, of the cgroup */
+	u64 left; /* of the word before `word` */
+	u64 netns_cookie;
+	u32 word;
+	u32 local_port, remote_port;
+	u32 found; /* number of the rule; CCBPF_RULES_MOST: none */
+};
+
+static __always_inline bool matches(const struct search *search, const struct ccbpf_rule *rule)
+{
+	u32 conditions = rule->conditions;
+
+	if (conditions & CCBPF_RULE_LOCAL_PORT &&
+	    (search->local_port < rule->local_first || search->local_port > rule->local_last))
+		return false;
+	if (conditions & CCBPF_RULE_REMOTE_PORT &&
+	    (search->remote_port < rule->remote_first || search->remote_port > rule->remote_last))
+		return false;
+	return !(conditions & CCBPF_RULE_NETNS) || search->netns_cookie == rule->netns_cookie;
+}
+
+/* Go on to the next word, or try the next candidate of this one. Returns 1 at the end. */
+static long search_step(u32 step, struct search *search)
+{
+	struct ccbpf_rule *rule;
+	u32 number, word = search->word;
+
+	if (!search->left) {
+		if (word >= WORDS || word * 64 >= table.rules)
+			return 1;
+		search->left = search->to->words[word] & search->of->words[word];
+		search->word = word + 1;
+		return 0;
+	}
+	number = (word - 1) * 64 + __builtin_ctzll(search->left);
+	search->left &= search->left - 1;
+	rule = bpf_map_lookup_elem(&rules, &number);
+	if (!rule || !matches(search, rule))
+		return 0;
+	search->found = number;
+	return 1;
+}
+
+static __always_inline struct ccbpf_rule *find(struct bpf_sock_ops *ctx, struct tcp_sock *tp)
+{
+	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
+	struct cgroup *cgroup = sk->sk_cgrp_data.cgroup;
+	struct search search = { .found = CCBPF_RULES_MOST };
+
+	search.to = rules_to(sk);
+	if (!search.to || !cgroup)
+		return NULL;
+	search.of = rules_of(cgroup);
+	if (!search.of)
+		return NULL;
+	search.local_port = sk->__sk_common.skc_num;
+	search.remote_port = __builtin_bswap16(sk->__sk_common.skc_dport);
+	search.netns_cookie = bpf_get_netns_cookie(ctx);
+	bpf_loop(CCBPF_RULES_MOST + WORDS + 1, search_step, &search, 0);
+	return bpf_map_lookup_elem(&rules, &search.found);
+}
+
+SEC("sockops")
+int ccbpf_assign(struct bpf_sock_ops *ctx)
+{
+	bool connecting = ctx->op == BPF_SOCK_OPS_TCP_CONNECT_CB;
+	struct ccbpf_choice_counts *counts;
+	struct ccbpf_rule *rule;
+	struct tcp_sock *tp;
+	u32 id;
+
+	if (connecting ? !table.marks
+		       : ctx->op != BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB &&
+				 ctx->op != BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
+		return 1;
+	tp = choose_socket(ctx);
+	rule = tp ? find(ctx, tp) : NULL;
+	if (!rule)
+		return 1;
+	id = rule->id;
+	counts = bpf_map_lookup_elem(&rule_counts, &id);
+	if (!counts)
+		return 1;
+	if (connecting)
+		choose_at_connect(ctx, tp, &rule->choice, counts);
+	else
+		choose(ctx, tp, &rule->choice, counts);
+	return 1;
+}

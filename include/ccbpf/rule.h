@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Which connections get which controller: the maps of bpf/run.bpf.c and bpf/assign.bpf.c.
+ *
+ *   <root>/runs/<name>/run      array of 1, read-only: struct ccbpf_run
+ *                     /counts   array of 1: struct ccbpf_run_counts
+ *                     /link     the program at the run's cgroup
+ *   <root>/rules/link           the program at the root cgroup; its maps are found by it:
+ *        rules                  array: struct ccbpf_rule, in the order in which they win
+ *        prefixes               LPM trie: struct ccbpf_prefix -> struct ccbpf_rule_set, all that may match an address
+ *        cgroup_ids, cgroup_names  hashes: id or name of a cgroup -> those that name it
+ *        rule_counts            hash: id of a rule -> struct ccbpf_choice_counts
+ */
+#ifndef CCBPF_RULE_H
+#define CCBPF_RULE_H
+
+#include "ccbpf/flow.h"
+#include "ccbpf/types.h"
+
+#define CCBPF_RULE_ABI 1 /* grows with any change to one of these layouts */
+
+#define CCBPF_CGROUP_LEN 512 /* bytes of a cgroup's path with its NUL */
+#define CCBPF_WORD_LEN 32 /* of a command's name, with its NUL */
+#define CCBPF_DSCP_KEEP 64 /* no DSCP: they have six bits */
+#define CCBPF_DSCP_LE 1 /* RFC 8622: lower effort */
+
+/* What to do with a connection. */
+#define CCBPF_CHOICE_FORCE 1 /* also if its application has chosen a controller */
+#define CCBPF_CHOICE_RESTRICTED 2 /* only if its socket belongs to root */
+#define CCBPF_CHOICE_EXEMPT 4 /* nothing: it keeps its default */
+
+struct ccbpf_choice {
+	char controller[CCBPF_NAME_LEN];
+	__u32 flags; /* CCBPF_CHOICE_... */
+	__u32 dscp; /* of its packets; CCBPF_DSCP_KEEP: theirs */
+};
+
+/*   X(name, text) */
+#define CCBPF_CHOICE_COUNTS(X)                                                \
+	X(set, "connections that got the controller")                         \
+	X(kept, "connections whose application had chosen a controller")      \
+	X(refused, "connections that went on with their default: the kernel " \
+		   "refused the controller, or it is reserved for root")      \
+	X(exempt, "connections left alone by a rule with --not")              \
+	X(unmarked, "connections whose DSCP could not be set")
+
+struct ccbpf_choice_counts {
+#define X(name, text) __u64 name;
+	CCBPF_CHOICE_COUNTS(X)
+#undef X
+};
+
+/* A run: one command in a cgroup of its own. */
+struct ccbpf_run {
+	__u32 abi; /* CCBPF_RULE_ABI of the object */
+	__u32 uid; /* of the command */
+	__u64 started_ns; /* CLOCK_MONOTONIC */
+	struct ccbpf_choice choice;
+	char command[CCBPF_WORD_LEN];
+	char cgroup[CCBPF_CGROUP_LEN]; /* its path below the cgroup file system */
+};
+
+/*   X(name, text): what the connections that got the controller did */
+#define CCBPF_RUN_COUNTS(X)                                                              \
+	X(opened, "connections in the background")                                       \
+	X(closed, "connections among them that have ended")                              \
+	X(uncounted, "connections among them without memory for a count of their bytes") \
+	X(bytes, "bytes of payload sent by connections that have ended, or are ending")  \
+	X(sending_ns, "ns: time in which they sent, all connections together")           \
+	X(held_ns, "ns: time among it in which the controller held its window back")
+
+struct ccbpf_run_counts {
+	struct ccbpf_choice_counts choice;
+#define X(name, text) __u64 name;
+	CCBPF_RUN_COUNTS(X)
+#undef X
+};
+
+#define CCBPF_RULES_MOST 2048
+#define CCBPF_UNIT_LEN 128 /* bytes of a unit's name with its NUL */
+#define CCBPF_LOOKS_CGROUPS 4096 /* cgroups whose rules are remembered */
+
+/* A set of rules: bit i of the whole is rule i of `rules`. */
+struct ccbpf_rule_set {
+	__u64 words[CCBPF_RULES_MOST / 64];
+};
+
+/* An address and how many of its bits count; IPv4 as ::ffff:a.b.c.d, 96 bits longer. */
+struct ccbpf_prefix {
+	__u32 bits;
+	__u8 address[16];
+};
+
+/* What a rule asks of a connection. */
+#define CCBPF_RULE_REMOTE 1 /* its remote address lies in `remote` */
+#define CCBPF_RULE_CGROUP 2 /* its socket was made in the cgroup with `cgroup_id`, or below */
+#define CCBPF_RULE_UNIT 4 /* the same, of the systemd unit `cgroup` */
+#define CCBPF_RULE_NETNS 8 /* it is in the network namespace with `netns_cookie` */
+#define CCBPF_RULE_LOCAL_PORT 16
+#define CCBPF_RULE_REMOTE_PORT 32
+
+struct ccbpf_rule {
+	__u32 id;
+	__u32 conditions; /* CCBPF_RULE_..., all of which must hold */
+	struct ccbpf_choice choice;
+	__u64 netns_cookie;
+	__u64 cgroup_id;
+	struct ccbpf_prefix remote;
+	__u16 local_first, local_last; /* ports, in host byte order */
+	__u16 remote_first, remote_last;
+	__u32 reserved;
+	char netns[CCBPF_UNIT_LEN]; /* as it was given */
+	char cgroup[CCBPF_CGROUP_LEN]; /* its path, or the unit's name */
+};
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Giving somebody else's connection a controller and a DSCP, from a sockops program.
+ *
+ *  1. The controller is set when the connection is established, for both sides: before its
+ *     first init(), and after a route's `congctl`, which this overwrites. A route with
+ *     `congctl lock` refuses it. Earlier, at TCP_CONNECT_CB, the kernel would call init(),
+ *     and a route's `congctl` would then exchange the controller without a release().
+ *  2. The DSCP is set at TCP_CONNECT_CB as well, so that the SYN has it.
+ *  3. A choice of the application (its setsockopt(), also one that an accepted socket got
+ *     from its listener) is kept, unless the choice says force. The kernel remembers ours in
+ *     the same bit: of two programs at nested cgroups the inner one wins.
+ *  4. The kernel does not check the capability for a restricted controller in BPF. So this
+ *     does: such a controller is only for sockets of root.
+ *  5. What fails is counted, and the connection goes on with what it has.
+ */
+#ifndef CCBPF_KERN_CHOOSE_BPF_H
+#define CCBPF_KERN_CHOOSE_BPF_H
+
+#include "ccbpf/rule.h"
+#include "kern/dscp.bpf.h"
+
+#define SOL_TCP 6 /* include/linux/socket.h */
+#define TCP_CONGESTION 13 /* include/uapi/linux/tcp.h */
+
+#define choose_count(counts, counter) __sync_fetch_and_add(&(counts)->counter, 1)
+
+/* The connection that a sockops program is called for, or NULL. */
+static __always_inline struct tcp_sock *choose_socket(struct bpf_sock_ops *ctx)
+{
+	struct bpf_sock *sk = ctx->sk;
+
+	return ctx->is_fullsock && sk ? bpf_skc_to_tcp_sock(sk) : NULL;
+}
+
+/* Was a controller set for this connection, by its application or an inner program? */
+static __always_inline bool choose_is_made(struct tcp_sock *tp)
+{
+	struct inet_connection_sock *icsk = &tp->inet_conn;
+
+	return BPF_CORE_READ_BITFIELD(icsk, icsk_ca_setsockopt);
+}
+
+static __always_inline bool choose_allowed(struct tcp_sock *tp, u32 flags)
+{
+	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
+
+	return !(flags & CCBPF_CHOICE_RESTRICTED) || !sk->sk_uid.val;
+}
+
+static __always_inline void choose_dscp(struct bpf_sock_ops *ctx, struct tcp_sock *tp, u32 dscp,
+					struct ccbpf_choice_counts *counts)
+{
+	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
+
+	if (dscp >= CCBPF_DSCP_KEEP)
+		return;
+	/* what the application has set stays */
+	if (!dscp_read(ctx, sk) && dscp_write(ctx, sk, dscp))
+		choose_count(counts, unmarked);
+}
+
+/* At TCP_CONNECT_CB. */
+static __always_inline void choose_at_connect(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
+					      const struct ccbpf_choice *choice,
+					      struct ccbpf_choice_counts *counts)
+{
+	u32 flags = choice->flags;
+
+	if (flags & CCBPF_CHOICE_EXEMPT || !choose_allowed(tp, flags) ||
+	    (choose_is_made(tp) && !(flags & CCBPF_CHOICE_FORCE)))
+		return;
+	choose_dscp(ctx, tp, choice->dscp, counts);
+}
+
+/* At ACTIVE_ESTABLISHED_CB and PASSIVE_ESTABLISHED_CB. Returns whether the connection has the
+ * controller now. */
+static __always_inline bool choose(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
+				   const struct ccbpf_choice *choice,
+				   struct ccbpf_choice_counts *counts)
+{
+	char name[CCBPF_NAME_LEN];
+	u32 flags = choice->flags;
+
+	if (flags & CCBPF_CHOICE_EXEMPT) {
+		choose_count(counts, exempt);
+		return false;
+	}
+	if (choose_is_made(tp) && !(flags & CCBPF_CHOICE_FORCE)) {
+		choose_count(counts, kept);
+		return false;
+	}
+	__builtin_memcpy(name, choice->controller, sizeof(name));
+	if (!choose_allowed(tp, flags) ||
+	    bpf_setsockopt(ctx, SOL_TCP, TCP_CONGESTION, name, sizeof(name))) {
+		choose_count(counts, refused);
+		return false;
+	}
+	choose_count(counts, set);
+	choose_dscp(ctx, tp, choice->dscp, counts);
+	return true;
+}
+
+#endif

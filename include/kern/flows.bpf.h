@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The shared map `flows`: one record for each connection of a controller of ours. The controllers
+ * write it (kern/flow.bpf.h), others look up a connection's record.
+ */
+#ifndef CCBPF_KERN_FLOWS_BPF_H
+#define CCBPF_KERN_FLOWS_BPF_H
+
+#include "ccbpf/flow.h"
+#include "ccbpf/identity.h"
+#include "kern/socket.bpf.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, CCBPF_FLOWS_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u64);
+	__type(value, struct ccbpf_flow);
+} flows SEC(".maps");
+
+/* The key of a socket's record: unique among live flows. */
+static __always_inline u64 flow_key(struct sock *sk)
+{
+	return (u64)(unsigned long)sk;
+}
+
+static __always_inline struct ccbpf_flow *flow_of(struct sock *sk)
+{
+	u64 key = flow_key(sk);
+
+	return bpf_map_lookup_elem(&flows, &key);
+}
+
+#endif

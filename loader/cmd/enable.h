@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What other commands need of `enable`. */
+#ifndef CCBPF_ENABLE_H
+#define CCBPF_ENABLE_H
+
+#include <stdbool.h>
+
+#include "cc/controllers.h"
+
+/*
+ * Enable a controller with its default parameters unless it is enabled; needs the lock for a
+ * change. `*did`: it was not. Returns EXIT_OK, or the exit code after saying why not.
+ */
+int enable_needed(const struct controller *c, bool *did);
+
+#endif

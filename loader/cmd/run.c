@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * ccbpf run [NAME] [--dscp le] [--uid USER] [-q] [--] COMMAND [ARGUMENT…], in short
+ * `netnice COMMAND …`: run a command whose TCP connections are in the background.
+ *
+ *   1. enable the controller, if it is not
+ *   2. make a cgroup, attach bpf/run.bpf.c to it, pin (rules/run.h)
+ *   3. start the command in that cgroup, as the user who called sudo (sys/child.h)
+ *   4. wait, sending on what signals come
+ *   5. remove cgroup and pins, say in one line what was sent, end as the command ended
+ *
+ * The lock of the pin directory is held in 1, 2 and 5. Its exit code is the command's; 125:
+ * ccbpf itself failed, 126: the command cannot be executed, 127: it is not found, as env(1)
+ * and nice(1) have it.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cc/shared.h"
+#include "cmd/enable.h"
+#include "cmd/sweep.h"
+#include "commands.h"
+#include "out/errors.h"
+#include "out/json.h"
+#include "out/output.h"
+#include "rules/daemons.h"
+#include "rules/rule.h"
+#include "rules/run.h"
+#include "sys/child.h"
+#include "sys/kernel.h"
+#include "sys/pins.h"
+#include "sys/user.h"
+#include "util/capabilities.h"
+#include "util/clock.h"
+#include "util/text.h"
+
+#define WHAT "run"
+
+#define EXIT_OURS 125
+#define EXIT_NOT_EXECUTED 126
+#define EXIT_NOT_FOUND 127
+
+enum own_option {
+	OWN_DSCP,
+	OWN_UID,
+};
+
+/* A controller that any process may select, or a command of root. */
+static int check_restricted(const struct controller *c, const struct user *user)
+{
+	if (c->open || !user->uid)
+		return EXIT_OK;
+	return FAIL(
+		EXIT_PERMISSION, .what = WHAT, .on = c->name,
+		.why = "it takes more than others, so only a process with cap_net_admin may select it",
+		.remedy =
+			"choose a background controller (`ccbpf list`), or let root run it: --uid root");
+}
+
+static int require(void)
+{
+	if (!capabilities_missing(CAPABILITIES_CHANGING))
+		return kernel_require(WHAT);
+	return FAIL(
+		EXIT_PERMISSION, .what = WHAT,
+		.why = text("this process lacks %s", capabilities_missing(CAPABILITIES_CHANGING)),
+		.remedy = geteuid()
+				  ? "`sudo netnice COMMAND`: the command itself is run as you again"
+				  : capabilities_remedy());
+}
+
+static int describe(const struct request *request, const struct controller *c,
+		    const struct user *user, struct ccbpf_run *about)
+{
+	const char *slash = strrchr(request->rest[0], '/');
+
+	*about = (struct ccbpf_run){ .uid = user->uid, .started_ns = monotonic_ns() };
+	snprintf(about->choice.controller, sizeof(about->choice.controller), "%s", c->name);
+	about->choice.flags = c->open ? 0 : CCBPF_CHOICE_RESTRICTED;
+	snprintf(about->command, sizeof(about->command), "%s",
+		 slash ? slash + 1 : request->rest[0]);
+	return rule_parse_dscp(WHAT, request->own[OWN_DSCP], &about->choice.dscp);
+}
+
+/* Steps 1 and 2. */
+static int begin(const struct controller *c, const struct ccbpf_run *about, bool quiet,
+		 struct run *run)
+{
+	int flows_fd = -1, err = pins_lock_change(WHAT);
+	bool did = false;
+
+	if (err)
+		return err;
+	err = sweep(WHAT, SWEEP_RESTS, NULL);
+	if (!err)
+		err = enable_needed(c, &did);
+	if (!err)
+		err = shared_open(WHAT, SHARED_FLOWS, &flows_fd);
+	if (!err && flows_fd < 0)
+		err = pin_unusable(WHAT, pin_path(shared_name(SHARED_FLOWS), NULL), -ENOENT);
+	if (!err)
+		err = run_begin(WHAT, about, flows_fd, run);
+	if (flows_fd >= 0)
+		close(flows_fd);
+	pins_unlock();
+	if (!err && did && !quiet)
+		note(c->name, "it was not enabled, and is now",
+		     text("`ccbpf disable %s` disables it", c->name));
+	return err;
+}
+
+static int not_started(char **argv, const char *step, int err)
+{
+	if (step) {
+		fail_errno(WHAT, text("%s: %s", argv[0], step), err);
+		return EXIT_OURS;
+	}
+	FAIL(EXIT_FAILED, .what = WHAT, .on = argv[0], .why = strerror(-err),
+	     .remedy = err == -ENOENT ? "see whether it is installed, and in PATH" : NULL);
+	return err == -ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTED;
+}
+
+/* Step 5. A directory that cannot be locked is left to the next command. */
+static unsigned int end(struct run *run)
+{
+	unsigned int left;
+
+	run_count(run);
+	if (pins_lock_change(WHAT))
+		return 0;
+	left = run_end(run);
+	pins_unlock();
+	return left;
+}
+
+static void say(struct run *run, unsigned int left)
+{
+	struct json_object *doc;
+
+	if (output.json) {
+		doc = json_object_new_object();
+		json_object_object_add(doc, "run", run_json(run));
+		output_json_to(stderr, doc);
+		return;
+	}
+	note(run->about.command, run_words(run),
+	     left ? text("%u of its processes stay%s in the background, in the cgroup %s: the first "
+			 "ccbpf command after their end removes that",
+			 left, left == 1 ? "s" : "", run->about.cgroup)
+		  : NULL);
+}
+
+static void warn_of_daemon(char **argv)
+{
+	const struct daemon_command *row = daemon_of(argv);
+
+	if (row)
+		note(argv[0],
+		     row->unit
+			     ? text("a daemon does its work (%s), and `run` does not reach that",
+				    row->unit)
+			     : "the unit that it starts does the work, and `run` does not reach that",
+		     text("`ccbpf assign NAME --cgroup unit:%s` does", row->unit ?: "UNIT"));
+}
+
+static int lead(const struct request *request, const struct user *user, struct run *run)
+{
+	const char *step;
+	unsigned int left;
+	pid_t pid;
+	int status = 0, err = child_start(request->rest, run->cgroup_fd, user, &pid, &step);
+
+	if (!err)
+		status = child_wait(pid);
+	run->phase = RUN_REST;
+	left = end(run);
+	if (err) {
+		run_close(run);
+		return not_started(request->rest, step, err);
+	}
+	if (left)
+		run->phase = RUN_BEHIND;
+	if (!request->quiet)
+		say(run, left);
+	run_close(run);
+	return child_end_like(status);
+}
+
+static int run(const struct request *request)
+{
+	const struct controller *c = request->n_args ? controller_find(request->args[0])
+						     : controller_background();
+	struct ccbpf_run about;
+	struct user user = { 0 };
+	struct run run;
+	int err = EXIT_OK;
+
+	if (!request->rest)
+		err = FAIL(EXIT_USAGE, .what = WHAT, .why = "no command is given",
+			   .remedy = "for example: `netnice rsync -a …`");
+	if (!err)
+		err = require();
+	if (!err)
+		err = user_find(WHAT, request->own[OWN_UID], &user);
+	if (!err)
+		err = check_restricted(c, &user);
+	if (!err)
+		err = describe(request, c, &user, &about);
+	if (!err)
+		err = begin(c, &about, request->quiet, &run);
+	if (!err && !request->quiet)
+		warn_of_daemon(request->rest);
+	err = err ? EXIT_OURS : lead(request, &user, &run);
+	user_free(&user);
+	return err;
+}
+
+static const struct argp_option options[] = {
+	{ "dscp", OPTION_OWN + OWN_DSCP, "le", 0, "mark the packets as well: lower effort", 0 },
+	{ "uid", OPTION_OWN + OWN_UID, "USER", 0,
+	  "run it as this user (default: who called sudo, else root)", 0 },
+	{ "quiet", 'q', 0, 0, "say nothing at the end", 0 },
+	{ 0 },
+};
+
+const struct command cmd_run = {
+	.name = "run",
+	.args = "[NAME] [--] COMMAND [ARGUMENT...]",
+	.text = "Run a command in the background class",
+	.more = "Every TCP connection of the command and its children gets the controller NAME, by default `le` or `tcp_lp`, "
+		"unless the program chooses one itself. `netnice COMMAND` is the same. At the end one line on stderr says what was "
+		"sent. The exit code is the command's; 125: ccbpf failed, 126: the command cannot be executed, 127: it is not "
+		"found. Work that a daemon does for the command is not reached.",
+	.options = options,
+	.takes_command = true,
+	.run = run,
+};

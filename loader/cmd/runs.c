@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The runs, for `ccbpf status`: see runs.h. */
+#include <stdlib.h>
+
+#include "cmd/runs.h"
+#include "out/human.h"
+#include "out/json.h"
+#include "out/table.h"
+#include "rules/run.h"
+#include "sys/cgroup.h"
+#include "util/clock.h"
+
+struct json_object *runs_json(void)
+{
+	struct json_object *list = json_object_new_array();
+	struct run *runs;
+	unsigned int n = runs_read(&runs);
+
+	for (unsigned int i = 0; i < n; i++)
+		json_object_array_add(list, run_json(&runs[i]));
+	free(runs);
+	return list;
+}
+
+static void print_row(struct table *table, const struct run *run)
+{
+	const char *cgroup = run->about.cgroup;
+
+	table_cell(table, "%u", run->id);
+	table_cell(table, "%s", run->known ? run->about.command : "?");
+	table_styled(table, run->phase == RUN_LED ? STYLE_GOOD : STYLE_BAD,
+		     run_phase_word(run->phase));
+	table_cell(table, "%s", run->known ? run->about.choice.controller : "?");
+	table_cell(table, "%s", run->known ? human_age(age_ns(run->about.started_ns)) : "-");
+	table_cell(table, "%u", *cgroup ? cgroup_processes(cgroup, NULL, 0) : 0);
+	table_cell(table, "%llu", (unsigned long long)run->counts.opened);
+	table_cell(table, "%s", human_bytes(run->counts.bytes));
+	table_cell(table, "%s/%s", human_age(run->counts.held_ns),
+		   human_age(run->counts.sending_ns));
+}
+
+void runs_print(void)
+{
+	static const struct column columns[] = {
+		{ .title = "RUN", .right = true },
+		{ .title = "COMMAND", .elastic = true },
+		{ .title = "STATE" },
+		{ .title = "CONTROLLER" },
+		{ .title = "SINCE", .right = true },
+		{ .title = "PROCESSES", .right = true },
+		{ .title = "CONNECTIONS", .right = true },
+		{ .title = "SENT", .right = true }, /* by those that have ended */
+		{ .title = "HELD BACK", .right = true }, /* of the time in which they sent */
+	};
+	struct run *runs;
+	unsigned int n = runs_read(&runs);
+	struct table *table;
+
+	if (n) {
+		table = table_new(columns, 9);
+		for (unsigned int i = 0; i < n; i++)
+			print_row(table, &runs[i]);
+		table_print(table);
+	}
+	free(runs);
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* A standing rule as a user gives it: see rule.h. */
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "out/errors.h"
+#include "rules/rule.h"
+#include "sys/cgroup.h"
+#include "sys/netns.h"
+#include "util/text.h"
+
+#define MAPPED_BITS 96 /* of ::ffff:0:0/96 before an IPv4 address */
+#define ID_LEAST 12 /* digits of a container's id: what `docker ps` shows */
+
+static int wrong(const char *what, const char *option, const char *given, const char *why,
+		 const char *remedy)
+{
+	return FAIL(EXIT_USAGE, .what = what, .on = text("%s %s", option, given), .why = why,
+		    .remedy = remedy);
+}
+
+int rule_parse_dscp(const char *what, const char *given, uint32_t *dscp)
+{
+	*dscp = CCBPF_DSCP_KEEP;
+	if (!given)
+		return EXIT_OK;
+	if (strcmp(given, "le"))
+		return wrong(what, "--dscp", given, "it is not a DSCP that is known here",
+			     "give `le`, lower effort (RFC 8622)");
+	*dscp = CCBPF_DSCP_LE;
+	return EXIT_OK;
+}
+
+/* A decimal number from `least` to `most`, which ends where `*end` is put. */
+static bool parse_number(const char *string, unsigned long least, unsigned long most,
+			 unsigned long *out, char **end)
+{
+	if (!isdigit((unsigned char)*string))
+		return false;
+	errno = 0;
+	*out = strtoul(string, end, 10);
+	return !errno && *out >= least && *out <= most;
+}
+
+static int parse_ports(const char *what, const char *option, const char *given, __u16 *first,
+		       __u16 *last)
+{
+	unsigned long a, b;
+	char *end;
+	bool good = parse_number(given, 1, 65535, &a, &end);
+
+	b = a;
+	if (good && *end == '-')
+		good = parse_number(end + 1, a, 65535, &b, &end);
+	if (!good || *end)
+		return wrong(what, option, given, "it is not a port or a range of ports",
+			     "give N or N-M, from 1 to 65535");
+	*first = a;
+	*last = b;
+	return EXIT_OK;
+}
+
+/* Zeroes behind the first `bits`. */
+static void mask(struct ccbpf_prefix *prefix)
+{
+	for (unsigned int i = 0; i < 16; i++) {
+		unsigned int left = prefix->bits > 8 * i ? prefix->bits - 8 * i : 0;
+
+		if (left < 8)
+			prefix->address[i] &= 0xff00 >> left;
+	}
+}
+
+static int parse_remote(const char *what, const char *given, struct ccbpf_prefix *prefix)
+{
+	char address[INET6_ADDRSTRLEN];
+	const char *slash = strchr(given, '/');
+	size_t length = slash ? (size_t)(slash - given) : strlen(given);
+	unsigned long bits;
+	char *end = "";
+	bool v4;
+
+	snprintf(address, sizeof(address), "%.*s", (int)length, given);
+	*prefix = (struct ccbpf_prefix){ .address = { [10] = 0xff, [11] = 0xff } };
+	v4 = length < sizeof(address) && inet_pton(AF_INET, address, prefix->address + 12) == 1;
+	if (!v4 &&
+	    (length >= sizeof(address) || inet_pton(AF_INET6, address, prefix->address) != 1))
+		return wrong(what, "--remote", given, "it is not an address or a prefix",
+			     "give ADDRESS or ADDRESS/LENGTH, for example 10.0.0.0/8");
+	bits = v4 ? 32 : 128;
+	if (slash && (!parse_number(slash + 1, 0, bits, &bits, &end) || *end))
+		return wrong(what, "--remote", given, "its length is not a number of its bits",
+			     v4 ? "give /0 to /32" : "give /0 to /128");
+	prefix->bits = bits + (v4 ? MAPPED_BITS : 0);
+	mask(prefix);
+	return EXIT_OK;
+}
+
+/* A unit's or slice's name, with the ending that it may lack. */
+static int parse_unit(const char *what, const char *given, const char *name, const char *ending,
+		      struct ccbpf_rule *rule)
+{
+	int length = snprintf(rule->cgroup, CCBPF_UNIT_LEN, "%s%s", name,
+			      strchr(name, '.') ? "" : ending);
+
+	if (!*name || strchr(name, '/') || length >= CCBPF_UNIT_LEN)
+		return wrong(what, "--cgroup", given,
+			     text("a unit's name has 1 to %d characters, and no slash",
+				  CCBPF_UNIT_LEN - 1),
+			     "give it as `systemctl status` shows it");
+	rule->conditions |= CCBPF_RULE_UNIT;
+	return EXIT_OK;
+}
+
+/* A container or pod, by a part of its cgroup's name. */
+static int find_cgroup(const char *what, const char *given, const char *id, char *path)
+{
+	int n;
+
+	if (strlen(id) < ID_LEAST || strspn(id, "0123456789abcdefABCDEF-_") != strlen(id))
+		return wrong(what, "--cgroup", given,
+			     text("an id has at least %d hexadecimal digits", ID_LEAST),
+			     "`docker ps`, `podman ps` and `crictl ps` show ids of containers");
+	n = cgroup_find(id, path, CCBPF_CGROUP_LEN);
+	if (n == 1)
+		return EXIT_OK;
+	return FAIL(EXIT_FAILED, .what = what, .on = text("--cgroup %s", given),
+		    .why = n ? "several cgroups have it in their names"
+			     : "no cgroup has it in its name: it does not run",
+		    .remedy = n ? "give the whole id"
+				: "start it first, or give its cgroup's path");
+}
+
+static int parse_cgroup(const char *what, const char *given, struct ccbpf_rule *rule)
+{
+	const char *colon = strchr(given, ':');
+	int err = EXIT_OK, fd;
+
+	if (cgroup_reach())
+		return FAIL(EXIT_KERNEL, .what = what, .on = text("--cgroup %s", given),
+			    .why = "the cgroup v2 file system is not mounted",
+			    .remedy = "`mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified`");
+	if (strncmp(given, "unit:", 5) == 0)
+		return parse_unit(what, given, colon + 1, ".service", rule);
+	if (strncmp(given, "slice:", 6) == 0)
+		return parse_unit(what, given, colon + 1, ".slice", rule);
+	if (strncmp(given, "container:", 10) == 0 || strncmp(given, "pod:", 4) == 0)
+		err = find_cgroup(what, given, colon + 1, rule->cgroup);
+	else if (*given != '/' || strlen(given) >= CCBPF_CGROUP_LEN || strstr(given, ".."))
+		err = wrong(what, "--cgroup", given, "it is not a cgroup",
+			    "give /PATH, unit:NAME, slice:NAME, container:ID or pod:UID");
+	else
+		snprintf(rule->cgroup, CCBPF_CGROUP_LEN, "%s", given);
+	if (err)
+		return err;
+	fd = cgroup_open(rule->cgroup);
+	if (fd < 0)
+		return fail_errno(what, text("--cgroup %s", given), fd);
+	rule->cgroup_id = cgroup_id(fd);
+	close(fd);
+	rule->conditions |= CCBPF_RULE_CGROUP;
+	return EXIT_OK;
+}
+
+static int parse_netns(const char *what, const char *given, struct ccbpf_rule *rule)
+{
+	uint64_t cookie = 0;
+	int err = strlen(given) < CCBPF_UNIT_LEN ? netns_cookie(given, &cookie) : -ENAMETOOLONG;
+
+	if (err)
+		return FAIL(EXIT_FAILED, .what = what, .on = text("--netns %s", given),
+			    .why = text("it is no network namespace: %s", strerror(-err)),
+			    .remedy =
+				    "give a name that `ip netns` shows, a path, or a process's id");
+	rule->netns_cookie = cookie;
+	snprintf(rule->netns, sizeof(rule->netns), "%s", given);
+	rule->conditions |= CCBPF_RULE_NETNS;
+	return EXIT_OK;
+}
+
+int rule_parse(const char *what, const struct rule_words *words, struct ccbpf_rule *rule)
+{
+	int err = rule_parse_dscp(what, words->dscp, &rule->choice.dscp);
+
+	if (!err && words->cgroup)
+		err = parse_cgroup(what, words->cgroup, rule);
+	if (!err && words->remote) {
+		rule->conditions |= CCBPF_RULE_REMOTE;
+		err = parse_remote(what, words->remote, &rule->remote);
+	}
+	if (!err && words->local_port) {
+		rule->conditions |= CCBPF_RULE_LOCAL_PORT;
+		err = parse_ports(what, "--local-port", words->local_port, &rule->local_first,
+				  &rule->local_last);
+	}
+	if (!err && words->remote_port) {
+		rule->conditions |= CCBPF_RULE_REMOTE_PORT;
+		err = parse_ports(what, "--remote-port", words->remote_port, &rule->remote_first,
+				  &rule->remote_last);
+	}
+	if (!err && words->netns)
+		err = parse_netns(what, words->netns, rule);
+	if (words->exempt)
+		rule->choice.flags |= CCBPF_CHOICE_EXEMPT;
+	if (words->force)
+		rule->choice.flags |= CCBPF_CHOICE_FORCE;
+	if (err)
+		return err;
+	if (!rule->conditions)
+		return FAIL(
+			EXIT_USAGE, .what = what, .why = "no condition is given",
+			.remedy = "give --cgroup, --remote, a port or --netns; for all connections "
+				  "`ccbpf enable NAME --default`");
+	return EXIT_OK;
+}
+
+bool rule_same_conditions(const struct ccbpf_rule *a, const struct ccbpf_rule *b)
+{
+	return a->conditions == b->conditions && a->netns_cookie == b->netns_cookie &&
+	       a->cgroup_id == b->cgroup_id && !memcmp(&a->remote, &b->remote, sizeof(a->remote)) &&
+	       a->local_first == b->local_first && a->local_last == b->local_last &&
+	       a->remote_first == b->remote_first && a->remote_last == b->remote_last &&
+	       (!(a->conditions & CCBPF_RULE_UNIT) || !strcmp(a->cgroup, b->cgroup));
+}
+
+bool rule_is_dead(const struct ccbpf_rule *rule)
+{
+	bool dead;
+	int fd;
+
+	if (!(rule->conditions & CCBPF_RULE_CGROUP) || cgroup_reach())
+		return false;
+	fd = cgroup_open(rule->cgroup);
+	dead = fd == -ENOENT || (fd >= 0 && cgroup_id(fd) != rule->cgroup_id);
+	if (fd >= 0)
+		close(fd);
+	return dead;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A standing rule: its conditions as a user gives them, as the program takes them, and as they
+ * are shown.
+ *
+ *   --cgroup       /a/path                 the cgroup with this path now, and all below
+ *                  unit:NAME[.service]     a unit of the system's systemd, also after a restart
+ *                  slice:NAME[.slice]      all units of a slice
+ *                  container:ID            the running container with this id (12 or more hex digits)
+ *                  pod:UID                 the running pod
+ *   --remote       ADDRESS[/LENGTH]        the other end, IPv4 or IPv6
+ *   --local-port, --remote-port  N[-M]     1 to 65535
+ *   --netns        NAME, PATH or PID       a network namespace
+ */
+#ifndef CCBPF_RULES_RULE_H
+#define CCBPF_RULES_RULE_H
+
+#include <json-c/json.h>
+#include <stdbool.h>
+
+#include "ccbpf/rule.h"
+
+/* As the command line has them; NULL: not given. */
+struct rule_words {
+	const char *cgroup, *remote, *local_port, *remote_port, *netns, *dscp;
+	bool exempt; /* --not */
+	bool force; /* --force */
+};
+
+/*
+ * Understand a rule's conditions and DSCP; its controller and id are not touched. Returns
+ * EXIT_OK, or the exit code after saying what is wrong.
+ */
+int rule_parse(const char *what, const struct rule_words *words, struct ccbpf_rule *rule);
+
+/* "le", or NULL for none: `*dscp` CCBPF_DSCP_KEEP. Returns EXIT_OK or EXIT_USAGE, said. */
+int rule_parse_dscp(const char *what, const char *given, uint32_t *dscp);
+
+/* Whether two ask the same of a connection. */
+bool rule_same_conditions(const struct ccbpf_rule *a, const struct ccbpf_rule *b);
+
+/* Whether what it names is gone: its cgroup was removed. */
+bool rule_is_dead(const struct ccbpf_rule *rule);
+
+/* "--cgroup unit:backup.service --remote 10.0.0.0/8", a text(). */
+const char *rule_conditions_text(const struct ccbpf_rule *rule);
+
+/* {"id", "controller", "not", "force", "dscp", "cgroup", …}; a condition that is not asked: null. */
+struct json_object *rule_json(const struct ccbpf_rule *rule,
+			      const struct ccbpf_choice_counts *counts);
+
+#endif

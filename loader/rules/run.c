@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* A run: see run.h. */
+#include <bpf/bpf.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "out/errors.h"
+#include "out/json.h"
+#include "rules/object.h"
+#include "rules/run.h"
+#include "sys/attachment.h"
+#include "sys/cgroup.h"
+#include "sys/objects.h"
+#include "sys/pins.h"
+#include "util/memory.h"
+#include "util/text.h"
+
+#define PIN_RUN "run"
+#define PIN_COUNTS "counts"
+#define MAP_RUN ".rodata.run"
+#define RUNS_MOST 100000 /* ids */
+
+static const char *const own_pins[] = { PIN_LINK, PIN_COUNTS, PIN_RUN }; /* as they are removed */
+
+static const char *dir_of(unsigned int id)
+{
+	return text(RUNS_DIR "/%u", id);
+}
+
+/* A directory of its own, locked. Returns EXIT_OK or the exit code. */
+static int make_dir(const char *what, struct run *run)
+{
+	int err = pin_make_dir(what, pin_path(RUNS_DIR, NULL));
+
+	for (run->id = 1; !err && run->id < RUNS_MOST; run->id++)
+		if (!pin_exists(pin_path(dir_of(run->id), NULL)))
+			break;
+	if (!err)
+		err = pin_make_dir(what, pin_path(dir_of(run->id), NULL));
+	if (err)
+		return err;
+	run->lock_fd = pin_lock_dir(pin_path(dir_of(run->id), NULL));
+	return run->lock_fd < 0 ? fail_errno(what, pin_path(dir_of(run->id), NULL), run->lock_fd)
+				: EXIT_OK;
+}
+
+/* Where its cgroup will be. */
+static int plan_cgroup(const char *what, struct run *run)
+{
+	char *path = run->about.cgroup, name[64];
+	int err = cgroup_parent_for_child(path, CCBPF_CGROUP_LEN);
+
+	snprintf(name, sizeof(name), "%sccbpf-run-%u-%d", err || path[1] ? "/" : "", run->id,
+		 getpid());
+	if (!err && strlen(path) + strlen(name) >= CCBPF_CGROUP_LEN)
+		err = -ENAMETOOLONG;
+	if (!err) {
+		strcat(path, name);
+		return EXIT_OK;
+	}
+	*path = '\0';
+	return FAIL(err == -ENOENT ? EXIT_KERNEL : EXIT_FAILED, .what = what,
+		    .on = "a cgroup for it",
+		    .why = err == -ENOENT ? "the cgroup v2 file system is not mounted"
+					  : text("there is no place: %s", strerror(-err)),
+		    .remedy = err == -ENOENT ? "`mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified`, "
+					       "or boot with systemd.unified_cgroup_hierarchy=1"
+					     : "run it from another cgroup");
+}
+
+static int load(const char *what, struct run *run, int flows_fd, struct sockops *sockops)
+{
+	struct ccbpf_run *initial;
+	int err = sockops_open(what, sockops, "run", ccbpf_object_run, ccbpf_object_run_end);
+
+	if (err)
+		return err;
+	initial = sockops_initial(what, sockops, MAP_RUN, sizeof(*initial));
+	if (!initial || !sockops_map(what, sockops, PIN_COUNTS, sizeof(run->counts)))
+		return EXIT_FAILED;
+	run->about.abi = initial->abi;
+	*initial = run->about;
+	run->known = true;
+	err = sockops_reuse(what, sockops, "flows", flows_fd);
+	return err ?: sockops_load(what, sockops);
+}
+
+/* Pin what says what it is. */
+static int pin(const char *what, struct run *run, const struct sockops *sockops)
+{
+	int counts = bpf_object__find_map_fd_by_name(sockops->obj, PIN_COUNTS);
+	int about = bpf_object__find_map_fd_by_name(sockops->obj, MAP_RUN);
+	int err = pin_make(what, about, pin_path(dir_of(run->id), PIN_RUN));
+
+	if (!err)
+		err = pin_make(what, counts, pin_path(dir_of(run->id), PIN_COUNTS));
+	run->counts_fd = fcntl(counts, F_DUPFD_CLOEXEC, 3);
+	return err;
+}
+
+static int attach(const char *what, struct run *run, const struct sockops *sockops)
+{
+	int err = cgroup_make(run->about.cgroup);
+
+	if (!err)
+		err = run->cgroup_fd = cgroup_open(run->about.cgroup);
+	if (err < 0)
+		return fail_errno(what, text("the cgroup %s", run->about.cgroup), err);
+	return sockops_attach(what, sockops, run->cgroup_fd,
+			      text("the cgroup %s", run->about.cgroup),
+			      pin_path(dir_of(run->id), PIN_LINK));
+}
+
+/* Remove its cgroup and pins. Returns 0 or -errno: -EBUSY while a process is in the cgroup. */
+static int remove_run(const struct run *run)
+{
+	int err = 0;
+
+	if (run->known && *run->about.cgroup && cgroup_reach() == 0)
+		err = cgroup_remove(run->about.cgroup);
+	for (size_t i = 0; !err && i < sizeof(own_pins) / sizeof(own_pins[0]); i++)
+		err = pin_remove(pin_path(dir_of(run->id), own_pins[i]));
+	if (!err)
+		err = pin_remove_dir(pin_path(dir_of(run->id), NULL));
+	rmdir(pin_path(RUNS_DIR, NULL)); /* refused unless empty */
+	return err;
+}
+
+int run_begin(const char *what, const struct ccbpf_run *about, int flows_fd, struct run *run)
+{
+	struct sockops sockops = { 0 };
+	int err;
+
+	*run = (struct run){ .about = *about, .lock_fd = -1, .cgroup_fd = -1, .counts_fd = -1 };
+	err = make_dir(what, run);
+	if (!err)
+		err = plan_cgroup(what, run);
+	if (!err)
+		err = load(what, run, flows_fd, &sockops);
+	if (!err)
+		err = pin(what, run, &sockops);
+	if (!err)
+		err = attach(what, run, &sockops);
+	sockops_close(&sockops);
+	if (!err) {
+		run->phase = RUN_LED;
+		return EXIT_OK;
+	}
+	if (run->lock_fd >= 0)
+		remove_run(run);
+	run_close(run);
+	return err;
+}
+
+void run_count(struct run *run)
+{
+	uint32_t zero = 0;
+
+	if (run->counts_fd < 0 || bpf_map_lookup_elem(run->counts_fd, &zero, &run->counts))
+		run->counts = (struct ccbpf_run_counts){ 0 };
+}
+
+/* Whether the directory is still its own: after `clean --all` another run may have the id. */
+static bool is_own_dir(const struct run *run)
+{
+	struct stat ours, named;
+
+	return fstat(run->lock_fd, &ours) == 0 &&
+	       lstat(pin_path(dir_of(run->id), NULL), &named) == 0 && ours.st_ino == named.st_ino &&
+	       ours.st_dev == named.st_dev;
+}
+
+unsigned int run_end(struct run *run)
+{
+	unsigned int left = 0;
+
+	run_count(run);
+	if (is_own_dir(run) && remove_run(run) == -EBUSY && cgroup_populated(run->about.cgroup))
+		left = cgroup_processes(run->about.cgroup, NULL, 0) ?: 1;
+	return left;
+}
+
+void run_close(struct run *run)
+{
+	int *const fds[] = { &run->lock_fd, &run->cgroup_fd, &run->counts_fd };
+
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+		if (*fds[i] >= 0)
+			close(*fds[i]);
+		*fds[i] = -1;
+	}
+}
+
+/* Read a pinned array of one. Returns whether it is one. */
+static bool read_pin(unsigned int id, const char *pin, void *value, uint32_t size)
+{
+	const struct map_shape shape = { BPF_MAP_TYPE_ARRAY, sizeof(uint32_t), size, 1 };
+	int fd = pin_open_map(pin_path(dir_of(id), pin), &shape);
+	uint32_t zero = 0;
+	bool good;
+
+	if (fd < 0)
+		return false;
+	good = bpf_map_lookup_elem(fd, &zero, value) == 0;
+	close(fd);
+	return good;
+}
+
+/* Whether the program is at a cgroup: 0 is a link whose cgroup is gone, or no link. */
+static uint64_t linked_cgroup(unsigned int id)
+{
+	struct bpf_link_info info = { 0 };
+	__u32 size = sizeof(info);
+	int fd = pin_open(pin_path(dir_of(id), PIN_LINK), PIN_KIND_LINK);
+	bool good;
+
+	if (fd < 0)
+		return 0;
+	good = bpf_link_get_info_by_fd(fd, &info, &size) == 0 && info.type == BPF_LINK_TYPE_CGROUP;
+	close(fd);
+	return good ? info.cgroup.cgroup_id : 0;
+}
+
+/* Whether another process holds the lock of its directory. */
+static bool is_led(unsigned int id)
+{
+	int fd = pin_lock_dir(pin_path(dir_of(id), NULL));
+
+	if (fd >= 0)
+		close(fd);
+	return fd == -EWOULDBLOCK;
+}
+
+static void read_run(unsigned int id, struct run *run)
+{
+	*run = (struct run){ .id = id, .lock_fd = -1, .cgroup_fd = -1, .counts_fd = -1 };
+	run->known = read_pin(id, PIN_RUN, &run->about, sizeof(run->about)) &&
+		     run->about.abi == CCBPF_RULE_ABI;
+	if (!run->known)
+		run->about = (struct ccbpf_run){ 0 };
+	run->about.cgroup[CCBPF_CGROUP_LEN - 1] = '\0';
+	run->about.command[CCBPF_WORD_LEN - 1] = '\0';
+	run->about.choice.controller[CCBPF_NAME_LEN - 1] = '\0';
+	/* somebody could have pinned anything: never touch a cgroup that is not a run's */
+	if (!strstr(run->about.cgroup, "/ccbpf-run-") || strstr(run->about.cgroup, "/../"))
+		*run->about.cgroup = '\0';
+	if (!read_pin(id, PIN_COUNTS, &run->counts, sizeof(run->counts)))
+		run->counts = (struct ccbpf_run_counts){ 0 };
+	if (is_led(id))
+		run->phase = RUN_LED;
+	else if (*run->about.cgroup && linked_cgroup(id) && cgroup_populated(run->about.cgroup))
+		run->phase = RUN_BEHIND;
+}
+
+/* Whether a name is that of a run's directory. */
+static bool parse_id(const char *name, unsigned int *id)
+{
+	char *end;
+	unsigned long value = strtoul(name, &end, 10);
+
+	*id = value;
+	return *name >= '1' && *name <= '9' && !*end && value < RUNS_MOST;
+}
+
+static int by_id(const void *a, const void *b)
+{
+	const struct run *x = a, *y = b;
+
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+unsigned int runs_read(struct run **out)
+{
+	DIR *dir = opendir(pin_path(RUNS_DIR, NULL));
+	struct dirent *entry;
+	unsigned int n = 0, id;
+
+	*out = NULL;
+	while (dir && (entry = readdir(dir))) {
+		if (!parse_id(entry->d_name, &id) || !pin_is_dir(pin_path(dir_of(id), NULL)))
+			continue;
+		*out = must_grow(*out, (n + 1) * sizeof(**out));
+		read_run(id, &(*out)[n++]);
+	}
+	if (dir)
+		closedir(dir);
+	if (n)
+		qsort(*out, n, sizeof(**out), by_id);
+	return n;
+}
+
+/* Its processes go on in the cgroup above, without the program. Returns 0 or -errno. */
+static int dissolve(const struct run *run)
+{
+	char above[CCBPF_CGROUP_LEN];
+	char *slash;
+
+	if (!*run->about.cgroup || !cgroup_populated(run->about.cgroup))
+		return 0;
+	snprintf(above, sizeof(above), "%s", run->about.cgroup);
+	slash = strrchr(above, '/');
+	slash[slash == above] = '\0';
+	return cgroup_move(run->about.cgroup, above);
+}
+
+int runs_sweep(const char *what, bool all, struct json_object *removed)
+{
+	struct run *runs;
+	unsigned int n = runs_read(&runs);
+	int first = EXIT_OK;
+
+	while (n-- > 0) { /* a run within a run was made later */
+		const char *path = pin_path(dir_of(runs[n].id), NULL);
+		int err;
+
+		if (runs[n].phase != RUN_REST && !all)
+			continue;
+		err = all ? dissolve(&runs[n]) : 0;
+		if (!err)
+			err = remove_run(&runs[n]);
+		if (!err && removed)
+			json_object_array_add(removed, json_text(path));
+		/* a process may have come between: the next command sees it; pins of others stay */
+		if (err && (all || err != -EBUSY) && err != -ENOTEMPTY && !first)
+			first = fail_errno(what, path, err);
+	}
+	free(runs);
+	rmdir(pin_path(RUNS_DIR, NULL)); /* refused unless empty */
+	return first;
+}
+
+static bool is_run_pin(void *data, const char *name)
+{
+	(void)data;
+	for (size_t i = 0; i < sizeof(own_pins) / sizeof(own_pins[0]); i++)
+		if (!strcmp(name, own_pins[i]))
+			return true;
+	return false;
+}
+
+/* A run's directory; what is in it that is not ours goes to `data`. */
+static bool is_run(void *data, const char *name)
+{
+	unsigned int id;
+
+	if (!parse_id(name, &id))
+		return false;
+	foreign_in(dir_of(id), is_run_pin, NULL, data);
+	return true;
+}
+
+void runs_collect_foreign(struct json_object *foreign)
+{
+	foreign_in(RUNS_DIR, is_run, foreign, foreign);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A run: one command in a cgroup of its own, with the program bpf/run.bpf.c at that cgroup.
+ *
+ *   <root>/runs/<id>/         locked by the `ccbpf run` that waits for the command
+ *                    run      what it is, and its cgroup's path: pinned before the cgroup is made
+ *                    counts   its account
+ *                    link     the program at the cgroup: pinned before the command starts
+ *
+ * Killed at any instant, it leaves at most a directory that nobody locks. What is in it
+ * names the cgroup, so that the next command can remove both, as soon as no process is in
+ * that cgroup.
+ */
+#ifndef CCBPF_RUN_H
+#define CCBPF_RUN_H
+
+#include <json-c/json.h>
+#include <stdbool.h>
+
+#include "ccbpf/rule.h"
+
+enum run_phase {
+	RUN_REST, /* nobody needs it: to be removed */
+	RUN_LED, /* its `ccbpf run` waits for the command */
+	RUN_BEHIND, /* the command has ended, or ccbpf was killed, and processes go on */
+};
+
+struct run {
+	unsigned int id;
+	enum run_phase phase;
+	bool known; /* `about` could be read */
+	struct ccbpf_run about;
+	struct ccbpf_run_counts counts;
+	int lock_fd; /* of the one who leads it, or -1 */
+	int cgroup_fd; /* the same */
+	int counts_fd; /* the same */
+};
+
+/*
+ * Make the cgroup and attach the program; needs the lock for a change. `about` says what,
+ * except for the cgroup. `flows_fd`: the shared map. Returns EXIT_OK, or the exit code after
+ * saying why not: then nothing is left.
+ */
+int run_begin(const char *what, const struct ccbpf_run *about, int flows_fd, struct run *run);
+
+/*
+ * Its command has ended: remove what is not needed any more; needs the lock for a change.
+ * Returns how many processes go on in it.
+ */
+unsigned int run_end(struct run *run);
+
+/* Let go of the descriptors. */
+void run_close(struct run *run);
+
+/* Read the account anew. */
+void run_count(struct run *run);
+
+/* All runs there are, by id, in memory to be freed. Needs a lock. */
+unsigned int runs_read(struct run **out);
+
+/*
+ * Remove those that nobody needs; with `all`, also those that are under way: their processes
+ * go on in the cgroup above. `removed`: an array that gets their paths, or NULL. Needs the
+ * lock for a change. Returns EXIT_OK, or the first exit code.
+ */
+int runs_sweep(const char *what, bool all, struct json_object *removed);
+
+/* Add what lies below <root>/runs and is not ours. */
+void runs_collect_foreign(struct json_object *foreign);
+
+/* For `status`. */
+const char *run_phase_word(enum run_phase phase);
+struct json_object *run_json(const struct run *run);
+
+/* "sent 1.2 GB over 3 connections; …", a text(): its account for a person. */
+const char *run_words(const struct run *run);
+
+#define RUNS_DIR "runs"
+
+#endif

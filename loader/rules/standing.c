@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The standing rules: see standing.h. */
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "out/errors.h"
+#include "out/json.h"
+#include "rules/object.h"
+#include "rules/sets.h"
+#include "rules/standing.h"
+#include "sys/attachment.h"
+#include "sys/cgroup.h"
+#include "sys/objects.h"
+#include "sys/pins.h"
+#include "util/memory.h"
+
+#define MAP_RULES "rules"
+#define MAP_COUNTS "rule_counts"
+#define MAPS_MOST 32 /* of the program */
+
+static const char *link_path(void)
+{
+	return pin_path(STANDING_DIR, PIN_LINK);
+}
+
+/* A map of the program behind `fd`, by its name, or -errno. */
+static int open_map_of(int fd, const char *name, uint32_t value_size)
+{
+	__u32 ids[MAPS_MOST] = { 0 };
+	struct bpf_prog_info info = { .nr_map_ids = MAPS_MOST, .map_ids = (uintptr_t)ids };
+	__u32 size = sizeof(info);
+
+	if (bpf_prog_get_info_by_fd(fd, &info, &size))
+		return -errno;
+	for (unsigned int i = 0; i < info.nr_map_ids && i < MAPS_MOST; i++) {
+		struct bpf_map_info map = { 0 };
+		int map_fd = bpf_map_get_fd_by_id(ids[i]);
+
+		if (map_fd < 0)
+			return -errno;
+		size = sizeof(map);
+		if (!bpf_map_get_info_by_fd(map_fd, &map, &size) && !strcmp(map.name, name))
+			if (map.value_size == value_size && map.key_size == sizeof(__u32) &&
+			    map.max_entries <= CCBPF_RULES_MOST)
+				return map_fd;
+		close(map_fd);
+	}
+	return -EMEDIUMTYPE;
+}
+
+/* The program that the link holds, or -errno. */
+static int open_program(struct standing *standing)
+{
+	struct bpf_link_info info = { 0 };
+	__u32 size = sizeof(info);
+	int fd;
+
+	if (bpf_link_get_info_by_fd(standing->link_fd, &info, &size))
+		return -errno;
+	if (info.type != BPF_LINK_TYPE_CGROUP || info.cgroup.attach_type != BPF_CGROUP_SOCK_OPS)
+		return -EMEDIUMTYPE;
+	standing->detached = !info.cgroup.cgroup_id;
+	fd = bpf_prog_get_fd_by_id(info.prog_id);
+	return fd < 0 ? -errno : fd;
+}
+
+/* What somebody else may have written there is made harmless. */
+static void terminate(struct ccbpf_rule *rule)
+{
+	rule->choice.controller[CCBPF_NAME_LEN - 1] = '\0';
+	rule->netns[CCBPF_UNIT_LEN - 1] = '\0';
+	rule->cgroup[CCBPF_CGROUP_LEN - 1] = '\0';
+}
+
+static int read_rules(struct standing *standing, int program)
+{
+	int fd = open_map_of(program, MAP_RULES, sizeof(struct ccbpf_rule));
+	struct ccbpf_rule rule;
+
+	if (fd < 0)
+		return fd;
+	standing->counts_fd = open_map_of(program, MAP_COUNTS, sizeof(*standing->counts));
+	for (__u32 i = 0; standing->counts_fd >= 0 && bpf_map_lookup_elem(fd, &i, &rule) == 0;
+	     i++) {
+		terminate(&rule);
+		standing->rules = must_grow(standing->rules, (i + 1) * sizeof(rule));
+		standing->counts = must_grow(standing->counts, (i + 1) * sizeof(*standing->counts));
+		standing->rules[i] = rule;
+		if (bpf_map_lookup_elem(standing->counts_fd, &rule.id, &standing->counts[i]))
+			standing->counts[i] = (struct ccbpf_choice_counts){ 0 };
+		standing->n = i + 1;
+	}
+	close(fd);
+	return standing->counts_fd < 0 ? standing->counts_fd : 0;
+}
+
+int standing_read(const char *what, struct standing *out)
+{
+	int program, err;
+
+	*out = (struct standing){ .counts_fd = -1 };
+	out->link_fd = pin_open(link_path(), PIN_KIND_LINK);
+	if (out->link_fd == -ENOENT) {
+		out->link_fd = -1;
+		return EXIT_OK;
+	}
+	program = out->link_fd < 0 ? out->link_fd : open_program(out);
+	err = program < 0 ? program : read_rules(out, program);
+	if (program >= 0)
+		close(program);
+	if (!err)
+		return EXIT_OK;
+	standing_close(out);
+	return pin_unusable(what, link_path(), err);
+}
+
+void standing_add(struct standing *standing, struct ccbpf_rule *rule)
+{
+	unsigned int n = standing->n++;
+
+	rule->id = 1;
+	for (unsigned int i = 0; i < n; i++)
+		if (standing->rules[i].id >= rule->id)
+			rule->id = standing->rules[i].id + 1;
+	standing->rules = must_grow(standing->rules, (n + 1) * sizeof(*rule));
+	standing->counts = must_grow(standing->counts, (n + 1) * sizeof(*standing->counts));
+	standing->rules[n] = *rule;
+	standing->counts[n] = (struct ccbpf_choice_counts){ 0 };
+}
+
+void standing_drop(struct standing *standing, unsigned int i)
+{
+	unsigned int behind = --standing->n - i;
+
+	memmove(&standing->rules[i], &standing->rules[i + 1], behind * sizeof(*standing->rules));
+	memmove(&standing->counts[i], &standing->counts[i + 1], behind * sizeof(*standing->counts));
+}
+
+/* Counters go on from program to program. */
+static int prepare_counts(const char *what, const struct standing *standing,
+			  const struct sockops *sockops)
+{
+	if (standing->counts_fd < 0)
+		return EXIT_OK;
+	return sockops_reuse(what, sockops, MAP_COUNTS, standing->counts_fd);
+}
+
+static int fill_counts(const struct standing *standing, const struct sockops *sockops)
+{
+	int fd = bpf_object__find_map_fd_by_name(sockops->obj, MAP_COUNTS), err = 0;
+	struct ccbpf_choice_counts none = { 0 };
+
+	for (unsigned int i = 0; !err && i < standing->n; i++)
+		if (bpf_map_update_elem(fd, &standing->rules[i].id, &none, BPF_NOEXIST) &&
+		    errno != EEXIST)
+			err = -errno;
+	return err;
+}
+
+/* Counters of rules that are no more. */
+static void drop_counts(const struct standing *standing)
+{
+	__u32 key, next, *previous = NULL;
+
+	for (int i = 0; standing->counts_fd >= 0 && i < 2 * CCBPF_RULES_MOST; i++) {
+		bool found = false;
+
+		if (bpf_map_get_next_key(standing->counts_fd, previous, &next))
+			return;
+		for (unsigned int j = 0; j < standing->n; j++)
+			found |= standing->rules[j].id == next;
+		if (!found) {
+			bpf_map_delete_elem(standing->counts_fd, &next);
+			previous = NULL;
+			continue;
+		}
+		key = next;
+		previous = &key;
+	}
+}
+
+static int load(const char *what, struct standing *standing, struct sockops *sockops)
+{
+	struct {
+		__u32 abi, rules, marks;
+	} *table;
+	int err =
+		sockops_open(what, sockops, "assign", ccbpf_object_assign, ccbpf_object_assign_end);
+	struct bpf_map *rules;
+
+	if (err)
+		return err;
+	table = sockops_initial(what, sockops, ".rodata.table", sizeof(*table));
+	rules = sockops_map(what, sockops, MAP_RULES, sizeof(*standing->rules));
+	if (!table || !rules)
+		return EXIT_FAILED;
+	table->rules = standing->n;
+	for (unsigned int i = 0; i < standing->n; i++)
+		table->marks |= standing->rules[i].choice.dscp < CCBPF_DSCP_KEEP;
+	bpf_map__set_max_entries(rules, standing->n);
+	err = prepare_counts(what, standing, sockops);
+	if (!err)
+		err = sockops_load(what, sockops);
+	if (err)
+		return err;
+	err = sets_fill(sockops->obj, standing->rules, standing->n)
+		      ?: fill_counts(standing, sockops);
+	return err ? fail_errno(what, "the maps of the rules", err) : EXIT_OK;
+}
+
+static int attach(const char *what, const struct standing *standing, const struct sockops *sockops)
+{
+	int fd, err;
+
+	if (standing->link_fd >= 0 && !standing->detached) {
+		err = bpf_link_update(standing->link_fd, sockops_program(sockops), NULL);
+		return err ? fail_errno(what, link_path(), err) : EXIT_OK;
+	}
+	err = pin_remove(link_path());
+	if (err)
+		return fail_errno(what, link_path(), err);
+	err = pin_make_dir(what, pin_path(STANDING_DIR, NULL));
+	if (err)
+		return err;
+	fd = cgroup_open("/");
+	if (fd < 0)
+		return FAIL(EXIT_KERNEL, .what = what, .on = "the root cgroup",
+			    .why = "the cgroup v2 file system is not mounted",
+			    .remedy = "`mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified`");
+	err = sockops_attach(what, sockops, fd, "the root cgroup", link_path());
+	close(fd);
+	return err;
+}
+
+static int remove_all(const char *what)
+{
+	int err = pin_remove(link_path());
+
+	rmdir(pin_path(STANDING_DIR, NULL)); /* refused unless empty */
+	return err ? fail_errno(what, link_path(), err) : EXIT_OK;
+}
+
+int standing_write(const char *what, struct standing *standing)
+{
+	struct sockops sockops = { 0 };
+	int err;
+
+	if (!standing->n)
+		return remove_all(what);
+	qsort(standing->rules, standing->n, sizeof(*standing->rules), rule_order);
+	err = load(what, standing, &sockops);
+	if (!err)
+		err = attach(what, standing, &sockops);
+	if (!err)
+		drop_counts(standing);
+	sockops_close(&sockops);
+	return err;
+}
+
+void standing_close(struct standing *standing)
+{
+	free(standing->rules);
+	free(standing->counts);
+	if (standing->link_fd >= 0)
+		close(standing->link_fd);
+	if (standing->counts_fd >= 0)
+		close(standing->counts_fd);
+	*standing = (struct standing){ .link_fd = -1, .counts_fd = -1 };
+}
+
+int standing_sweep(const char *what, bool all, struct json_object *removed)
+{
+	bool there = pin_exists(link_path());
+	int err;
+
+	if (!all) {
+		rmdir(pin_path(STANDING_DIR, NULL)); /* refused unless empty */
+		return EXIT_OK;
+	}
+	err = remove_all(what);
+	if (!err && there && removed)
+		json_object_array_add(removed, json_text(link_path()));
+	return err;
+}
+
+static bool is_link(void *data, const char *name)
+{
+	(void)data;
+	return !strcmp(name, PIN_LINK);
+}
+
+void standing_collect_foreign(struct json_object *foreign)
+{
+	foreign_in(STANDING_DIR, is_link, NULL, foreign);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The standing rules: the program bpf/assign.bpf.c at the root cgroup, held by the pin
+ * <root>/rules/link. That link is all there is: the rules are read from the maps of the
+ * program that it holds, and another set of rules is another program, which takes the
+ * place of the one before at once. So a kill at any instant leaves the old rules or the
+ * new ones.
+ */
+#ifndef CCBPF_STANDING_H
+#define CCBPF_STANDING_H
+
+#include <json-c/json.h>
+#include <stdbool.h>
+
+#include "ccbpf/rule.h"
+
+#define STANDING_DIR "rules"
+
+struct standing {
+	struct ccbpf_rule *rules; /* in the order in which they win */
+	struct ccbpf_choice_counts *counts; /* of each */
+	unsigned int n;
+	bool detached; /* somebody detached the link: they are not in force */
+	int link_fd; /* -1: there is none */
+	int counts_fd;
+};
+
+/*
+ * Read those that are in force; needs a lock. Returns EXIT_OK also where there are none, or the
+ * exit code after saying why they cannot be read.
+ */
+int standing_read(const char *what, struct standing *out);
+
+/* Add one; its id is given by this. Not in force before standing_write(). */
+void standing_add(struct standing *standing, struct ccbpf_rule *rule);
+
+/* Take away number `i`. */
+void standing_drop(struct standing *standing, unsigned int i);
+
+/*
+ * Put them in force: all, or the ones before stay. None: the program goes. Needs the lock for a
+ * change. Returns EXIT_OK, or the exit code after saying why not.
+ */
+int standing_write(const char *what, struct standing *standing);
+
+void standing_close(struct standing *standing);
+
+/*
+ * Remove what an interrupted command left; with `all`, the rules as well. `removed`: an array
+ * that gets the paths, or NULL. Returns EXIT_OK or the exit code.
+ */
+int standing_sweep(const char *what, bool all, struct json_object *removed);
+
+/* Add what lies below <root>/rules and is not ours. */
+void standing_collect_foreign(struct json_object *foreign);
+
+#endif

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Other network namespaces: see netns.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "sys/netns.h"
+#include "util/text.h"
+
+static int open_netns(const char *which)
+{
+	const char *path = text("/run/netns/%s", which);
+	int fd;
+
+	if (!*which)
+		return -ENOENT;
+	if (*which == '/')
+		path = which;
+	else if (strspn(which, "0123456789") == strlen(which) && access(path, F_OK))
+		path = text("/proc/%s/ns/net", which);
+	else if (strchr(which, '/'))
+		return -ENOENT;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* The cookie of the namespace of this process. */
+static int own_cookie(uint64_t *cookie)
+{
+	socklen_t size = sizeof(*cookie);
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
+
+	if (fd < 0)
+		return -errno;
+	err = getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, cookie, &size) ? -errno : 0;
+	close(fd);
+	return err;
+}
+
+int netns_cookie(const char *which, uint64_t *cookie)
+{
+	int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC), there = open_netns(which);
+	int err = home < 0 ? -errno : there < 0 ? there : 0;
+
+	if (!err)
+		err = setns(there, CLONE_NEWNET) ? -errno : own_cookie(cookie);
+	if (home >= 0 && setns(home, CLONE_NEWNET) && !err)
+		err = -errno;
+	if (home >= 0)
+		close(home);
+	if (there >= 0)
+		close(there);
+	return err;
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The user that a command is run as: see user.h. */
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "out/errors.h"
+#include "sys/user.h"
+#include "util/memory.h"
+#include "util/text.h"
+
+#define GROUPS_MOST 65536 /* NGROUPS_MAX of Linux */
+
+/* An id in decimal: not -1, which the kernel takes for "unchanged". */
+static bool parse_id(const char *string, id_t *id)
+{
+	char *end;
+	unsigned long value;
+
+	if (!string || *string < '0' || *string > '9')
+		return false;
+	errno = 0;
+	value = strtoul(string, &end, 10);
+	if (errno || *end || value >= (id_t)-1)
+		return false;
+	*id = value;
+	return true;
+}
+
+static char *copy_or_null(const char *string)
+{
+	return string ? must_copy(string) : NULL;
+}
+
+static void read_groups(struct user *user)
+{
+	int n = 32;
+
+	for (;;) {
+		user->groups = must_grow(user->groups, n * sizeof(gid_t));
+		user->n_groups = n;
+		if (getgrouplist(user->name, user->gid, user->groups, &user->n_groups) >= 0)
+			return;
+		if (n >= GROUPS_MOST)
+			break;
+		n *= 2;
+	}
+	user->n_groups = 0;
+}
+
+static void take(struct user *user, const struct passwd *entry)
+{
+	user->name = copy_or_null(entry->pw_name);
+	user->home = copy_or_null(entry->pw_dir);
+	user->shell = copy_or_null(entry->pw_shell);
+	read_groups(user);
+}
+
+static int find_given(const char *what, const char *given, struct user *user)
+{
+	const struct passwd *entry = getpwnam(given);
+
+	if (!entry && parse_id(given, &user->uid))
+		entry = getpwuid(user->uid);
+	if (!entry)
+		return FAIL(EXIT_USAGE, .what = what, .on = text("--uid %s", given),
+			    .why = "there is no such user",
+			    .remedy = "give a name or a number that `getent passwd` has");
+	user->change = true;
+	user->uid = entry->pw_uid;
+	user->gid = entry->pw_gid;
+	take(user, entry);
+	return EXIT_OK;
+}
+
+int user_find(const char *what, const char *given, struct user *user)
+{
+	const struct passwd *entry;
+
+	*user = (struct user){ .uid = getuid(), .gid = getgid() };
+	if (given)
+		return find_given(what, given, user);
+	if (getuid() || geteuid() || !parse_id(getenv("SUDO_UID"), &user->uid) || !user->uid) {
+		user->uid = getuid();
+		return EXIT_OK;
+	}
+	entry = getpwuid(user->uid);
+	if (!parse_id(getenv("SUDO_GID"), &user->gid)) {
+		if (!entry)
+			return FAIL(EXIT_FAILED, .what = what, .on = getenv("SUDO_UID"),
+				    .why = "SUDO_UID names no user, and SUDO_GID no group",
+				    .remedy = "say who runs the command: --uid USER");
+		user->gid = entry->pw_gid;
+	}
+	user->change = true;
+	if (entry)
+		take(user, entry);
+	return EXIT_OK;
+}
+
+static int set_or_unset(const char *key, const char *value)
+{
+	return value ? setenv(key, value, 1) : unsetenv(key);
+}
+
+int user_become(const struct user *user)
+{
+	if (!user->change)
+		return 0;
+	if (setgroups(user->n_groups, user->groups) || setresgid(user->gid, user->gid, user->gid) ||
+	    setresuid(user->uid, user->uid, user->uid))
+		return -errno;
+	if (set_or_unset("HOME", user->home) || set_or_unset("USER", user->name) ||
+	    set_or_unset("LOGNAME", user->name) || set_or_unset("SHELL", user->shell))
+		return -errno;
+	return 0;
+}
+
+void user_free(struct user *user)
+{
+	free(user->groups);
+	free(user->name);
+	free(user->home);
+	free(user->shell);
+}

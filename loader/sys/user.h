@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The user that a command is run as. */
+#ifndef CCBPF_USER_H
+#define CCBPF_USER_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct user {
+	bool change; /* false: the user that this process is */
+	uid_t uid;
+	gid_t gid;
+	gid_t *groups; /* supplementary ones */
+	int n_groups;
+	/* From the user database, NULL where the user is not in it; to be freed by user_free(). */
+	char *name, *home, *shell;
+};
+
+/*
+ * By --uid (`given`, a name or a number) or, without it, who called sudo: SUDO_UID and SUDO_GID,
+ * which count only where this process is root's. Returns EXIT_OK, or the exit code after
+ * saying what is wrong.
+ */
+int user_find(const char *what, const char *given, struct user *out);
+
+/*
+ * Become that user, with the groups, and HOME, USER, LOGNAME and SHELL where they are known.
+ * Returns 0 or -errno.
+ */
+int user_become(const struct user *user);
+
+void user_free(struct user *user);
+
+#endif

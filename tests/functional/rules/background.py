@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""For the tests of `ccbpf run` and `ccbpf assign`: a client, something to connect to, and the cgroups."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+MOUNT = Path(next(line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines() if " - cgroup2 " in line))
+PYTHON = sys.executable
+SYSTEM_PYTHON = "/usr/bin/python3"  # any user may execute it
+ENDS_S = 10.0
+
+# Connects to a port of this host, sends so many bytes, says its controller, its TOS and its priority.
+CLIENT = """
+import socket, sys
+family, port, size, chosen = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
+s = socket.socket(socket.AF_INET if family == "4" else socket.AF_INET6)
+if chosen:
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, chosen[0].encode())
+s.connect(({"4": "127.0.0.1", "6": "::1", "mapped": "::ffff:127.0.0.1"}[family], port))
+s.sendall(bytes(size))
+print(s.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).split(b"\\0")[0].decode(),
+      s.getsockopt(socket.IPPROTO_IP, socket.IP_TOS) if family != "6" else s.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS),
+      s.getsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY))
+s.shutdown(socket.SHUT_WR)
+s.recv(1)
+"""
+
+# Reads whatever connects, in IPv4 and IPv6, until its end.
+SINKS = """
+import socket, threading
+def sink(c):
+    while c.recv(1 << 20): pass
+    c.close()
+s = socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+print(s.getsockname()[1], flush=True)
+while True: threading.Thread(target=sink, args=(s.accept()[0],), daemon=True).start()
+"""
+
+
+class Sinks:
+    """Something to connect to, at a port of this host."""
+
+    def __init__(self) -> None:
+        words = ["setpriv", "--pdeathsig", "KILL", PYTHON, "-c", SINKS]
+        self._process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout
+        self.port = int(self._process.stdout.readline())
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def client(self, family: str = "4", size: int = 100_000, *chosen: str, python: str = PYTHON) -> list[str]:
+        """The words of a client of these sinks."""
+        return [python, "-c", CLIENT, family, str(self.port), str(size), *chosen]
+
+
+def cgroups() -> set[Path]:
+    """Those of runs."""
+    return set(MOUNT.rglob("ccbpf-run-*"))
+
+
+def account(err: str) -> dict[str, Any]:
+    """The account of a run under -j."""
+    found: dict[str, Any] = json.loads(err.splitlines()[-1])["run"]
+    return found
+
+
+def default() -> str:
+    return Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()

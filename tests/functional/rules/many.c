@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Many standing rules at once, by the loader's own functions: `ccbpf assign` adds one at a time.
+ *
+ *   many CONTROLLER PREFIXES CGROUPS
+ *
+ * Rules for the prefixes 10.0.0.0/24, 10.0.1.0/24, … and 127.77.0.0/16, and for as many cgroups that
+ * nobody is in.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "out/errors.h"
+#include "rules/standing.h"
+#include "sys/pins.h"
+
+static void add(struct standing *standing, const char *controller, struct ccbpf_rule rule)
+{
+	snprintf(rule.choice.controller, sizeof(rule.choice.controller), "%s", controller);
+	rule.choice.dscp = CCBPF_DSCP_KEEP;
+	standing_add(standing, &rule);
+}
+
+int main(int argc, char **argv)
+{
+	struct ccbpf_rule rule = { .conditions = CCBPF_RULE_REMOTE };
+	struct standing standing;
+	int err = argc < 4 ? EXIT_USAGE : pins_lock_change("fill") ?: standing_read("fill", &standing);
+
+	rule.remote = (struct ccbpf_prefix){
+		.bits = 96 + 16, .address = { [10] = 0xff, [11] = 0xff, [12] = 127, [13] = 77 }
+	};
+	if (!err)
+		add(&standing, argv[1], rule);
+	rule.remote.bits = 96 + 24;
+	rule.remote.address[12] = 10;
+	for (int i = 0; !err && i < atoi(argv[2]); i++) {
+		rule.remote.address[13] = i >> 8;
+		rule.remote.address[14] = i;
+		add(&standing, argv[1], rule);
+	}
+	rule = (struct ccbpf_rule){ .conditions = CCBPF_RULE_CGROUP, .cgroup = "/nobody" };
+	for (int i = 0; !err && i < atoi(argv[3]); i++) {
+		rule.cgroup_id = 1ULL << 40 | i;
+		add(&standing, argv[1], rule);
+	}
+	if (!err)
+		err = standing_write("fill", &standing);
+	pins_unlock();
+	return err;
+}

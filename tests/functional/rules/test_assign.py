@@ -1,0 +1,421 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`ccbpf assign`: which connections a standing rule reaches, which of several rules wins, and how rules come and go."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.functional import kernel
+from tests.functional.conftest import CCBPF, Cli
+from tests.functional.rules.background import MOUNT, PYTHON, SYSTEM_PYTHON, Sinks, default
+
+
+@pytest.fixture
+def assign(run: Cli) -> Cli:
+    run("enable", "tcpw_lp")
+    return run
+
+
+def rules(cli: Cli) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = cli("-j", "assign", "list").json["rules"]
+    return found
+
+
+def got(sinks: Sinks, family: str = "4", *chosen: str, prefix: tuple[str, ...] = ()) -> str:
+    """The controller of a new connection."""
+    return kernel.run(*prefix, *sinks.client(family, 10, *chosen)).stdout.split()[0]
+
+
+@contextmanager
+def cgroup(*names: str) -> Iterator[Path]:
+    """A cgroup of these levels; everything of it is gone at the end."""
+    path = MOUNT.joinpath(*names)
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        yield path
+    finally:
+        while path != MOUNT and path.exists() and not any(p.is_dir() for p in path.iterdir()):
+            path.rmdir()
+            path = path.parent
+
+
+def within(path: Path) -> tuple[str, ...]:
+    return ("sh", "-c", f'echo $$ > {path}/cgroup.procs; exec "$@"', "sh")
+
+
+MORE_NS = 1000  # for 1200 rules more; a tenth of it is usual
+UNIQUE = f"ccbpf-test-{os.getpid()}"
+
+
+@pytest.mark.parametrize(
+    ("family", "prefix", "matches"),
+    [
+        ("4", "127.0.0.0/8", True),
+        ("4", "127.0.0.1", True),
+        ("4", "0.0.0.0/0", True),
+        ("4", "127.0.0.2/32", False),
+        ("4", "::/0", False),
+        ("4", "::1", False),
+        ("6", "::1", True),
+        ("6", "::/0", True),
+        ("6", "::/127", True),
+        ("6", "::2/127", False),
+        ("6", "0.0.0.0/0", False),
+        ("mapped", "127.0.0.1/32", True),
+        ("mapped", "::ffff:127.0.0.0/104", True),
+        ("mapped", "::/0", False),
+    ],
+)
+def test_by_prefix(assign: Cli, sinks: Sinks, family: str, prefix: str, matches: bool) -> None:
+    assign("assign", "tcp_lp", "--remote", prefix, "--remote-port", sinks.port)
+    assert got(sinks, family) == ("tcp_lp" if matches else default())
+    assert rules(assign)[0]["counts"]["set"] == matches
+
+
+def test_the_longest_prefix_wins_and_not_exempts(assign: Cli, sinks: Sinks) -> None:
+    port = ("--remote-port", sinks.port)
+    assign("assign", "tcpw_lp", "--remote", "127.0.0.0/8", *port)
+    assign("assign", "tcp_lp", "--remote", "127.0.0.0/30", *port)
+    assert got(sinks) == "tcp_lp"
+    assign("assign", "--not", "--remote", "127.0.0.1", *port)
+    assert got(sinks) == default()
+    assert [rule["remote"] for rule in rules(assign)] == ["127.0.0.1/32", "127.0.0.0/30", "127.0.0.0/8"]
+    assign("assign", "remove", "2")
+    assign("assign", "remove", "3")
+    assert got(sinks) == "tcpw_lp"
+    assign("assign", "--not", *port)
+    assert got(sinks) == default()  # --not without --remote wins over all
+    assert rules(assign)[0]["counts"]["exempt"] == 1
+
+
+def test_ports(assign: Cli, sinks: Sinks) -> None:
+    assign("assign", "tcp_lp", "--remote-port", f"{sinks.port}-{sinks.port}")
+    assert got(sinks) == "tcp_lp"
+    assert rules(assign)[0]["counts"]["set"] == 1  # not the accepted one: its remote port is the client's
+    assign("assign", "remove", "--all")
+    assign("assign", "tcp_lp", "--local-port", f"{sinks.port}-{sinks.port + 1}", "--remote", "127.0.0.0/8")
+    assert got(sinks) == default()
+    assert rules(assign)[0]["counts"]["set"] == 1  # the accepted one
+    assign("assign", "remove", "1")
+    assign("assign", "tcp_lp", "--remote-port", f"{sinks.port - 9}-{sinks.port - 1}", "--remote", "127.0.0.1")
+    assert got(sinks) == default()
+
+
+def test_a_server_by_its_port(assign: Cli) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assign("assign", "tcp_lp", "--local-port", server.getsockname()[1])
+        with socket.create_connection(server.getsockname()) as near, server.accept()[0] as far:
+            assert (kernel.chosen(near), kernel.chosen(far)) == (default(), "tcp_lp")
+
+
+def test_by_cgroup_and_all_below(assign: Cli, sinks: Sinks) -> None:
+    with cgroup(UNIQUE, "a", "b") as below:
+        assign("assign", "tcp_lp", "--cgroup", f"/{UNIQUE}/a")
+        assert got(sinks, prefix=within(below)) == "tcp_lp"
+        assert got(sinks, prefix=within(below.parent)) == "tcp_lp"
+        assert got(sinks, prefix=within(below.parent.parent)) == default()
+        assert got(sinks) == default()
+        assign("assign", "tcpw_lp", "--cgroup", f"/{UNIQUE}/a", "--remote-port", sinks.port)
+        assert got(sinks, prefix=within(below)) == "tcpw_lp"  # more conditions
+
+
+def test_several_conditions_are_and(assign: Cli, sinks: Sinks) -> None:
+    with cgroup(UNIQUE) as here:
+        assign("assign", "tcp_lp", "--cgroup", f"/{UNIQUE}", "--remote", "::1", "--remote-port", sinks.port)
+        assert got(sinks, "6", prefix=within(here)) == "tcp_lp"
+        assert got(sinks, "4", prefix=within(here)) == default()
+        assert got(sinks, "6") == default()
+
+
+def test_a_unit_also_after_its_restart(assign: Cli, sinks: Sinks) -> None:
+    unit = f"{UNIQUE}.service"
+    assign("assign", "tcp_lp", "--cgroup", f"unit:{UNIQUE}")
+    for _ in range(2):
+        with cgroup(f"{UNIQUE}x.slice", unit, "inner") as below:
+            assert got(sinks, prefix=within(below)) == "tcp_lp"
+            assert got(sinks, prefix=within(below.parent)) == "tcp_lp"
+            assert got(sinks, prefix=within(below.parent.parent)) == default()
+    assert (rules(assign)[0]["cgroup"], rules(assign)[0]["gone"]) == (f"unit:{unit}", False)
+
+
+def test_a_unit_that_a_user_made_is_not_the_systems(assign: Cli, sinks: Sinks) -> None:
+    assign("assign", "tcp_lp", "--cgroup", f"unit:{UNIQUE}.service")
+    with cgroup("user.slice", f"user@{os.getpid()}.service", f"{UNIQUE}.service") as below:
+        assert got(sinks, prefix=within(below)) == default()
+
+
+def test_a_slice(assign: Cli, sinks: Sinks) -> None:
+    assign("assign", "tcp_lp", "--cgroup", f"slice:{UNIQUE}")
+    with cgroup(f"{UNIQUE}.slice", f"{UNIQUE}-x.slice", "any.service") as below:
+        assert got(sinks, prefix=within(below)) == "tcp_lp"
+    assert "slice:" in assign("assign", "list").out
+
+
+@pytest.mark.parametrize("kind", ["container", "pod"])
+def test_containers_and_pods(assign: Cli, sinks: Sinks, kind: str) -> None:
+    identity = f"{os.getpid():012d}abcdef"
+    assert "no cgroup has it in its name" in assign("assign", "--cgroup", f"{kind}:{identity}", code=1).err
+    with cgroup(f"{UNIQUE}.slice", f"docker-{identity}.scope", "inner") as below:
+        assign("assign", "tcp_lp", "--cgroup", f"{kind}:{identity}")
+        assert got(sinks, prefix=within(below)) == "tcp_lp"
+        with cgroup(UNIQUE, identity):
+            assert "several cgroups" in assign("assign", "--cgroup", f"{kind}:{identity}", code=1).err
+
+
+def test_a_cgroup_that_is_removed_under_its_rule(assign: Cli, sinks: Sinks) -> None:
+    """The rule says so and does nothing, also to a new cgroup of the same path."""
+    with cgroup(UNIQUE):
+        assign("assign", "tcp_lp", "--cgroup", f"/{UNIQUE}")
+        assert not rules(assign)[0]["gone"]
+    assert rules(assign)[0]["gone"]
+    assert "its cgroup is gone" in assign("assign", "list").out
+    with cgroup(UNIQUE) as again:
+        assert got(sinks, prefix=within(again)) == default()
+        assert rules(assign)[0]["gone"]
+
+
+def test_by_network_namespace_that_goes(assign: Cli) -> None:
+    code = (
+        "import socket; s = socket.create_server(('127.0.0.1', 0)); c = socket.create_connection(s.getsockname())\n"
+        "print(c.getsockopt(6, 13, 16).split(bytes(1))[0].decode())"
+    )
+    with kernel.Namespace("x") as there, kernel.Namespace("y") as other:
+        assign("assign", "tcp_lp", "--netns", there.name)
+        assert there.run(PYTHON, "-c", code).stdout == "tcp_lp\n"
+        assert other.run(PYTHON, "-c", code).stdout != "tcp_lp\n"
+        assert rules(assign)[0]["netns"] == there.name
+    with kernel.Namespace("z") as new:  # perhaps with the same inode
+        assert new.run(PYTHON, "-c", code).stdout != "tcp_lp\n"
+    assert "it is no network namespace" in assign("assign", "--netns", there.name, code=1).err
+
+
+def test_the_choice_of_the_program_is_kept_unless_forced(assign: Cli, sinks: Sinks) -> None:
+    assign("assign", "tcp_lp", "--remote-port", sinks.port)
+    assert got(sinks, "4", "reno") == "reno"
+    assert rules(assign)[0]["counts"]["kept"] == 1
+    assign("assign", "tcpw_lp", "--force", "--remote-port", sinks.port, "--remote", "127.0.0.1")
+    assert got(sinks, "4", "reno") == "tcpw_lp"
+
+
+def test_a_run_wins_over_a_rule(assign: Cli, sinks: Sinks) -> None:
+    assign("assign", "tcp_lp", "--remote-port", sinks.port)
+    assert assign("run", "-q", "tcpw_lp", *sinks.client()).out.split()[0] == "tcpw_lp"
+
+
+@pytest.mark.parametrize("family", ["4", "6", "mapped"])
+def test_dscp(assign: Cli, sinks: Sinks, family: str) -> None:
+    assign("assign", "tcp_lp", "--dscp", "le", "--remote-port", sinks.port)
+    assert kernel.run(*sinks.client(family)).stdout.split() == ["tcp_lp", "4", "0"]
+    assert rules(assign)[0]["dscp"] == 1
+
+
+def test_ltcp_is_for_root(assign: Cli, sinks: Sinks) -> None:
+    assign("enable", "ltcp")
+    assign("assign", "ltcp", "--remote-port", sinks.port)
+    assert got(sinks) == "ltcp"
+    words = sinks.client("4", 10, python=SYSTEM_PYTHON)
+    assert kernel.run("setpriv", "--reuid=65534", "--clear-groups", *words).stdout.split()[0] == default()
+    assert rules(assign)[0]["counts"]["refused"] == 1
+
+
+def test_a_controller_that_is_gone_breaks_nothing(assign: Cli, sinks: Sinks) -> None:
+    assign("assign", "tcp_lp", "--remote-port", sinks.port)
+    assign("disable", "tcp_lp")
+    assert got(sinks) == default()
+    assert rules(assign)[0]["counts"]["refused"] == 1
+    assert "tcp_lp is not enabled: `ccbpf enable tcp_lp`" in assign("assign", "list").out
+    assign("enable", "tcp_lp")
+    assert got(sinks) == "tcp_lp"
+
+
+def test_the_controller_is_enabled(ccbpf: Cli) -> None:
+    done = ccbpf("assign", "--remote", "192.0.2.0/24")
+    assert done.out == "rule 1: tcp_lp for new connections with --remote 192.0.2.0/24\n"
+    assert "tcp_lp: it was not enabled, and is now" in done.err
+    assert ccbpf.status()["tcp_lp"]["state"] == "enabled"
+    assert "192.0.2.0/24" in ccbpf("status").out
+    assert ccbpf("-j", "status").json["rules"] == rules(ccbpf)
+
+
+def test_counters_go_on(assign: Cli, sinks: Sinks) -> None:
+    """Another rule is another program; the counts and the rules stay."""
+    assign("assign", "tcp_lp", "--remote-port", sinks.port)
+    got(sinks)
+    assign("assign", "tcp_lp", "--remote", "192.0.2.0/24")
+    got(sinks)
+    assert {rule["id"]: rule["counts"]["set"] for rule in rules(assign)} == {1: 2, 2: 0}
+    assert assign("assign", "remove", "1", "2").out == "2 rules removed, 0 left\n"
+    assert not (assign.root / "rules").exists() and got(sinks) == default()
+
+
+def test_programs_of_others_go_on(assign: Cli, sinks: Sinks, tmp_path: Path) -> None:
+    """They are at the same cgroup, before and after."""
+    source, program = tmp_path / "other.c", Path("/sys/fs/bpf") / UNIQUE
+    source.write_text(
+        '#define SEC(n) __attribute__((section(n), used))\nint calls SEC(".bss");\n'
+        'SEC("sockops") int other(void *c) { __sync_fetch_and_add(&calls, 1); return 1; }\nchar l[] SEC("license") = "GPL";\n'
+    )
+    clang = next(
+        c
+        for c in ("clang-19", "clang-18", "clang-17", "clang-16", "clang")
+        if subprocess.run(["which", c], capture_output=True).returncode == 0
+    )
+    kernel.run(clang, "-target", "bpf", "-g", "-O2", "-c", source, "-o", tmp_path / "other.o")
+    kernel.run("bpftool", "prog", "load", tmp_path / "other.o", program)
+    try:
+        kernel.run("bpftool", "cgroup", "attach", MOUNT, "sock_ops", "pinned", program, "multi")
+        assign("assign", "tcp_lp", "--remote-port", sinks.port)
+        assert got(sinks) == "tcp_lp"
+        shown = kernel.run("bpftool", "cgroup", "show", MOUNT).stdout
+        assert "other" in shown and "ccbpf_assign" in shown
+        assign("assign", "remove", "--all")
+        shown = kernel.run("bpftool", "cgroup", "show", MOUNT).stdout
+        assert "other" in shown and "ccbpf_assign" not in shown
+    finally:
+        kernel.run("bpftool", "cgroup", "detach", MOUNT, "sock_ops", "pinned", program, check=False)
+        program.unlink()
+
+
+def test_killed_at_every_step(assign: Cli, kill_at: Path, sinks: Sinks) -> None:
+    """The old rules or the new ones are in force."""
+    port = ("--remote-port", str(sinks.port))
+    assign("assign", "tcpw_lp", "--remote", "127.0.0.0/8", *port)
+    seen, code, at = set(), 1, 0
+    while code:
+        at += 1
+        environment = assign.env() | {"LD_PRELOAD": str(kill_at), "KILL_AT": str(at)}
+        words = [str(CCBPF), "assign", "tcp_lp", "--remote", "127.0.0.1", *port]
+        code = subprocess.run(words, env=environment, capture_output=True, timeout=60).returncode
+        assert code in (0, -signal.SIGKILL) and at < 100
+        now = [rule["controller"] for rule in rules(assign)]
+        assert got(sinks) == now[0]
+        seen.add(tuple(now))
+        if len(now) > 1:
+            assign("assign", "remove", "2")
+    assert seen == {("tcpw_lp",), ("tcp_lp", "tcpw_lp")} and at > 3
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "no condition is given"),
+        (["tcp_lp"], "no condition is given"),
+        (["no_such", "--remote", "::1"], "no_such"),
+        (["--remote", "127.0.0.1/33"], "give /0 to /32"),
+        (["--remote", "::1/129"], "give /0 to /128"),
+        (["--remote", "::1/-1"], "give /0 to /128"),
+        (["--remote", "host.example"], "it is not an address or a prefix"),
+        (["--remote", "1" * 300], "it is not an address or a prefix"),
+        (["--remote", ""], "it is not an address or a prefix"),
+        (["--remote", "10.0.0.0/"], "give /0 to /32"),
+        (["--remote-port", "0"], "from 1 to 65535"),
+        (["--remote-port", "65536"], "from 1 to 65535"),
+        (["--local-port", "20-10"], "from 1 to 65535"),
+        (["--local-port", "10-"], "from 1 to 65535"),
+        (["--local-port", "99999999999999999999"], "from 1 to 65535"),
+        (["--cgroup", "relative"], "it is not a cgroup"),
+        (["--cgroup", "/a/../b"], "it is not a cgroup"),
+        (["--cgroup", "unit:"], "a unit's name"),
+        (["--cgroup", "unit:a/b"], "a unit's name"),
+        (["--cgroup", "unit:" + "x" * 200], "a unit's name"),
+        (["--cgroup", "container:abc"], "at least 12"),
+        (["--cgroup", "pod:../../../../etc"], "hexadecimal"),
+        (["--dscp", "ef", "--remote", "::1"], "--dscp ef"),
+        (["--not", "tcp_lp", "--remote", "::1"], "get no controller"),
+        (["--not", "--force", "--remote", "::1"], "do nothing"),
+        (["remove"], "no id is given"),
+        (["remove", "x"], "it is no rule's id"),
+        (["remove", "--all", "1"], "--all takes no ids"),
+        (["list", "x"], "nothing is expected"),
+    ],
+)
+def test_what_is_wrong(assign: Cli, words: list[str], said: str) -> None:
+    assert said in assign("assign", *words, code=2).err
+    assert not rules(assign)
+
+
+def test_what_is_not_there(assign: Cli) -> None:
+    assert "No such file" in assign("assign", "--cgroup", "/no/such", code=1).err
+    assert "there is no such rule" in assign("assign", "remove", "7", code=5).err
+    assert "there are no rules" in assign("assign", "remove", "--all", code=5).err
+    assert assign("assign", "list").out == "there are no rules\n"
+    assign("assign", "tcp_lp", "--remote", "10.1.2.3/8")
+    again = assign("assign", "tcpw_lp", "--remote", "10.0.0.0/8", code=5).err
+    assert re.search(r"rule 1 has these conditions already; `ccbpf assign remove 1` first", again)
+
+
+def test_a_pin_that_is_none_of_ours(assign: Cli) -> None:
+    assign("assign", "tcp_lp", "--remote", "10.0.0.0/8")
+    link = assign.root / "rules" / "link"
+    link.unlink()
+    kernel.run("bpftool", "map", "create", link, "type", "array", "key", 4, "value", 8, "entries", 1, "name", "x")
+    assert "`ccbpf clean --all`" in assign("assign", "list", code=1).err
+    assert "`ccbpf clean --all`" in assign("assign", "tcp_lp", "--remote", "::1", code=1).err
+    assign("clean", "--all")
+    assert not assign.root.exists()
+
+
+def test_a_link_that_somebody_detached(assign: Cli, sinks: Sinks) -> None:
+    assign("assign", "tcp_lp", "--remote-port", sinks.port)
+    kernel.run("bpftool", "link", "detach", "pinned", assign.root / "rules" / "link")
+    assert "somebody detached the program" in assign("assign", "list").out
+    assert got(sinks) == default()
+    assign("assign", "tcp_lp", "--remote", "192.0.2.1")
+    assert got(sinks) == "tcp_lp"
+
+
+def programs_time(link: Path) -> tuple[int, int]:
+    """How long the program of a link ran, in ns, and how often, while kernel.bpf_stats_enabled was 1."""
+    said = kernel.run("bpftool", "-j", "link", "show", "pinned", link, check=False).stdout  # its exit code is 255
+    program = json.loads(said)["prog_id"]
+    shown = json.loads(kernel.run("bpftool", "-j", "prog", "show", "id", program).stdout)
+    return shown.get("run_time_ns", 0), shown.get("run_cnt", 0)
+
+
+def time_of_an_end(link: Path) -> float:
+    """ns of the program for each end of a connection; the kernel's own clock of it counts as well."""
+    stats, n = Path("/proc/sys/kernel/bpf_stats_enabled"), 300
+    before = stats.read_text()
+    try:
+        stats.write_text("1")
+        with socket.create_server(("127.77.0.1", 0)) as server:
+            for _ in range(n):
+                with (
+                    socket.create_connection(server.getsockname(), source_address=("127.77.0.2", 0)) as near,
+                    server.accept()[0] as far,
+                ):
+                    assert kernel.chosen(near) == kernel.chosen(far) == "tcp_lp"
+        spent_ns, calls = programs_time(link)
+    finally:
+        stats.write_text(before)
+    assert calls >= 2 * n
+    return spent_ns / (2 * n)
+
+
+def test_many_rules(assign: Cli, tmp_path: Path) -> None:
+    """1000 prefixes and 200 cgroups: the right one is found, and by not much more time than a single one."""
+    objects = [
+        str(path) for room in ("rules", "sys", "out", "util") for path in (kernel.ROOT / "build/loader" / room).glob("*.o")
+    ]
+    libraries = kernel.run("pkg-config", "--libs", "libbpf", "libelf", "json-c", "libcap", "libmnl").stdout.split()
+    include = ["-D_GNU_SOURCE", "-std=gnu11", f"-I{kernel.ROOT}/include", "-iquote", f"{kernel.ROOT}/loader"]
+    kernel.run("gcc", "-Wall", *include, "-o", tmp_path / "many", Path(__file__).with_name("many.c"), *objects, *libraries)
+    took = {}
+    for prefixes, cgroups in ((0, 0), (1000, 200)):
+        kernel.run(tmp_path / "many", "tcp_lp", prefixes, cgroups, env=assign.env())
+        assert len(rules(assign)) == 1 + prefixes + cgroups
+        took[prefixes] = time_of_an_end(assign.root / "rules" / "link")
+        assign("assign", "remove", "--all")
+    print(f"for each end of a connection: {took[0]:.0f} ns with one rule, {took[1000]:.0f} ns with 1201")
+    assert took[1000] - took[0] < MORE_NS

@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`ccbpf run`, `netnice`: which connections of which programs get the controller, and what is said about it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.functional import kernel
+from tests.functional.conftest import CCBPF, Cli
+from tests.functional.rules.background import CLIENT, ENDS_S, MOUNT, PYTHON, SYSTEM_PYTHON, Sinks, account, cgroups, default
+
+FAMILIES = ["4", "6", "mapped"]
+Pair = tuple[kernel.Namespace, kernel.Namespace]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_connection_gets_the_controller(run: Cli, sinks: Sinks, family: str) -> None:
+    done = run("-j", "run", "--", *sinks.client(family))
+    assert done.out.split() == ["tcp_lp", "0", "0"]
+    found = account(done.err)
+    assert (found["controller"], found["state"], found["dscp"]) == ("tcp_lp", "ended", None)
+    counts = found["counts"]
+    assert (counts["set"], counts["opened"], counts["closed"], counts["bytes"]) == (1, 1, 1, 100_000)
+    assert not (run.root / "runs").exists()
+
+
+def test_what_is_not_run_is_left_alone(run: Cli, sinks: Sinks) -> None:
+    inside = run.popen("run", "-q", "--", "sleep", "60")
+    try:
+        kernel.eventually(lambda: run("-j", "status").json["runs"], ENDS_S, "the run")
+        assert kernel.run(*sinks.client()).stdout.split()[0] == default()
+    finally:
+        inside.terminate()
+        assert inside.wait(ENDS_S) == -signal.SIGTERM
+
+
+def test_an_accepted_connection_gets_it_too(run: Cli) -> None:
+    code = (
+        "import socket\n"
+        "s = socket.create_server(('127.0.0.1', 0)); c = socket.create_connection(s.getsockname()); a = s.accept()[0]\n"
+        "print(*(x.getsockopt(6, 13, 16).split(bytes(1))[0].decode() for x in (c, a)))\n"
+    )
+    assert run("run", "-q", PYTHON, "-c", code).out.split() == ["tcp_lp", "tcp_lp"]
+
+
+def test_a_named_controller_is_enabled_and_stays(run: Cli, sinks: Sinks) -> None:
+    done = run("run", "tcpw_lp", *sinks.client())
+    assert done.out.split()[0] == "tcpw_lp"
+    assert "tcpw_lp: it was not enabled, and is now; `ccbpf disable tcpw_lp` disables it" in done.err
+    assert run.status()["tcpw_lp"]["state"] == "enabled"
+
+
+def test_the_line_at_the_end(run: Cli, sinks: Sinks) -> None:
+    err = run("run", *sinks.client(size=12_300_000)).err
+    pattern = (
+        r"ccbpf: python\S*: sent 12\.3 MB in the background \(tcp_lp\) over 1 connection; "
+        r"the window was held back for \d+\.\d s of \d+\.\d s\n"
+    )
+    assert re.fullmatch(pattern, err), err
+    assert run("run", "true").err == "ccbpf: true: no TCP connection of it was in the background\n"
+    assert run("run", "-q", *sinks.client()).err == ""
+
+
+def test_the_time_for_which_it_was_held_back(run: Cli, netns_pair: Pair) -> None:
+    """A bottleneck with a queue: the controller yields to its own queue, and the account has it."""
+    near, far = netns_pair
+    near.run("tc", "qdisc", "add", "dev", "veth0", "root", "tbf", "rate", "20mbit", "burst", "5kb", "limit", "200kb")
+    code = "import socket; s = socket.create_server(('', 7)); c = s.accept()[0]\nwhile c.recv(1 << 20): pass"
+    server = kernel.start(far, PYTHON, "-c", code)
+    kernel.eventually(lambda: ":7 " in far.run("ss", "-ltn").stdout, 5, "the listener")
+    client = CLIENT.replace("127.0.0.1", "10.77.0.2")
+    done = run("-j", "run", "--", "ip", "netns", "exec", near.name, PYTHON, "-c", client, "4", "7", "6000000")
+    server.wait(5)
+    counts = account(done.err)["counts"]
+    assert counts["bytes"] == 6_000_000
+    assert 0 < counts["held_ns"] < counts["sending_ns"], counts
+    assert 2e9 < counts["sending_ns"] < 20e9, counts  # 2.4 s at the full rate
+
+
+def test_the_choice_of_the_program_is_kept(run: Cli, sinks: Sinks) -> None:
+    done = run("-j", "run", "--dscp", "le", "--", *sinks.client("4", 10, "reno"))
+    assert done.out.split()[:2] == ["reno", "0"]
+    counts = account(done.err)["counts"]
+    assert (counts["kept"], counts["set"], counts["opened"]) == (1, 0, 0)
+    assert "1 connection kept the controller chosen by the program" in run("run", *sinks.client("4", 10, "reno")).err
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_dscp_le_without_a_change_of_priority(run: Cli, sinks: Sinks, family: str) -> None:
+    done = run("-j", "run", "--dscp", "le", *sinks.client(family))
+    assert done.out.split() == ["tcp_lp", "4", "0"]
+    assert (account(done.err)["dscp"], account(done.err)["counts"]["unmarked"]) == (1, 0)
+
+
+def test_the_syn_is_le_as_well(run: Cli, netns_pair: Pair) -> None:
+    near, far = netns_pair
+    script = "import socket; s = socket.socket(); s.settimeout(0.5); s.connect(('10.77.0.2', 9))"
+    dump = kernel.start(far, "timeout", "5", "tcpdump", "-ni", "veth0", "-c", "1", "-v", "tcp[tcpflags] & tcp-syn != 0")
+    kernel.eventually(lambda: "listening" in dump.output(), 5, "the capture")
+    run("run", "-q", "--dscp", "le", "--", "ip", "netns", "exec", near.name, PYTHON, "-c", script, code=1)
+    dump.wait(10)
+    assert "tos 0x4," in dump.output()
+
+
+def test_a_controller_that_is_gone_breaks_no_connection(run: Cli, sinks: Sinks) -> None:
+    words = ["sh", "-c", '"$0" disable tcp_lp >&2; exec "$@"', str(CCBPF), *sinks.client()]
+    done = run("-j", "run", *words)
+    assert done.out.split()[0] == default()
+    assert (account(done.err)["counts"]["refused"], account(done.err)["counts"]["set"]) == (1, 0)
+
+
+@pytest.mark.parametrize(("lock", "expected"), [((), "tcp_lp"), (("lock",), "reno")], ids=["congctl", "congctl lock"])
+def test_the_controller_of_a_route(run: Cli, netns_pair: Pair, lock: tuple[str, ...], expected: str) -> None:
+    near, far = netns_pair
+    near.ip("route", "change", "10.77.0.0/24", "dev", "veth0", "src", "10.77.0.1", "congctl", *lock, "reno")
+    server = kernel.start(far, PYTHON, "-c", "import socket; c = socket.create_server(('', 7)).accept()[0]; c.recv(9); c.close()")
+    kernel.eventually(lambda: ":7 " in far.run("ss", "-ltn").stdout, 5, "the listener")
+    client = CLIENT.replace("127.0.0.1", "10.77.0.2")
+    done = run("-j", "run", "--", "ip", "netns", "exec", near.name, PYTHON, "-c", client, "4", "7", "5")
+    assert done.out.split()[0] == expected
+    assert account(done.err)["counts"]["refused"] == len(lock)
+    server.wait(5)
+
+
+def test_ltcp_is_for_root(ccbpf: Cli, sinks: Sinks) -> None:
+    ccbpf("enable", "ltcp")
+    assert "only a process with cap_net_admin may select it" in ccbpf("run", "--uid", "nobody", "ltcp", "true", code=125).err
+    assert ccbpf("run", "ltcp", *sinks.client()).out.split()[0] == "ltcp"
+    dropped = ["setpriv", "--reuid=65534", "--clear-groups", *sinks.client(python=SYSTEM_PYTHON)]
+    done = ccbpf("-j", "run", "ltcp", "--", *dropped)
+    assert done.out.split()[0] == default()
+    assert account(done.err)["counts"]["refused"] == 1
+
+
+# --- processes of all kinds ---
+
+
+def test_children_and_grandchildren(run: Cli, sinks: Sinks) -> None:
+    words = ["sh", "-c", '"$@" & (("$@") & wait); wait; "$@"', "sh", *sinks.client()]
+    done = run("-j", "run", *words)
+    assert done.out.split()[::3] == ["tcp_lp"] * 3
+    assert account(done.err)["counts"]["bytes"] == 300_000
+
+
+def test_a_daemon_stays_in_the_background(run: Cli, sinks: Sinks, tmp_path: Path) -> None:
+    """A double fork in a session of its own, which connects after the command has ended."""
+    go, said = tmp_path / "go", tmp_path / "said"
+    script = 'while [ ! -e "$0" ]; do sleep 0.05; done; "$@"'
+    words = [str(CCBPF), "run", "setsid", "-f", "sh", "-c", script, str(go), *sinks.client()]
+    with said.open("w") as out, (tmp_path / "err").open("w") as err:
+        subprocess.run(words, stdout=out, stderr=err, env=run.env(), timeout=ENDS_S, check=True)
+    assert re.search(r"of its processes stays? in the background, in the cgroup /", (tmp_path / "err").read_text())
+    (left,) = run("-j", "status").json["runs"]
+    assert left["state"] == "left behind" and left["processes"] >= 1
+    assert "left behind" in run("status").out
+    run("run", "-q", "true")  # removes nothing of it
+    go.touch()
+    kernel.eventually(lambda: len(said.read_text().split()) == 3, ENDS_S, "its connection")
+    assert said.read_text().split()[0] == "tcp_lp"
+    kernel.eventually(lambda: not run("-j", "status").json["runs"][0]["processes"], ENDS_S, "its end")
+    run("run", "-q", "true")
+    assert not run("-j", "status").json["runs"] and not cgroups()
+
+
+def test_a_socket_that_is_older_than_its_program(run: Cli, sinks: Sinks, tmp_path: Path) -> None:
+    """Made in the run, inherited over exec, then connected."""
+    after = tmp_path / "after.py"
+    after.write_text(
+        "import socket, sys\n"
+        "s = socket.socket(fileno=int(sys.argv[1])); s.connect(('127.0.0.1', int(sys.argv[2])))\n"
+        "print(s.getsockopt(6, 13, 16).split(bytes(1))[0].decode())\n"
+    )
+    code = (
+        "import os, socket, sys\n"
+        "s = socket.socket(); os.set_inheritable(s.fileno(), True)\n"
+        "os.execv(sys.executable, [sys.executable, sys.argv[1], str(s.fileno()), sys.argv[2]])\n"
+    )
+    assert run("run", "-q", PYTHON, "-c", code, after, sinks.port).out == "tcp_lp\n"
+
+
+def test_a_socket_passed_over_a_unix_socket(run: Cli, sinks: Sinks) -> None:
+    """A connection belongs to the cgroup where its socket was made, whoever connects it."""
+    ours, theirs = socket.socketpair()
+    ours.settimeout(ENDS_S)
+    code = (
+        "import socket, sys\n"
+        "u = socket.socket(fileno=int(sys.argv[1]))\n"
+        "mine = socket.socket(); socket.send_fds(u, [b'x'], [mine.fileno()])\n"
+        "s = socket.socket(fileno=socket.recv_fds(u, 1, 1)[1][0]); s.connect(('127.0.0.1', int(sys.argv[2])))\n"
+        "print(s.getsockopt(6, 13, 16).split(bytes(1))[0].decode())\n"
+    )
+    words = [str(CCBPF), "run", "-q", PYTHON, "-c", code, str(theirs.fileno()), str(sinks.port)]
+    process = subprocess.Popen(words, env=run.env(), pass_fds=[theirs.fileno()], stdout=subprocess.PIPE, text=True)
+    (fd,) = socket.recv_fds(ours, 1, 1)[1]
+    with socket.socket(fileno=fd) as made_inside, socket.socket() as made_outside:
+        made_inside.connect(("127.0.0.1", sinks.port))
+        assert kernel.chosen(made_inside) == "tcp_lp"
+        socket.send_fds(ours, [b"x"], [made_outside.fileno()])
+        out, _ = process.communicate(timeout=ENDS_S)
+    assert out == f"{default()}\n"
+
+
+def test_a_run_within_a_run(run: Cli, sinks: Sinks) -> None:
+    """The inner one wins."""
+    done = run("-j", "run", CCBPF, "run", "-q", "tcpw_lp", *sinks.client())
+    assert done.out.split()[0] == "tcpw_lp"
+    assert account(done.err)["counts"]["set"] == 0
+
+
+def test_many_at_once(run: Cli, sinks: Sinks) -> None:
+    running = [run.popen("-j", "run", *sinks.client(), stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(6)]
+    for process in running:
+        out, err = process.communicate(timeout=60)
+        assert out.split()[0] == "tcp_lp" and account(err)["counts"]["bytes"] == 100_000
+    assert not run("-j", "status").json["runs"]
+
+
+def test_a_static_program(run: Cli, sinks: Sinks, tmp_path: Path) -> None:
+    """Where LD_PRELOAD does nothing."""
+    source = tmp_path / "client.c"
+    source.write_text(
+        "#include <arpa/inet.h>\n#include <netinet/tcp.h>\n#include <stdio.h>\n#include <stdlib.h>\n"
+        "int main(int n, char **v) { struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(atoi(v[n - 1])),\n"
+        ".sin_addr.s_addr = htonl(INADDR_LOOPBACK) }; char name[16]; socklen_t len = sizeof(name);\n"
+        "int s = socket(AF_INET, SOCK_STREAM, 0); if (connect(s, (struct sockaddr *)&a, sizeof(a))) return 1;\n"
+        "getsockopt(s, IPPROTO_TCP, TCP_CONGESTION, name, &len); puts(name); return 0; }\n"
+    )
+    kernel.run("gcc", "-static", "-o", tmp_path / "client", source)
+    assert run("run", "-q", tmp_path / "client", sinks.port).out == "tcp_lp\n"
+
+
+# --- real programs ---
+
+
+def test_curl_uploads(run: Cli, tmp_path: Path) -> None:
+    server = (
+        "import http.server\n"
+        "class H(http.server.BaseHTTPRequestHandler):\n"
+        "    def do_PUT(self):\n"
+        "        self.rfile.read(int(self.headers['Content-Length'])); self.send_response(201); self.end_headers()\n"
+        "    def log_message(self, *a): pass\n"
+        "s = http.server.HTTPServer(('127.0.0.1', 0), H); print(s.server_port, flush=True); s.handle_request()\n"
+    )
+    (tmp_path / "file").write_bytes(bytes(3_000_000))
+    words = ["setpriv", "--pdeathsig", "KILL", PYTHON, "-c", server]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as http:
+        assert http.stdout
+        port = http.stdout.readline().strip()
+        done = run("-j", "run", "curl", "-sf", "-H", "Expect:", "-T", tmp_path / "file", f"http://127.0.0.1:{port}/x")
+    counts = account(done.err)["counts"]
+    assert counts["set"] == 1 and 3_000_000 < counts["bytes"] < 3_001_000, counts
+
+
+def test_iperf3(run: Cli) -> None:
+    words = ["setpriv", "--pdeathsig", "KILL", "iperf3", "-s", "-1", "-p", "5222", "--forceflush"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout and any("listening" in line for line in server.stdout)
+        done = run("-j", "run", "iperf3", "-J", "-c", "127.0.0.1", "-p", "5222", "-n", "5M", "-P", "2")
+        server.stdout.read()
+    result = json.loads(done.out)
+    assert result["end"]["sender_tcp_congestion"] == "tcp_lp"
+    counts = account(done.err)["counts"]
+    assert counts["set"] == 3 and counts["bytes"] >= result["end"]["sum_received"]["bytes"] > 0  # two, and one for control
+
+
+def test_rsync(run: Cli, tmp_path: Path) -> None:
+    """To its own daemon."""
+    for name in ("from", "to"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "from" / "file").write_bytes(os.urandom(2_000_000))
+    (tmp_path / "conf").write_text(
+        f"use chroot = no\nuid = root\ngid = root\npid file = {tmp_path}/pid\n[x]\npath = {tmp_path}/to\nread only = no\n"
+    )
+    words = ["setpriv", "--pdeathsig", "KILL", "rsync", "--daemon", "--no-detach", "--port=8731", f"--config={tmp_path}/conf"]
+    with subprocess.Popen(words) as daemon:
+        kernel.eventually(lambda: ":8731 " in kernel.run("ss", "-ltn").stdout, 5, "the daemon")
+        done = run("-j", "run", "rsync", "-a", f"{tmp_path}/from/", "rsync://127.0.0.1:8731/x/")
+        daemon.terminate()
+    assert (tmp_path / "to" / "file").read_bytes() == (tmp_path / "from" / "file").read_bytes()
+    counts = account(done.err)["counts"]
+    assert counts["set"] == 1 and 2_000_000 < counts["bytes"] < 2_100_000, counts
+
+
+@pytest.mark.parametrize(
+    ("words", "unit"),
+    [(["docker", "pull"], "docker.service"), (["podman", "--remote"], "podman.service"), (["systemctl"], "UNIT")],
+)
+def test_work_of_a_daemon(run: Cli, tmp_path: Path, words: list[str], unit: str) -> None:
+    shutil.copy("/bin/true", tmp_path / words[0])
+    words = [str(tmp_path / words[0]), *words[1:]]
+    err = run("run", *words).err
+    assert "`run` does not reach that" in err and f"`ccbpf assign NAME --cgroup unit:{unit}` does" in err
+    assert run("run", "-q", *words).err == ""
+
+
+# --- places ---
+
+
+def test_in_a_namespace_of_ip(run: Cli, netns_pair: Pair) -> None:
+    """`ip netns exec` hides the cgroups and the pins."""
+    code = CLIENT.replace("s.connect", "l = socket.create_server(('127.0.0.1', port)); s.connect").replace("s.recv(1)", "")
+    words = ["ip", "netns", "exec", netns_pair[0].name, CCBPF, "run", "-q", PYTHON, "-c", code, "4", "7777", "5"]
+    root, own = Path("/sys/fs/bpf/ccbpf-here"), Cli(Path("/sys/fs/bpf/ccbpf-here"))
+    try:
+        run("disable", "tcp_lp")
+        assert kernel.run(*words, env=own.env()).stdout.split()[0] == "tcp_lp"
+        assert own.status()["tcp_lp"]["state"] == "enabled"
+    finally:
+        own("clean", "--all")
+        assert not root.exists()
+
+
+def test_below_the_own_cgroup_so_that_its_limits_hold(run: Cli) -> None:
+    outer = MOUNT / f"ccbpf-test-{os.getpid()}"
+    outer.mkdir()
+    try:
+        script = f'echo $$ > {outer}/cgroup.procs; exec "$@"'
+        words = ["sh", "-c", script, "sh", CCBPF, "run", "-q", "cat", "/proc/self/cgroup"]
+        assert f"0::/{outer.name}/ccbpf-run-" in kernel.run(*words, env=run.env()).stdout
+    finally:
+        outer.rmdir()

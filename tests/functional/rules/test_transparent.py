@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`ccbpf run`: the command notices nothing of it, nor does who called it: status, signals, terminal, user, limits, files."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.functional import kernel
+from tests.functional.conftest import CCBPF, Cli
+from tests.functional.rules.background import ENDS_S, PYTHON, SYSTEM_PYTHON, Sinks, account
+
+NOBODY = pwd.getpwnam("nobody")
+
+# What a process finds of itself.
+ITSELF = """
+import json, os, sys
+status = dict(line.split(":\\t", 1) for line in open("/proc/self/status").read().splitlines() if ":\\t" in line)
+keys = ("SigBlk", "SigIgn", "Uid", "Gid", "Groups", "Umask", "CapEff", "CapBnd", "CapInh", "NoNewPrivs", "Seccomp")
+fds = {}
+for fd in os.listdir("/proc/self/fd"):
+    try:
+        fds[fd] = os.readlink("/proc/self/fd/" + fd)
+    except OSError:
+        pass
+print(json.dumps({
+    "status": {k: status[k] for k in keys}, "limits": open("/proc/self/limits").read(), "cwd": os.getcwd(),
+    "env": dict(os.environ), "nice": os.nice(0), "argv": sys.argv, "sid": os.getsid(0),
+    "fds": {fd: name for fd, name in fds.items() if not name.startswith("pipe:")},
+    "oom": open("/proc/self/oom_score_adj").read(), "cpus": sorted(os.sched_getaffinity(0)),
+}, sort_keys=True))
+"""
+
+
+def test_it_finds_all_as_without(run: Cli) -> None:
+    setup = (
+        "ulimit -n 333; ulimit -c 0; umask 0123; cd /usr; export ODD=$(printf 'a\\nb='); trap '' USR1 HUP; "
+        'exec 7</etc/passwd; exec 2>/dev/null; exec "$@"'
+    )
+
+    def itself(*prefix: str) -> Any:
+        words = ["nice", "-n", "3", "bash", "-c", setup, "bash", *prefix, PYTHON, "-c", ITSELF, "one two", "", "--help", "--"]
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=run.env(), timeout=ENDS_S, check=True)
+        return json.loads(done.stdout)
+
+    without = itself()
+    assert itself(str(CCBPF), "run", "--") == without
+    assert without["fds"]["7"] == "/etc/passwd" and without["argv"][1:] == ["one two", "", "--help", "--"]
+
+
+def test_closed_standard_files_stay_closed(run: Cli) -> None:
+    words = ["bash", "-c", '"$@" 0<&- 2>&-', "bash"]
+    ls = ["bash", "-c", "test -e /proc/self/fd/0; echo $?; test -e /proc/self/fd/2; echo $?"]
+    assert kernel.run(*words, CCBPF, "run", "-q", *ls, env=run.env()).stdout == kernel.run(*words, *ls).stdout
+
+
+@pytest.mark.parametrize("ignored", ["", "PIPE", "CHLD"])
+def test_ignored_signals_stay_ignored(run: Cli, ignored: str) -> None:
+    words = ["bash", "-c", f"trap '' {ignored}; exec \"$@\"" if ignored else 'exec "$@"', "bash"]
+    grep = ["grep", "SigIgn", "/proc/self/status"]
+    without = kernel.run(*words, *grep, restore_signals=False).stdout
+    assert kernel.run(*words, CCBPF, "run", "-q", *grep, env=run.env(), restore_signals=False).stdout == without
+
+
+@pytest.mark.parametrize("code", [0, 1, 7, 125, 255])
+def test_exit_codes(run: Cli, code: int) -> None:
+    run("run", "sh", "-c", f"exit {code}", code=code)
+
+
+@pytest.mark.parametrize("name", ["SEGV", "KILL", "TERM", "INT", "PIPE"])
+def test_a_command_that_a_signal_ends(run: Cli, name: str) -> None:
+    run("run", "sh", "-c", f"kill -{name} $$", code=-getattr(signal, f"SIG{name}"))
+
+
+def test_what_cannot_be_executed(run: Cli, tmp_path: Path) -> None:
+    assert "cannot run /no/such: No such file or directory" in run("run", "/no/such", code=127).err
+    assert "Permission denied" in run("run", tmp_path, code=126).err
+    assert run("-j", "run", "no-such-command", code=127).error["on"] == "no-such-command"
+    assert not (run.root / "runs").exists()
+
+
+def test_usage(run: Cli) -> None:
+    assert "no command is given; for example: `netnice rsync" in run("run", code=125).err
+    assert "no command is given" in run("run", "tcp_lp", code=125).err
+    assert "--dscp cs1" in run("run", "--dscp", "cs1", "true", code=125).err
+    assert "there is no such user" in run("run", "--uid", "no-such-user", "true", code=125).err
+    assert "option `--no-such` is unknown" in run("run", "--no-such", "true", code=2).err
+    assert run("run", "-q", "--", "echo", "-j", "--help", "-q").out == "-j --help -q\n"
+    assert run("run", "-q", "echo", "--", "x").out == "-- x\n"
+    assert run("run", "-q", "tcp_lp", "echo", "-j").out == "-j\n"
+
+
+def test_netnice(run: Cli, tmp_path: Path, sinks: Sinks) -> None:
+    (tmp_path / "netnice").symlink_to(CCBPF)
+    netnice = Cli(run.root, run.environment, tmp_path / "netnice")
+    assert netnice("tcp_lp", *sinks.client()).out.split()[0] == "tcp_lp"
+    assert netnice("no-such", code=127).err.startswith("ccbpf: cannot run no-such")
+    assert "Run a command in the background class" in netnice("--help").out
+
+
+# --- signals and the terminal ---
+
+
+def test_signals_are_sent_on(run: Cli) -> None:
+    """Each once, and the command decides."""
+    traps = 'for s in TERM INT HUP USR1; do trap "echo $s" $s; done; trap "echo QUIT; exit 3" QUIT'
+    process = run.popen("run", "-q", "bash", "-c", f"{traps}; echo up; while :; do sleep 0.05; done", stdout=subprocess.PIPE)
+    assert process.stdout and process.stdout.readline() == "up\n"
+    for name in ("TERM", "INT", "HUP", "USR1", "QUIT"):
+        process.send_signal(getattr(signal, f"SIG{name}"))
+        assert process.stdout.readline() == f"{name}\n"
+    assert process.wait(ENDS_S) == 3 and process.stdout.read() == ""
+
+
+class Terminal:
+    """A shell with job control on a terminal of its own."""
+
+    def __init__(self, cli: Cli) -> None:
+        self.pid, self.fd = os.forkpty()
+        if self.pid == 0:
+            environment = {**cli.env(), "PS1": "ready> ", "HISTFILE": "", "TERM": "dumb"}
+            os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], environment)
+        self.seen = ""
+        os.set_blocking(self.fd, False)
+        self.expect("ready> ")
+
+    def expect(self, pattern: str) -> str:
+        """What was said up to the end of this."""
+
+        def found() -> str | None:
+            with suppress(BlockingIOError):
+                self.seen += os.read(self.fd, 1 << 16).decode(errors="replace")
+            match = re.search(pattern, self.seen)
+            if not match:
+                return None
+            before, self.seen = self.seen[: match.end()], self.seen[match.end() :]
+            return before
+
+        return kernel.eventually(found, ENDS_S, f"{pattern!r} in {self.seen!r}")
+
+    def type(self, keys: str) -> None:
+        os.write(self.fd, keys.encode())
+
+    def close(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self.fd)
+
+
+@pytest.fixture
+def terminal(run: Cli) -> Iterator[Terminal]:
+    terminal = Terminal(run)
+    yield terminal
+    terminal.close()
+
+
+def test_control_c_reaches_it_once(terminal: Terminal) -> None:
+    traps = "trap 'echo got''-INT' INT; trap 'echo it-''is-over; exit 5' QUIT; echo it-''is-up; while :; do sleep 0.05; done"
+    terminal.type(f'{CCBPF} run -q bash -c "{traps}"\n')
+    terminal.expect("it-is-up")
+    terminal.type("\x03")
+    terminal.expect("got-INT")
+    time.sleep(0.3)
+    terminal.type("\x1c")
+    assert "got-INT" not in terminal.expect("it-is-over")
+    terminal.type("echo status=$?\n")
+    terminal.expect("status=5")
+
+
+def test_job_control(terminal: Terminal, run: Cli) -> None:
+    """It reads from the terminal, is stopped by Ctrl-Z, and continued by fg."""
+    terminal.type(f"{CCBPF} run -q cat\n")
+    kernel.eventually(lambda: [r for r in run("-j", "status").json["runs"] if r["processes"]], ENDS_S, "cat")
+    terminal.type("one\n")
+    terminal.expect(r"one\r\none\r")
+    terminal.type("\x1a")
+    terminal.expect("(?s)Stopped.*ready> ")
+    terminal.type("fg\n")
+    terminal.expect("run -q cat\r\n")  # as the shell says it
+    terminal.type("two\n")
+    terminal.expect(r"two\r\ntwo\r")
+    terminal.type("\x04")
+    terminal.expect("ready> ")
+    assert not run("-j", "status").json["runs"]
+
+
+def test_a_command_that_is_stopped_alone(run: Cli) -> None:
+    """Its ccbpf stops as well, so that a shell sees it; and both go on."""
+    process = run.popen("run", "-q", "sh", "-c", "kill -STOP $$; exit 9")
+    try:
+        pid, status = os.waitpid(process.pid, os.WUNTRACED)
+        assert pid == process.pid and os.WIFSTOPPED(status)
+    finally:
+        process.send_signal(signal.SIGCONT)
+    assert process.wait(ENDS_S) == 9
+
+
+# --- users ---
+
+
+def test_under_sudo_it_is_the_invoking_user(run: Cli, sinks: Sinks) -> None:
+    uid, gid = NOBODY.pw_uid, NOBODY.pw_gid
+    sudo = Cli(run.root, {"SUDO_UID": str(uid), "SUDO_GID": str(gid), "SUDO_USER": "nobody"})
+    code = "import os; print(os.getresuid(), os.getresgid(), os.getgroups(), os.environ['HOME'], os.environ['USER'])"
+    expected = f"({uid}, {uid}, {uid}) ({gid}, {gid}, {gid}) [{gid}] {NOBODY.pw_dir} nobody\n"
+    assert sudo("run", "-q", SYSTEM_PYTHON, "-c", code).out == expected
+    assert run("run", "-q", "--uid", "nobody", SYSTEM_PYTHON, "-c", code).out == expected
+    assert sudo("run", "-q", "--uid", "0", "id", "-u").out == "0\n"
+    assert re.search(r"CapEff:\t0+\n", sudo("run", "-q", "cat", "/proc/self/status").out)
+    done = sudo("-j", "run", *sinks.client(python=SYSTEM_PYTHON))
+    assert done.out.split()[0] == "tcp_lp" and account(done.err)["uid"] == uid
+
+
+@pytest.mark.parametrize("lie", ["-1", "4294967295", "x", "", "99999999999999999999", "0", "65534x"])
+def test_an_environment_that_lies(run: Cli, lie: str) -> None:
+    assert Cli(run.root, {"SUDO_UID": lie})("run", "-q", "id", "-u").out == "0\n"
+
+
+def test_without_privilege_one_sentence_says_what_helps(run: Cli) -> None:
+    done = run.run("run", "true", prefix=("setpriv", "--reuid=65534", "--clear-groups", "--bounding-set=-all"))
+    assert done.code == 125
+    assert re.fullmatch(r"ccbpf: cannot run: this process lacks cap_.*; `sudo netnice COMMAND`: .*\n", done.err), done.err
