@@ -222,11 +222,13 @@ static __always_inline struct ccbpf_rule_set *rules_to(struct sock *sk)
 /* The candidates, one after the other. */
 struct search {
 	struct ccbpf_rule_set *to, *of; /* rules of the address, of the cgroup */
-	u64 left; /* of the word before `word` */
 	u64 netns_cookie;
-	u32 word;
 	u32 local_port, remote_port;
-	u32 found; /* number of the rule; CCBPF_RULES_MOST: none */
+	struct position {
+		u64 left; /* of the word before `word` */
+		u32 word;
+		u32 found; /* number of the rule; CCBPF_RULES_MOST: none */
+	} at;
 };
 
 static __always_inline bool matches(const struct search *search, const struct ccbpf_rule *rule)
@@ -246,21 +248,21 @@ static __always_inline bool matches(const struct search *search, const struct cc
 static long search_step(u32 step, struct search *search)
 {
 	struct ccbpf_rule *rule;
-	u32 number, word = search->word;
+	u32 number, word = search->at.word;
 
-	if (!search->left) {
+	if (!search->at.left) {
 		if (word >= WORDS || word * 64 >= table.rules)
 			return 1;
-		search->left = search->to->words[word] & search->of->words[word];
-		search->word = word + 1;
+		search->at.left = search->to->words[word] & search->of->words[word];
+		search->at.word = word + 1;
 		return 0;
 	}
-	number = (word - 1) * 64 + __builtin_ctzll(search->left);
-	search->left &= search->left - 1;
+	number = (word - 1) * 64 + __builtin_ctzll(search->at.left);
+	search->at.left &= search->at.left - 1;
 	rule = bpf_map_lookup_elem(&rules, &number);
 	if (!rule || !matches(search, rule))
 		return 0;
-	search->found = number;
+	search->at.found = number;
 	return 1;
 }
 
@@ -268,7 +270,8 @@ static __always_inline struct ccbpf_rule *find(struct bpf_sock_ops *ctx, struct 
 {
 	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
 	struct cgroup *cgroup = sk->sk_cgrp_data.cgroup;
-	struct search search = { .found = CCBPF_RULES_MOST };
+	struct position begin = { .found = CCBPF_RULES_MOST };
+	struct search search = {};
 
 	search.to = rules_to(sk);
 	if (!search.to || !cgroup)
@@ -279,8 +282,11 @@ static __always_inline struct ccbpf_rule *find(struct bpf_sock_ops *ctx, struct 
 	search.local_port = sk->__sk_common.skc_num;
 	search.remote_port = __builtin_bswap16(sk->__sk_common.skc_dport);
 	search.netns_cookie = bpf_get_netns_cookie(ctx);
+	/* Linux 6.1 follows a step once, with what it knows of the beginning, and removes what
+	 * that does not reach. So it must know nothing. */
+	bpf_probe_read_kernel(&search.at, sizeof(search.at), &begin);
 	bpf_loop(CCBPF_RULES_MOST + WORDS + 1, search_step, &search, 0);
-	return bpf_map_lookup_elem(&rules, &search.found);
+	return bpf_map_lookup_elem(&rules, &search.at.found);
 }
 
 SEC("sockops")

@@ -134,6 +134,29 @@ static void parse_argument(struct request *request, char *arg, struct argp_state
 	state->next = state->argc;
 }
 
+/* An option without an argument, which some commands have. */
+static bool *switch_of(int key, struct request *request)
+{
+	switch (key) {
+	case OPTION_DEFAULT:
+		return &request->make_default;
+	case OPTION_ECN:
+		return &request->ecn;
+	case OPTION_ALL:
+		return &request->all;
+	case OPTION_NOT:
+		return &request->exempt;
+	case OPTION_FORCE:
+		return &request->force;
+	case 'n':
+		return &request->dry_run;
+	case 'q':
+		return &request->quiet;
+	default:
+		return NULL;
+	}
+}
+
 static int parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct parse *parse = state->input;
@@ -143,21 +166,13 @@ static int parse_option(int key, char *arg, struct argp_state *state)
 		request->own[key - OPTION_OWN] = arg;
 		return 0;
 	}
+	if (switch_of(key, request)) {
+		*switch_of(key, request) = true;
+		return 0;
+	}
 	switch (key) {
 	case OPTION_SET:
 		request->sets[request->n_sets++] = arg;
-		return 0;
-	case OPTION_DEFAULT:
-		request->make_default = true;
-		return 0;
-	case OPTION_ECN:
-		request->ecn = true;
-		return 0;
-	case OPTION_ALL:
-		request->all = true;
-		return 0;
-	case 'n':
-		request->dry_run = true;
 		return 0;
 	case OPTION_WATCH:
 		if (!parse->exit)
@@ -169,15 +184,6 @@ static int parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_ARG:
 		parse_argument(request, arg, state);
-		return 0;
-	case 'q':
-		request->quiet = true;
-		return 0;
-	case OPTION_NOT:
-		request->exempt = true;
-		return 0;
-	case OPTION_FORCE:
-		request->force = true;
 		return 0;
 	case ARGP_KEY_ERROR:
 		bad_option(parse, state);
