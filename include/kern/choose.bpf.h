@@ -18,7 +18,7 @@
 #define CCBPF_KERN_CHOOSE_BPF_H
 
 #include "ccbpf/rule.h"
-#include "kern/dscp.bpf.h"
+#include "kern/dscp_option.bpf.h"
 
 #define SOL_TCP 6 /* include/linux/socket.h */
 #define TCP_CONGESTION 13 /* include/uapi/linux/tcp.h */
@@ -48,6 +48,16 @@ static __always_inline bool choose_allowed(struct tcp_sock *tp, u32 flags)
 	return !(flags & CCBPF_CHOICE_RESTRICTED) || !sk->sk_uid.val;
 }
 
+static __noinline u32 choose_read_dscp(struct bpf_sock_ops *ctx, struct sock *sk)
+{
+	DSCP_READ(ctx, sk);
+}
+
+static __noinline int choose_write_dscp(struct bpf_sock_ops *ctx, struct sock *sk, u32 dscp)
+{
+	DSCP_WRITE(ctx, sk, dscp);
+}
+
 static __always_inline void choose_dscp(struct bpf_sock_ops *ctx, struct tcp_sock *tp, u32 dscp,
 					struct ccbpf_choice_counts *counts)
 {
@@ -56,7 +66,7 @@ static __always_inline void choose_dscp(struct bpf_sock_ops *ctx, struct tcp_soc
 	if (dscp >= CCBPF_DSCP_KEEP)
 		return;
 	/* what the application has set stays */
-	if (!dscp_read(ctx, sk) && dscp_write(ctx, sk, dscp))
+	if (!choose_read_dscp(ctx, sk) && choose_write_dscp(ctx, sk, dscp))
 		choose_count(counts, unmarked);
 }
 
