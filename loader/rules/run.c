@@ -248,7 +248,7 @@ static void read_run(unsigned int id, struct run *run)
 	run->about.command[CCBPF_WORD_LEN - 1] = '\0';
 	run->about.choice.controller[CCBPF_NAME_LEN - 1] = '\0';
 	/* somebody could have pinned anything: never touch a cgroup that is not a run's */
-	if (!strstr(run->about.cgroup, "/ccbpf-run-") || strstr(run->about.cgroup, "/../"))
+	if (!strstr(run->about.cgroup, "/ccbpf-run-") || strstr(run->about.cgroup, "/.."))
 		*run->about.cgroup = '\0';
 	if (!read_pin(id, PIN_COUNTS, &run->counts, sizeof(run->counts)))
 		run->counts = (struct ccbpf_run_counts){ 0 };
