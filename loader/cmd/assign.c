@@ -276,7 +276,7 @@ static const struct argp_option options[] = {
 
 const struct command cmd_assign = {
 	.name = "assign",
-	.args = "[NAME] CONDITION... | list | remove ID...|--all",
+	.args = "[NAME] CONDITION... | list | remove ID...",
 	.text = "Give connections a controller by a rule",
 	.more = "A connection must meet all conditions of a rule. Of several rules that match one wins: --not without --remote, "
 		"then the longest prefix, then --not, then more conditions, then the older one. Rules act on new connections, "

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.functional.conftest import Cli
-from tests.functional.rules.background import Sinks, cgroups
+from tests.functional.rules.background import BACKGROUND, Sinks, cgroups
 
 
 @pytest.fixture(scope="module")
@@ -20,8 +20,8 @@ def sinks() -> Iterator[Sinks]:
 
 @pytest.fixture
 def run(ccbpf: Cli) -> Iterator[Cli]:
-    """With tcp_lp enabled; at the end no cgroup of ours may be left."""
-    ccbpf("enable", "tcp_lp")
+    """With the default background controller enabled; at the end no cgroup of ours may be left."""
+    ccbpf("enable", BACKGROUND)
     yield ccbpf
     ccbpf("clean", "--all")
     assert not cgroups() and not ccbpf.root.exists()

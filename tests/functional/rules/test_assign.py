@@ -18,12 +18,13 @@ import pytest
 
 from tests.functional import kernel
 from tests.functional.conftest import CCBPF, Cli
-from tests.functional.rules.background import MOUNT, PYTHON, SYSTEM_PYTHON, Sinks, default
+from tests.functional.rules.background import BACKGROUND, MOUNT, PYTHON, SYSTEM_PYTHON, Sinks, default
 
 
 @pytest.fixture
 def assign(run: Cli) -> Cli:
-    run("enable", "tcpw_lp")
+    for name in {"tcp_lp", "tcpw_lp"} - run.status().keys():
+        run("enable", name)
     return run
 
 
@@ -241,9 +242,9 @@ def test_a_controller_that_is_gone_breaks_nothing(assign: Cli, sinks: Sinks) -> 
 
 def test_the_controller_is_enabled(ccbpf: Cli) -> None:
     done = ccbpf("assign", "--remote", "192.0.2.0/24")
-    assert done.out == "rule 1: tcp_lp for new connections with --remote 192.0.2.0/24\n"
-    assert "tcp_lp: it was not enabled, and is now" in done.err
-    assert ccbpf.status()["tcp_lp"]["state"] == "enabled"
+    assert done.out == f"rule 1: {BACKGROUND} for new connections with --remote 192.0.2.0/24\n"
+    assert f"{BACKGROUND}: it was not enabled, and is now" in done.err
+    assert ccbpf.status()[BACKGROUND]["state"] == "enabled"
     assert "192.0.2.0/24" in ccbpf("status").out
     assert ccbpf("-j", "status").json["rules"] == rules(ccbpf)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.functional import kernel
 from tests.functional.conftest import CCBPF, Cli
-from tests.functional.rules.background import ENDS_S, MOUNT, account, cgroups
+from tests.functional.rules.background import BACKGROUND, ENDS_S, MOUNT, account, cgroups
 
 
 def runs(run: Cli) -> list[dict[str, Any]]:
@@ -29,7 +29,7 @@ def waiting(run: Cli) -> tuple[subprocess.Popen[str], dict[str, Any]]:
     """A command under way, and what status says of it."""
     process = run.popen("-j", "run", "sleep", "60", stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
     (found,) = kernel.eventually(lambda: [r for r in runs(run) if r["processes"]], ENDS_S, "the run")
-    assert (found["state"], found["command"], found["controller"]) == ("running", "sleep", "tcp_lp")
+    assert (found["state"], found["command"], found["controller"]) == ("running", "sleep", BACKGROUND)
     return process, found
 
 
@@ -72,7 +72,7 @@ def test_killed_at_every_step(run: Cli, kill_at: Path) -> None:
         seen.add((*(r["state"] for r in runs(run)), len(cgroups())))
         run("run", "-q", "true")
         assert not runs(run) and not cgroups(), at
-        assert run.status()["tcp_lp"]["state"] == "enabled"
+        assert run.status()[BACKGROUND]["state"] == "enabled"
         if code == 0:
             break
     assert code == 0 and at > 8 and len(seen) >= 3, (at, seen)

@@ -16,7 +16,18 @@ import pytest
 
 from tests.functional import kernel
 from tests.functional.conftest import CCBPF, Cli
-from tests.functional.rules.background import CLIENT, ENDS_S, MOUNT, PYTHON, SYSTEM_PYTHON, Sinks, account, cgroups, default
+from tests.functional.rules.background import (
+    BACKGROUND,
+    CLIENT,
+    ENDS_S,
+    MOUNT,
+    PYTHON,
+    SYSTEM_PYTHON,
+    Sinks,
+    account,
+    cgroups,
+    default,
+)
 
 FAMILIES = ["4", "6", "mapped"]
 Pair = tuple[kernel.Namespace, kernel.Namespace]
@@ -25,9 +36,9 @@ Pair = tuple[kernel.Namespace, kernel.Namespace]
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_connection_gets_the_controller(run: Cli, sinks: Sinks, family: str) -> None:
     done = run("-j", "run", "--", *sinks.client(family))
-    assert done.out.split() == ["tcp_lp", "0", "0"]
+    assert done.out.split() == [BACKGROUND, "0", "0"]
     found = account(done.err)
-    assert (found["controller"], found["state"], found["dscp"]) == ("tcp_lp", "ended", None)
+    assert (found["controller"], found["state"], found["dscp"]) == (BACKGROUND, "ended", None)
     counts = found["counts"]
     assert (counts["set"], counts["opened"], counts["closed"], counts["bytes"]) == (1, 1, 1, 100_000)
     assert not (run.root / "runs").exists()
@@ -49,7 +60,7 @@ def test_an_accepted_connection_gets_it_too(run: Cli) -> None:
         "s = socket.create_server(('127.0.0.1', 0)); c = socket.create_connection(s.getsockname()); a = s.accept()[0]\n"
         "print(*(x.getsockopt(6, 13, 16).split(bytes(1))[0].decode() for x in (c, a)))\n"
     )
-    assert run("run", "-q", PYTHON, "-c", code).out.split() == ["tcp_lp", "tcp_lp"]
+    assert run("run", "-q", PYTHON, "-c", code).out.split() == [BACKGROUND, BACKGROUND]
 
 
 def test_a_named_controller_is_enabled_and_stays(run: Cli, sinks: Sinks) -> None:
@@ -62,7 +73,7 @@ def test_a_named_controller_is_enabled_and_stays(run: Cli, sinks: Sinks) -> None
 def test_the_line_at_the_end(run: Cli, sinks: Sinks) -> None:
     err = run("run", *sinks.client(size=12_300_000)).err
     pattern = (
-        r"ccbpf: python\S*: sent 12\.3 MB in the background \(tcp_lp\) over 1 connection; "
+        rf"ccbpf: python\S*: sent 12\.3 MB in the background \({BACKGROUND}\) over 1 connection; "
         r"the window was held back for \d+\.\d s of \d+\.\d s\n"
     )
     assert re.fullmatch(pattern, err), err
@@ -97,7 +108,7 @@ def test_the_choice_of_the_program_is_kept(run: Cli, sinks: Sinks) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_dscp_le_without_a_change_of_priority(run: Cli, sinks: Sinks, family: str) -> None:
     done = run("-j", "run", "--dscp", "le", *sinks.client(family))
-    assert done.out.split() == ["tcp_lp", "4", "0"]
+    assert done.out.split() == [BACKGROUND, "4", "0"]
     assert (account(done.err)["dscp"], account(done.err)["counts"]["unmarked"]) == (1, 0)
 
 
@@ -112,13 +123,13 @@ def test_the_syn_is_le_as_well(run: Cli, netns_pair: Pair) -> None:
 
 
 def test_a_controller_that_is_gone_breaks_no_connection(run: Cli, sinks: Sinks) -> None:
-    words = ["sh", "-c", '"$0" disable tcp_lp >&2; exec "$@"', str(CCBPF), *sinks.client()]
+    words = ["sh", "-c", '"$0" disable ' + BACKGROUND + ' >&2; exec "$@"', str(CCBPF), *sinks.client()]
     done = run("-j", "run", *words)
     assert done.out.split()[0] == default()
     assert (account(done.err)["counts"]["refused"], account(done.err)["counts"]["set"]) == (1, 0)
 
 
-@pytest.mark.parametrize(("lock", "expected"), [((), "tcp_lp"), (("lock",), "reno")], ids=["congctl", "congctl lock"])
+@pytest.mark.parametrize(("lock", "expected"), [((), BACKGROUND), (("lock",), "reno")], ids=["congctl", "congctl lock"])
 def test_the_controller_of_a_route(run: Cli, netns_pair: Pair, lock: tuple[str, ...], expected: str) -> None:
     near, far = netns_pair
     near.ip("route", "change", "10.77.0.0/24", "dev", "veth0", "src", "10.77.0.1", "congctl", *lock, "reno")
@@ -147,7 +158,7 @@ def test_ltcp_is_for_root(ccbpf: Cli, sinks: Sinks) -> None:
 def test_children_and_grandchildren(run: Cli, sinks: Sinks) -> None:
     words = ["sh", "-c", '"$@" & (("$@") & wait); wait; "$@"', "sh", *sinks.client()]
     done = run("-j", "run", *words)
-    assert done.out.split()[::3] == ["tcp_lp"] * 3
+    assert done.out.split()[::3] == [BACKGROUND] * 3
     assert account(done.err)["counts"]["bytes"] == 300_000
 
 
@@ -165,7 +176,7 @@ def test_a_daemon_stays_in_the_background(run: Cli, sinks: Sinks, tmp_path: Path
     run("run", "-q", "true")  # removes nothing of it
     go.touch()
     kernel.eventually(lambda: len(said.read_text().split()) == 3, ENDS_S, "its connection")
-    assert said.read_text().split()[0] == "tcp_lp"
+    assert said.read_text().split()[0] == BACKGROUND
     kernel.eventually(lambda: not run("-j", "status").json["runs"][0]["processes"], ENDS_S, "its end")
     run("run", "-q", "true")
     assert not run("-j", "status").json["runs"] and not cgroups()
@@ -184,7 +195,7 @@ def test_a_socket_that_is_older_than_its_program(run: Cli, sinks: Sinks, tmp_pat
         "s = socket.socket(); os.set_inheritable(s.fileno(), True)\n"
         "os.execv(sys.executable, [sys.executable, sys.argv[1], str(s.fileno()), sys.argv[2]])\n"
     )
-    assert run("run", "-q", PYTHON, "-c", code, after, sinks.port).out == "tcp_lp\n"
+    assert run("run", "-q", PYTHON, "-c", code, after, sinks.port).out == f"{BACKGROUND}\n"
 
 
 def test_a_socket_passed_over_a_unix_socket(run: Cli, sinks: Sinks) -> None:
@@ -203,7 +214,7 @@ def test_a_socket_passed_over_a_unix_socket(run: Cli, sinks: Sinks) -> None:
     (fd,) = socket.recv_fds(ours, 1, 1)[1]
     with socket.socket(fileno=fd) as made_inside, socket.socket() as made_outside:
         made_inside.connect(("127.0.0.1", sinks.port))
-        assert kernel.chosen(made_inside) == "tcp_lp"
+        assert kernel.chosen(made_inside) == BACKGROUND
         socket.send_fds(ours, [b"x"], [made_outside.fileno()])
         out, _ = process.communicate(timeout=ENDS_S)
     assert out == f"{default()}\n"
@@ -220,7 +231,7 @@ def test_many_at_once(run: Cli, sinks: Sinks) -> None:
     running = [run.popen("-j", "run", *sinks.client(), stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(6)]
     for process in running:
         out, err = process.communicate(timeout=60)
-        assert out.split()[0] == "tcp_lp" and account(err)["counts"]["bytes"] == 100_000
+        assert out.split()[0] == BACKGROUND and account(err)["counts"]["bytes"] == 100_000
     assert not run("-j", "status").json["runs"]
 
 
@@ -235,7 +246,7 @@ def test_a_static_program(run: Cli, sinks: Sinks, tmp_path: Path) -> None:
         "getsockopt(s, IPPROTO_TCP, TCP_CONGESTION, name, &len); puts(name); return 0; }\n"
     )
     kernel.run("gcc", "-static", "-o", tmp_path / "client", source)
-    assert run("run", "-q", tmp_path / "client", sinks.port).out == "tcp_lp\n"
+    assert run("run", "-q", tmp_path / "client", sinks.port).out == f"{BACKGROUND}\n"
 
 
 # --- real programs ---
@@ -267,7 +278,7 @@ def test_iperf3(run: Cli) -> None:
         done = run("-j", "run", "iperf3", "-J", "-c", "127.0.0.1", "-p", "5222", "-n", "40M", "-P", "2")
         server.stdout.read()
     result = json.loads(done.out)
-    assert result["end"]["sender_tcp_congestion"] == "tcp_lp"
+    assert result["end"]["sender_tcp_congestion"] == BACKGROUND
     counts = account(done.err)["counts"]
     assert counts["set"] == 3 and counts["bytes"] >= result["end"]["sum_received"]["bytes"]  # two, and one for control
     assert counts["bytes"] > 0
@@ -312,9 +323,9 @@ def test_in_a_namespace_of_ip(run: Cli, netns_pair: Pair) -> None:
     words = ["ip", "netns", "exec", netns_pair[0].name, CCBPF, "run", "-q", PYTHON, "-c", code, "4", "7777", "5"]
     root, own = Path("/sys/fs/bpf/ccbpf-here"), Cli(Path("/sys/fs/bpf/ccbpf-here"))
     try:
-        run("disable", "tcp_lp")
-        assert kernel.run(*words, env=own.env()).stdout.split()[0] == "tcp_lp"
-        assert own.status()["tcp_lp"]["state"] == "enabled"
+        run("disable", BACKGROUND)
+        assert kernel.run(*words, env=own.env()).stdout.split()[0] == BACKGROUND
+        assert own.status()[BACKGROUND]["state"] == "enabled"
     finally:
         own("clean", "--all")
         assert not root.exists()

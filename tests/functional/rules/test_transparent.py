@@ -19,7 +19,7 @@ import pytest
 
 from tests.functional import kernel
 from tests.functional.conftest import CCBPF, Cli
-from tests.functional.rules.background import ENDS_S, PYTHON, SYSTEM_PYTHON, Sinks, account
+from tests.functional.rules.background import BACKGROUND, ENDS_S, PYTHON, SYSTEM_PYTHON, Sinks, account
 
 NOBODY = pwd.getpwnam("nobody")
 
@@ -92,19 +92,19 @@ def test_what_cannot_be_executed(run: Cli, tmp_path: Path) -> None:
 
 def test_usage(run: Cli) -> None:
     assert "no command is given; for example: `netnice rsync" in run("run", code=125).err
-    assert "no command is given" in run("run", "tcp_lp", code=125).err
+    assert "no command is given" in run("run", BACKGROUND, code=125).err
     assert "--dscp cs1" in run("run", "--dscp", "cs1", "true", code=125).err
     assert "there is no such user" in run("run", "--uid", "no-such-user", "true", code=125).err
     assert "option `--no-such` is unknown" in run("run", "--no-such", "true", code=2).err
     assert run("run", "-q", "--", "echo", "-j", "--help", "-q").out == "-j --help -q\n"
     assert run("run", "-q", "echo", "--", "x").out == "-- x\n"
-    assert run("run", "-q", "tcp_lp", "echo", "-j").out == "-j\n"
+    assert run("run", "-q", BACKGROUND, "echo", "-j").out == "-j\n"
 
 
 def test_netnice(run: Cli, tmp_path: Path, sinks: Sinks) -> None:
     (tmp_path / "netnice").symlink_to(CCBPF)
     netnice = Cli(run.root, run.environment, tmp_path / "netnice")
-    assert netnice("tcp_lp", *sinks.client()).out.split()[0] == "tcp_lp"
+    assert netnice(BACKGROUND, *sinks.client()).out.split()[0] == BACKGROUND
     assert netnice("no-such", code=127).err.startswith("ccbpf: cannot run no-such")
     assert "Run a command in the background class" in netnice("--help").out
 
@@ -219,7 +219,7 @@ def test_under_sudo_it_is_the_invoking_user(run: Cli, sinks: Sinks) -> None:
     assert sudo("run", "-q", "--uid", "0", "id", "-u").out == "0\n"
     assert re.search(r"CapEff:\t0+\n", sudo("run", "-q", "cat", "/proc/self/status").out)
     done = sudo("-j", "run", *sinks.client(python=SYSTEM_PYTHON))
-    assert done.out.split()[0] == "tcp_lp" and account(done.err)["uid"] == uid
+    assert done.out.split()[0] == BACKGROUND and account(done.err)["uid"] == uid
 
 
 @pytest.mark.parametrize("lie", ["-1", "4294967295", "x", "", "99999999999999999999", "0", "65534x"])
