@@ -165,15 +165,30 @@ def terminal(run: Cli) -> Iterator[Terminal]:
     terminal.close()
 
 
-def test_control_c_reaches_it_once(terminal: Terminal) -> None:
-    traps = "trap 'echo got''-INT' INT; trap 'echo it-''is-over; exit 5' QUIT; echo it-''is-up; while :; do sleep 0.05; done"
-    terminal.type(f'{CCBPF} run -q bash -c "{traps}"\n')
+# Says each signal and who sent it, and ends at SIGQUIT.
+LISTENER = """
+import signal, sys
+signals = {signal.SIGINT, signal.SIGQUIT}
+signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+print("it", "is", "up", sep="-", flush=True)
+while True:
+    info = signal.sigwaitinfo(signals)
+    print("got", info.si_signo, "from", info.si_pid, sep="-", flush=True)
+    if info.si_signo == signal.SIGQUIT:
+        sys.exit(5)
+"""
+
+
+def test_control_c_reaches_it_once(terminal: Terminal, tmp_path: Path) -> None:
+    """From the terminal, which is no process, and not again from ccbpf."""
+    (tmp_path / "listener.py").write_text(LISTENER)
+    terminal.type(f"{CCBPF} run -q {PYTHON} {tmp_path}/listener.py\n")
     terminal.expect("it-is-up")
     terminal.type("\x03")
-    terminal.expect("got-INT")
+    terminal.expect("got-2-from-0")
     time.sleep(0.3)
     terminal.type("\x1c")
-    assert "got-INT" not in terminal.expect("it-is-over")
+    assert "got-2" not in terminal.expect("got-3-from-0")
     terminal.type("echo status=$?\n")
     terminal.expect("status=5")
 
