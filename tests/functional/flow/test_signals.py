@@ -7,11 +7,12 @@ import socket
 import struct
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from tests.functional.kernel import LP_FAMILY, SIGNAL, Controller, Namespace, Sink, choose, eventually, inside, tcp_info
-from tests.functional.peer import Behaviour, Peer, Segment
+from tests.functional.peer import Behaviour, Flow, Peer, Segment
 
 pytestmark = pytest.mark.rerun("the delay is the peer's: what the host adds to it counts as well")
 
@@ -21,6 +22,7 @@ LONG_S = 0.06
 FIRST_LOSS = 60
 INFINITE = 0x7FFFFFFF
 LEARNED_S = 6.0  # one window of a second; longer where the machine was late by milliseconds
+FLOWS_TRIED = 10
 
 RTM_NEWROUTE, NLM_F_REQUEST, NLM_F_ACK, NLM_F_REPLACE, NLM_F_CREATE = 24, 1, 4, 0x100, 0x400
 RTA_DST, RTA_OIF, RTA_METRICS, RTAX_FEATURES, RTAX_FEATURE_TCP_USEC_TS = 1, 4, 8, 12, 0x10
@@ -130,22 +132,37 @@ class Handover(Behaviour):
         return self.extra_s
 
 
+def handed_over(controller: Controller, peer: Peer) -> tuple[Flow, Handover, SimpleNamespace]:
+    """A flow that has seen a delay of an eighth of the base for a second, and its record. What the host adds to a single ACK
+    is a delay as well, so flows are tried until one has no more than a quarter."""
+    late_us = []
+    for _ in range(FLOWS_TRIED):
+        behaviour = Handover()
+        flow = peer.connect("reno", behaviour)
+        flow.pump()
+        eventually(lambda: tcp_info(flow.sock).ssthresh < INFINITE and tcp_info(flow.sock).ca_state == 0, 5, "the loss")
+        choose(flow.sock, controller.name)
+        eventually(lambda: (f := controller.flow(flow.sock)) and f.rtt_min_us, 5, "a base")
+        behaviour.extra_s = 0.12 * LONG_S
+        time.sleep(1)
+        record = controller.flow(flow.sock)
+        assert record
+        if record.delay_max_us < 0.25 * LONG_S * 1e6:
+            return flow, behaviour, record
+        late_us.append(record.delay_max_us)
+        flow.stop()
+        flow.close()
+    raise AssertionError(f"this machine was late in each flow, by {late_us} us")
+
+
 @pytest.mark.parametrize("name", LP_FAMILY)
 def test_a_buffer_that_nobody_has_told_is_not_that_of_the_first_samples(
     name: str, controllers: dict[str, Controller], peer: Peer
 ) -> None:
     """Chosen in mid-flow, after another's slow start: the threshold is a quarter of the base, not 15 % of the little that
     was seen, nor of a first ACK that was delayed; what is below it is no indication, and what is above it is."""
-    controller, behaviour = controllers[name], Handover()
-    flow = peer.connect("reno", behaviour)
-    flow.pump()
-    eventually(lambda: tcp_info(flow.sock).ssthresh < INFINITE and tcp_info(flow.sock).ca_state == 0, 5, "the loss")
-    choose(flow.sock, controller.name)
-    eventually(lambda: (f := controller.flow(flow.sock)) and f.rtt_min_us, 5, "a base")
-    behaviour.extra_s = 0.12 * LONG_S
-    time.sleep(1)
-    record = controller.flow(flow.sock)
-    assert record and record.delay_max_us < 0.25 * LONG_S * 1e6, "this machine was late"
+    controller = controllers[name]
+    flow, behaviour, record = handed_over(controller, peer)
     assert record.delay_threshold_us == record.rtt_min_us // 4
     assert record.indications == 0
     behaviour.extra_s = 0.5 * LONG_S
