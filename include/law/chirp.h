@@ -23,8 +23,8 @@
  *
  * Ranges: rates u32 in kbit/s, up to 4.29 Tbit/s, and saturating there; spread in
  * permille, clamped to 1010 ... 2000; n clamped to 2 ... 15; bytes up to 2^24 (16 MB).
- * Error of a rate: under 1 kbit/s and 5 in a million; of a departure: under 15 ns and
- * what the rates are off.
+ * Error of a rate: under 1 kbit/s and 4 in a million for each step; of a departure: under
+ * 15 ns and what the rates are off.
  */
 #ifndef CCBPF_LAW_CHIRP_H
 #define CCBPF_LAW_CHIRP_H
