@@ -229,7 +229,7 @@ const struct command cmd_run = {
 	.name = "run",
 	.args = "[NAME] [--] COMMAND [ARGUMENT...]",
 	.text = "Run a command in the background class",
-	.more = "Every TCP connection of the command and its children gets the controller NAME, by default `le` or `tcp_lp`, "
+	.more = "Every TCP connection of the command and its children gets the controller NAME, by default `tcp_lp`, "
 		"unless the program chooses one itself. `netnice COMMAND` is the same. At the end one line on stderr says what was "
 		"sent. The exit code is the command's; 125: ccbpf failed, 126: the command cannot be executed, 127: it is not "
 		"found. Work that a daemon does for the command is not reached.",

@@ -9,13 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.functional import kernel
-
 MOUNT = Path(next(line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines() if " - cgroup2 " in line))
 PYTHON = sys.executable
 SYSTEM_PYTHON = "/usr/bin/python3"  # any user may execute it
 ENDS_S = 10.0
-BACKGROUND = "le" if "le" in kernel.KINDS else "tcp_lp"  # where no controller is named
+BACKGROUND = "tcp_lp"  # where no controller is named
 
 # Connects to a port of this host, sends so many bytes, says its controller, its TOS and its priority.
 CLIENT = """
