@@ -85,8 +85,9 @@ COMMAND_TESTS = tests/functional/cli tests/functional/rules tests/functional/aqm
 test-hard: deps ## the tests that take half an hour: sanitizers, kills, fuzzers, RFCs; SEED=n repeats the random draws
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)$(MAKE) --no-print-directory all SANITIZE=1
-	$(Q)CCBPF_TEST_COMMAND=$(BUILD)/sanitize/ccbpf CCBPF_SEED='$(SEED)' \
-		$(PYTHON) -m pytest $(COMMAND_TESTS) tests/hard $(PYTEST_ARGS)
+	$(Q)export CCBPF_TEST_COMMAND=$(BUILD)/sanitize/ccbpf CCBPF_SEED='$(or $(SEED),$(shell shuf -i 0-4294967295 -n 1))'; \
+	$(PYTHON) -m pytest $(COMMAND_TESTS) tests/hard -m 'not quiet' -n 2 --dist loadgroup $(PYTEST_ARGS); beside=$$?; \
+	$(PYTHON) -m pytest $(COMMAND_TESTS) tests/hard -m quiet $(PYTEST_ARGS) && exit $$beside
 
 soak: deps ## traffic, commands ten at once and kills for a long time: FOR=30m (the default), 24h, 2d; SEED=n
 	$(Q)$(MAKE) --no-print-directory all

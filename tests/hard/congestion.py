@@ -26,8 +26,8 @@ RTT_S = 0.04
 MSS = 1448
 INITIAL_WINDOW = 10  # RFC 6928
 
-# What fails three times in a row has failed; see tests/functional/conftest.py.
-TIMED = pytest.mark.flaky(reruns=RERUNS, reruns_delay=1)
+# They keep time beside this kernel. What fails three times in a row has failed; see tests/functional/conftest.py.
+TIMED = [pytest.mark.quiet, pytest.mark.flaky(reruns=RERUNS, reruns_delay=1)]
 
 # The largest part of a window below 38 packets that a loss may leave. TCPW-LP keeps what the path carried.
 KEPT = {name: 1.0 if name == "tcpw_lp" else 0.5 for name in ALL}
