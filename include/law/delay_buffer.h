@@ -31,15 +31,15 @@
 #define DELAY_FULL 3
 #define DELAY_BACK_US 1000 /* and an eighth: as short as before */
 #define DELAY_FAR_HALVES 3 /* 3/2 of the threshold is far above it */
-#define DELAY_UNTOLD_SHIFT 2 /* the threshold of an unknown buffer: base / 4 */
-#define DELAY_UNTOLD_MIN_US 4000
-#define DELAY_UNTOLD_MAX_US 20000
+#define DELAY_PROVISIONAL_SHIFT 2 /* the threshold of an unknown buffer: base / 4 */
+#define DELAY_PROVISIONAL_MIN_US 4000
+#define DELAY_PROVISIONAL_MAX_US 20000
 
 /* us: the threshold while the buffer is not known */
-LAW u32 delay_untold_us(const struct delay *d)
+LAW u32 delay_provisional_us(const struct delay *d)
 {
-	return law_clamp(delay_base_us(d) >> DELAY_UNTOLD_SHIFT, DELAY_UNTOLD_MIN_US,
-			 DELAY_UNTOLD_MAX_US);
+	return law_clamp(delay_base_us(d) >> DELAY_PROVISIONAL_SHIFT, DELAY_PROVISIONAL_MIN_US,
+			 DELAY_PROVISIONAL_MAX_US);
 }
 
 /* Is the buffer known? By losses, or by a queue far above what this flow would have caused
@@ -48,7 +48,8 @@ LAW bool delay_known(const struct delay *d)
 {
 	if (law_unlikely(d->stale))
 		return false;
-	return law_likely(d->told) || d->most_us * 2 >= delay_untold_us(d) * DELAY_FAR_HALVES;
+	return law_likely(d->overflowed) ||
+	       d->most_us * 2 >= delay_provisional_us(d) * DELAY_FAR_HALVES;
 }
 
 /* us: the threshold is at least this. Where the buffer is known, the floor is at most half of
@@ -64,7 +65,7 @@ LAW u32 delay_floor(const struct delay *d, const struct delay_params *p)
 /* us: eq. 2's right side before the floor, rounded down */
 LAW u32 delay_part(const struct delay *d, const struct delay_params *p)
 {
-	return delay_known(d) ? (u64)d->most_us * p->delta / 1000 : delay_untold_us(d);
+	return delay_known(d) ? (u64)d->most_us * p->delta / 1000 : delay_provisional_us(d);
 }
 
 /* us: eq. 2's right side */
@@ -89,7 +90,7 @@ LAW void delay_most_moved(struct delay *d, s32 by_us)
 	if (most_us)
 		delay_move_one(&most_us, by_us - (s32)back_us);
 	d->most_us = most_us;
-	d->told &= !!most_us;
+	d->overflowed &= !!most_us;
 }
 
 /* us: what part of queue_us must be a queue, where the path stood still for stood_us. A time
@@ -120,7 +121,7 @@ LAW void delay_lost(struct delay *d, u32 queue_us, bool slow_start, const struct
 	if (slow_start || d->full == DELAY_FULL || queue_us > delay_threshold(d, p)) {
 		d->most_us = law_max(most_us, queue_us);
 		d->stale = 0;
-		d->told = 1;
+		d->overflowed = 1;
 	}
 }
 

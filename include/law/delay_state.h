@@ -36,7 +36,7 @@ struct delay {
 	u16 half; /* 65.5 ms: this half of the memory began */
 	u8 anchored : 1;
 	u8 timed : 1; /* half is set */
-	u8 told : 1; /* losses have shown that q_max is the buffer's */
+	u8 overflowed : 1; /* a loss has shown that q_max is that of the full buffer */
 	u8 stale : 1; /* q_max is of the path as it was before delay_rebase() */
 	u8 full : 2; /* losses in a row in the largest queue, up to DELAY_FULL */
 	u8 samples : 3; /* smoothed since the restart, up to DELAY_FIRST */
@@ -75,7 +75,7 @@ LAW void delay_init(struct delay *d)
 	d->smoothed_q8 = DELAY_NOT_SMOOTHED;
 	d->anchored = 0;
 	d->timed = 0;
-	d->told = 0;
+	d->overflowed = 0;
 	d->stale = 0;
 	d->full = 0;
 	d->samples = 0;

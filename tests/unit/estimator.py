@@ -72,7 +72,7 @@ class Estimator:
     def lose(self, queue_us: int, slow_start: bool = False) -> None:
         self.law.delay_lost(self.state, queue_us, slow_start, self.params)
 
-    def tell(self, queue_us: int) -> None:
+    def overflow(self, queue_us: int) -> None:
         """The buffer, as the loss that ends slow start does."""
         self.lose(queue_us, slow_start=True)
 
@@ -106,8 +106,8 @@ class Estimator:
         return self.law.delay_known(self.state)
 
     @property
-    def untold(self) -> int:
-        return self.law.delay_untold_us(self.state)
+    def provisional(self) -> int:
+        return self.law.delay_provisional_us(self.state)
 
     @property
     def indicates(self) -> bool:
@@ -124,7 +124,7 @@ class Estimator:
         assert self.smoothed is not None or not self.indicates
         assert self.threshold >= self.law.delay_floor(d, self.params)
         assert not self.known or self.threshold <= max(self.queue_max, 0)
-        assert self.known or self.threshold >= self.c.DELAY_UNTOLD_MIN_US
+        assert self.known or self.threshold >= self.c.DELAY_PROVISIONAL_MIN_US
         assert d.rise_us <= self.base or self.base == self.c.AGED_NO_MIN
         assert self.tick_ns in (0, *TICKS_NS.values())
 

@@ -95,11 +95,11 @@ static void check_delay(const struct delay *d, const struct delay_params *p, u32
 	HOLDS(d->smoothed_q8 == DELAY_NOT_SMOOTHED ||
 	      d->smoothed_q8 <= DELAY_MAX_US * DELAY_SMOOTHED_UNIT);
 	HOLDS(!delay_known(d) || delay_threshold(d, p) <= max);
-	HOLDS(delay_known(d) || delay_threshold(d, p) >= DELAY_UNTOLD_MIN_US);
+	HOLDS(delay_known(d) || delay_threshold(d, p) >= DELAY_PROVISIONAL_MIN_US);
 	HOLDS(delay_threshold(d, p) <= DELAY_MAX_US);
 	HOLDS(delay_floor(d, p) <= delay_threshold(d, p));
 	HOLDS(!delay_indicates(d, p) || delay_smoothed(d) >= delay_threshold(d, p));
-	HOLDS(!d->told || max);
+	HOLDS(!d->overflowed || max);
 	HOLDS(in_use(d->tick_ns));
 	HOLDS(aged_min(&d->owd) == AGED_NO_MIN || (aged_min(&d->owd) <= DELAY_OWD_LIMIT_US &&
 						   aged_min(&d->owd) >= -DELAY_OWD_LIMIT_US));

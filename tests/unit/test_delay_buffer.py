@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What is known of the buffer, and the threshold that follows from it (include/law/delay_buffer.h).
 
-not told	 clamp(base / 4, 4 ms, 20 ms), the floor or the noise, whichever is most
-told	 by the loss that ends slow start, three losses in a row at the largest queue, or one above the threshold
+not known	 clamp(base / 4, 4 ms, 20 ms), the floor or the noise, whichever is most
+overflowed	 known by the loss that ends slow start, three losses in a row at the largest queue, or one above the threshold
 shown	 a queue of 3/2 of the threshold of an unknown buffer
 stale	 the path became longer: not known until a loss tells it, or the path is back
 """
@@ -40,8 +40,8 @@ class Life:
         self.law.lose(queue, slow_start)
 
     @property
-    def told(self) -> int:
-        return self.law.state.told
+    def overflowed(self) -> int:
+        return self.law.state.overflowed
 
 
 MakeLife: TypeAlias = Callable[..., Life]  # takes the parameters of Life
@@ -55,9 +55,9 @@ def life(estimator: MakeEstimator) -> MakeLife:
 @given(st.one_of(bases, st.sampled_from([1, 16_000, 80_000, 80_004, MAX])))
 def test_the_threshold_of_an_unknown_buffer(estimator: MakeEstimator, base: int) -> None:
     law = estimator()
-    assert law.untold == 4_000, "without a base as well"
+    assert law.provisional == 4_000, "without a base as well"
     law.ack(0, base)
-    assert law.untold == min(20_000, max(4_000, base // 4)) == law.threshold
+    assert law.provisional == min(20_000, max(4_000, base // 4)) == law.threshold
     assert not law.known
 
 
@@ -65,7 +65,7 @@ def test_the_threshold_of_an_unknown_buffer(estimator: MakeEstimator, base: int)
 def test_it_is_never_below_the_floor_or_the_noise(estimator: MakeEstimator, base: int, floor: int, noise: int) -> None:
     law = estimator(floor_us=floor, noise_us=noise)
     law.ack(0, base)
-    assert law.threshold == max(law.untold, floor, noise)
+    assert law.threshold == max(law.provisional, floor, noise)
 
 
 @given(st.integers(1, 300_000), queues, st.integers(1, 999), st.integers(0, 100_000), st.integers(0, 0xFFFF << 2))
@@ -74,7 +74,7 @@ def test_of_a_known_one_the_floor_is_half_and_the_noise_a_quarter(
 ) -> None:
     law = estimator(delta=delta, floor_us=floor, noise_us=noise)
     law.ack(0, base)
-    law.tell(queue)
+    law.overflow(queue)
     assert law.known and law.queue_max == queue
     assert law.threshold == max(queue * delta // 1000, min(floor, queue // 2), min(noise, queue // 4))
 
@@ -83,9 +83,9 @@ def test_of_a_known_one_the_floor_is_half_and_the_noise_a_quarter(
 def test_a_queue_far_above_the_threshold_is_the_buffer(life: MakeLife, base: int, queue: int) -> None:
     flow = life(base)
     flow.wait(queue)
-    assert flow.law.known == (2 * queue >= 3 * flow.law.untold)
-    assert not flow.told
-    assert flow.law.threshold == (max(queue * 150 // 1000, min(500, queue // 2)) if flow.law.known else flow.law.untold)
+    assert flow.law.known == (2 * queue >= 3 * flow.law.provisional)
+    assert not flow.overflowed
+    assert flow.law.threshold == (max(queue * 150 // 1000, min(500, queue // 2)) if flow.law.known else flow.law.provisional)
 
 
 def test_below_that_it_is_a_part_of_it(life: MakeLife) -> None:
@@ -110,7 +110,7 @@ def test_the_loss_that_ends_slow_start_tells(life: MakeLife, seen: int, lost_in:
     before = flow.law.threshold
     flow.lose(lost_in, slow_start)
     counts = lost_in >= seen - seen // 4 and (slow_start or lost_in > before)
-    assert flow.told == counts
+    assert flow.overflowed == counts
     assert flow.law.queue_max == (max(seen, lost_in) if counts else seen)
 
 
@@ -119,9 +119,9 @@ def test_one_loss_is_chance_and_three_in_the_largest_queue_are_not(life: MakeLif
     flow = life()
     for queue in (0, 2_000, 1_900):
         flow.wait(queue)
-    for told in (0, 0, 1):
+    for overflowed in (0, 0, 1):
         flow.lose(1_900)
-        assert flow.told == told
+        assert flow.overflowed == overflowed
     assert flow.law.known and flow.law.threshold == 500
 
 
@@ -131,9 +131,9 @@ def test_in_a_row(life: MakeLife, between: int) -> None:
     flow.wait(2_000)
     for queue in (2_000, 2_000, between, 2_000, 2_000):
         flow.lose(queue)
-        assert not flow.told
+        assert not flow.overflowed
     flow.lose(2_000)
-    assert flow.told
+    assert flow.overflowed
 
 
 def test_a_loss_in_less_than_three_quarters_of_the_largest_queue_tells_nothing(life: MakeLife) -> None:
@@ -141,16 +141,16 @@ def test_a_loss_in_less_than_three_quarters_of_the_largest_queue_tells_nothing(l
     flow.wait(100_000)
     for _ in range(10):
         flow.lose(74_999, slow_start=True)
-    assert not flow.told and flow.law.state.full == 0
+    assert not flow.overflowed and flow.law.state.full == 0
     flow.lose(75_000)
-    assert flow.told and flow.law.queue_max == 100_000
+    assert flow.overflowed and flow.law.queue_max == 100_000
 
 
 def test_a_loss_without_a_queue_tells_nothing(life: MakeLife) -> None:
     flow = life()
     for _ in range(5):
         flow.lose(0, slow_start=True)
-    assert not flow.told and flow.law.queue_max == 0
+    assert not flow.overflowed and flow.law.queue_max == 0
 
 
 # --- a time for which the path stood still --------------------------------------
@@ -195,7 +195,7 @@ def test_the_reverse_path_is_not_in_it(ffi: Ffi, estimator: MakeEstimator) -> No
     assert law.law.delay_at_loss(law.state, ack, 0, 0) <= 2_000
     assert law.law.delay_at_loss(law.state, law.read(at, 130_000), 0, 0) == 80_000, "without a timestamp"
     law.law.delay_at_loss(law.state, law.read(at, 130_000, tsval=2**31), 0, 0)
-    assert bytes(ffi.buffer(law.state)) == state, "a loss teaches nothing of the clock: nobody would be told"
+    assert bytes(ffi.buffer(law.state)) == state, "a loss changes nothing that was learned of the clock"
 
 
 @given(st.integers(1_000, 200_000), st.integers(1, 250_000), st.booleans(), st.integers(1, 5))
@@ -210,7 +210,7 @@ def test_a_first_ack_that_was_delayed_is_no_queue(
     for i in range(10):
         law.ack(3 * SECOND + i * 1_000, base + 10 * (i % 2))
     assert law.base == base and law.queue_max == 10
-    assert not law.known and law.threshold == max(law.untold, 500)
+    assert not law.known and law.threshold == max(law.provisional, 500)
 
 
 # --- another path ----------------------------------------------------------------
@@ -225,7 +225,7 @@ def test_a_longer_path_has_another_buffer(life: MakeLife, base: int, rise: int, 
     seen = flow.law.queue_max
     assert flow.law.law.delay_rebase(flow.law.state, base + rise) == rise
     assert flow.law.state.stale and not flow.law.known
-    assert flow.law.threshold == max(flow.law.untold, 500) >= 4_000
+    assert flow.law.threshold == max(flow.law.provisional, 500) >= 4_000
     flow.path = base + rise
     flow.wait(min(seen * 2, 400_000))
     assert flow.law.queue_max == seen, "what is seen here is not put to what was there"

@@ -53,7 +53,7 @@ def limit(law: Estimator, part: float) -> float:
     """The header's threshold, given eq. 2's own right side (above d_min), in exact numbers."""
     p, most = law.params, law.queue_max
     if not law.known:
-        return max(law.untold, p.floor_us, p.noise_us)
+        return max(law.provisional, p.floor_us, p.noise_us)
     return max(part, min(p.floor_us, most // 2), min(p.noise_us, most // 4))
 
 
@@ -61,22 +61,22 @@ def limit(law: Estimator, part: float) -> float:
 @example(150, 64, 0, 0, True, [1] + [2**32 - 1] * 200 + [1] * 200)
 @example(999, 1, 100_000, 0, True, [2**23, 1, 2**23])
 def test_equations_1_and_2(
-    estimator: MakeEstimator, delta: int, smoothing: int, floor: int, noise: int, told: bool, samples: list[int]
+    estimator: MakeEstimator, delta: int, smoothing: int, floor: int, noise: int, overflowed: bool, samples: list[int]
 ) -> None:
     law = estimator(delta=delta, smoothing=smoothing, floor_us=floor, noise_us=noise)
     paper = Paper(1 / smoothing, delta / 1000)
     error = smoothing / 256
     for i, rtt in enumerate(samples):
         queue = law.ack(1_000_000 + 10_000 * i, rtt)
-        if told:
-            law.tell(law.queue_max)
+        if overflowed:
+            law.overflow(law.queue_max)
         d = min(rtt, DELAY_MAX)
         paper.sample(d)
         assert law.base == paper.d_min
         assert law.queue_max == paper.d_max - paper.d_min
         assert queue == d - paper.d_min
         assert law.smoothed is not None and abs(law.smoothed - (paper.sd - paper.d_min)) <= error
-        if told and law.queue_max:
+        if overflowed and law.queue_max:
             assert law.known
         right = paper.d_min + limit(law, paper.limit - paper.d_min)
         if abs(paper.sd - right) > error + 1:
@@ -85,13 +85,13 @@ def test_equations_1_and_2(
 
 @given(deltas, smoothings, floors, noises, st.booleans(), st.lists(rtts, min_size=1, max_size=60))
 def test_equation_2_is_exact_on_the_smoothed_delay(
-    estimator: MakeEstimator, delta: int, smoothing: int, floor: int, noise: int, told: bool, samples: list[int]
+    estimator: MakeEstimator, delta: int, smoothing: int, floor: int, noise: int, overflowed: bool, samples: list[int]
 ) -> None:
     law = estimator(delta=delta, smoothing=smoothing, floor_us=floor, noise_us=noise)
     for i, rtt in enumerate(samples):
         law.ack(10_000 * i, rtt)
-        if told:
-            law.tell(law.queue_max)
+        if overflowed:
+            law.overflow(law.queue_max)
         assert law.threshold == limit(law, law.queue_max * delta // 1000)
         assert law.smoothed is not None and law.indicates == (Fraction(law.smoothed) > law.threshold)
 
@@ -103,7 +103,7 @@ def test_equation_2_asks_for_more_than_the_threshold(estimator: MakeEstimator, d
     for _ in range(4):  # the average begins with the smallest of four
         law.ack(0, 1)
     law.ack(1, 1 + 1000 * unit)
-    law.tell(1000 * unit)
+    law.overflow(1000 * unit)
     law.ack(2, 1 + delta * unit)
     assert law.smoothed == law.threshold == delta * unit
     assert not law.indicates

@@ -82,7 +82,7 @@ def test_the_largest_delay_never_ages(estimator: MakeEstimator, memory: int, sma
     law = estimator(memory_s=memory)
     law.ack(start, 50_000)
     law.ack(start + 100_000, 174_000)
-    law.tell(124_000)
+    law.overflow(124_000)
     for i in range(1, 721):
         law.ack(start + i * 30 * 10**6, 50_000 + (small if i % 2 else 0))
     assert law.queue_max == 124_000 and law.known
