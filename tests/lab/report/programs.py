@@ -3,8 +3,8 @@
 
 It is of what the compiler reads: the source with its own headers, preprocessed, as a sorted list of declarations. So
 neither comments nor white space count, nor in which file and in which order declarations stand, nor the compiler's version.
-Nor do functions that a program does not call. The
-system's headers and vmlinux.h are left out. A name that changes counts, as everything else does that is not known
+Nor do functions that a program does not call, nor types and constants that it does not use: a new controller leaves the
+digests of the others as they are. The system's headers and vmlinux.h are left out. A name that changes counts, as everything else does that is not known
 to leave the instructions as they were.
 """
 
@@ -25,6 +25,11 @@ OBJECT = ".bpf.c"
 DIGITS = 12  # of a digest: enough to tell apart what ever was there
 TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\w+|\S')
 INCLUDED = re.compile(r'^\s*#\s*include\s*[<"]([\w./]+)[>"]', re.M)
+CONSTANTS = re.compile(r"enum \w+ \{ (.*) \}$")
+STRUCT = re.compile(r"(?:struct|union) (\w+) \{.*\}$")
+UNION = re.compile(r"\bunion \{[^{}]*\}")
+MEMBER = re.compile(r"struct \w+ (\w+) ; ")
+NUMBER = re.compile(r"(?:0x[0-9a-f]+|\d+)$", re.I)
 FUNCTION = re.compile(r"static [\w* ]*?(\w+) \(.*\}$")
 OPTIONS = ("-E", "-P", "-undef", "-nostdinc", "-D__bpf__", "-xc")  # -undef: no macro of this compiler or machine
 
@@ -43,13 +48,40 @@ def declarations(text: str) -> Iterator[str]:
 
 
 def used(units: list[str]) -> list[str]:
-    """Without the static functions that nothing here calls: a header has more than one program needs."""
-    functions = {found[1]: unit for unit in units if (found := FUNCTION.match(unit)) and found[1] != "__attribute__"}
-    kept = [unit for unit in units if unit not in functions.values()]
+    """Without the static functions and the types that nothing here uses: a header has more than one program needs, and a new
+    controller adds a type and some constants to the tables that all share."""
+    spare: dict[str, str] = {}
+    kept = []
+    for unit in units:
+        if (found := FUNCTION.match(unit)) and found[1] != "__attribute__":
+            spare[found[1]] = unit
+        elif found := CONSTANTS.match(unit):
+            spare |= constants(found[1])
+        elif found := STRUCT.match(unit):
+            spare[found[1]] = unit
+        elif unit != ";":  # what ends a type
+            kept.append(unit)
+    code = set(TOKEN.findall(" ".join([*kept, *(unit for unit in spare.values() if FUNCTION.match(unit))])))
     for unit in kept:  # which grows
-        for name in set(TOKEN.findall(unit)) & functions.keys():
-            kept.append(functions.pop(name))
+        for name in set(TOKEN.findall(unit)) & spare.keys():
+            kept.append(without_members(spare.pop(name), code))
     return kept
+
+
+def constants(text: str) -> dict[str, str]:
+    """Of the inside of an enum: each constant and its value. An expression stands for itself."""
+    made, base, above = {}, "0", 0
+    for part in filter(None, (part.strip() for part in text.split(" , "))):
+        name, _, value = part.rstrip(" ,").partition(" = ")
+        base, above = (value, 0) if value else (base, above)
+        made[name] = f"{name} = {int(base, 0) + above if NUMBER.match(base) else f'{base} + {above}'}"
+        above += 1
+    return made
+
+
+def without_members(unit: str, code: set[str]) -> str:
+    """A type without the structs in its unions whose name no code has: those of other controllers."""
+    return UNION.sub(lambda union: MEMBER.sub(lambda member: member[0] if member[1] in code else "", union[0]), unit)
 
 
 def foreign(root: Path) -> set[str]:

@@ -31,6 +31,8 @@ def test_a_source_that_has_moved(tmp_path: Path) -> None:
     target = f"{tmp_path}/tests/delayline"
     (tmp_path / "tests").mkdir()
     Path(f"{target}.d").write_text(f"{target}: tests/lab/old_place.c include/law/old_name.h\n")
-    done = subprocess.run(["make", "V=1", f"BUILD={tmp_path}", target], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["make", "V=1", f"BUILD={tmp_path}", target], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert Path(target).exists() and "old_place" not in Path(f"{target}.d").read_text()

@@ -95,6 +95,20 @@ def test_a_function_counts_only_where_it_is_called(tree: Path) -> None:
     assert {name for name, digest in first.items() if second[name] != digest} == {"ltcp"}
 
 
+def test_another_controller_leaves_the_others_as_they_are(tree: Path) -> None:
+    kinds, flow = "include/ccbpf/controllers.h", "include/ccbpf/flow.h"
+    assert changed(tree, kinds, "\tX(6, nf_tcp,", '\tX(9, other, OPEN, "", "") \\\n\tX(6, nf_tcp,') == set()
+    assert changed(tree, flow, "/*\n * The controllers' own parts", "struct ccbpf_flow_other { int a; };\n/*\n *") == set()
+    assert changed(tree, flow, "\tX(nf, nf,", '\tX(other, other, CCBPF_FLOW_NF, "") \\\n\tX(nf, nf,') == set()
+    assert changed(tree, flow, "own[8]", "own[9]") >= {"nf_tcp", "tcp_lp"}
+
+
+def test_what_a_program_uses_of_a_table_counts(tree: Path) -> None:
+    kinds, flow = "include/ccbpf/controllers.h", "include/ccbpf/flow.h"
+    assert changed(tree, kinds, "X(5, ltcp,", "X(9, ltcp,") == {"ltcp"}
+    assert changed(tree, flow, "X(of, layer, u32,", "X(of, layer, u64,") == {"ltcp"}
+
+
 def test_a_declaration_may_move_to_another_file(tree: Path) -> None:
     moved = "int moved(int a) { return a + 1; }\n"
     (tree / "bpf/ltcp.bpf.c").write_text((tree / "bpf/ltcp.bpf.c").read_text() + moved)
