@@ -123,7 +123,9 @@ static int add_locked(const struct controller *c, struct ccbpf_rule *rule)
 		err = standing_write(WHAT, &standing);
 	}
 	standing_close(&standing);
-	if (err)
+	if (err && did)
+		enable_give_back(c);
+	else if (err)
 		sweep(WHAT, SWEEP_RESTS, NULL);
 	else if (did)
 		note(c->name, "it was not enabled, and is now",

@@ -260,6 +260,13 @@ int enable_needed(const struct controller *c, bool *did)
 	return err;
 }
 
+void enable_give_back(const struct controller *c)
+{
+	struct enabling enabling = { .controller = c, .pinning = true };
+
+	undo(&enabling, 1);
+}
+
 static const struct argp_option options[] = { ROW_SET, ROW_DEFAULT, ROW_ECN, { 0 } };
 
 const struct command cmd_enable = {

@@ -13,4 +13,7 @@
  */
 int enable_needed(const struct controller *c, bool *did);
 
+/* Take that back: what it was enabled for has failed. */
+void enable_give_back(const struct controller *c);
+
 #endif

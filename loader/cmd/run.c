@@ -104,6 +104,8 @@ static int begin(const struct controller *c, const struct ccbpf_run *about, bool
 		err = run_begin(WHAT, about, flows_fd, run);
 	if (flows_fd >= 0)
 		close(flows_fd);
+	if (err && did)
+		enable_give_back(c);
 	pins_unlock();
 	if (!err && did && !quiet)
 		note(c->name, "it was not enabled, and is now",

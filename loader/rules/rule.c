@@ -120,15 +120,20 @@ static int parse_unit(const char *what, const char *given, const char *name, con
 /* A container or pod, by a part of its cgroup's name. */
 static int find_cgroup(const char *what, const char *given, const char *id, char *path)
 {
-	int n;
+	const char *paths[2];
+	unsigned int n;
 
 	if (strlen(id) < ID_LEAST || strspn(id, "0123456789abcdefABCDEF-_") != strlen(id))
 		return wrong(what, "--cgroup", given,
 			     text("an id has at least %d hexadecimal digits", ID_LEAST),
 			     "`docker ps`, `podman ps` and `crictl ps` show ids of containers");
-	n = cgroup_find(id, path, CCBPF_CGROUP_LEN);
-	if (n == 1)
+	n = cgroup_find(id, false, paths);
+	if (n == 1 && strlen(paths[0]) < CCBPF_CGROUP_LEN) {
+		strcpy(path, paths[0]);
 		return EXIT_OK;
+	}
+	if (n == 1)
+		return fail_errno(what, text("--cgroup %s", given), ENAMETOOLONG);
 	return FAIL(EXIT_FAILED, .what = what, .on = text("--cgroup %s", given),
 		    .why = n ? "several cgroups have it in their names"
 			     : "no cgroup has it in its name: it does not run",
@@ -139,12 +144,10 @@ static int find_cgroup(const char *what, const char *given, const char *id, char
 static int parse_cgroup(const char *what, const char *given, struct ccbpf_rule *rule)
 {
 	const char *colon = strchr(given, ':');
-	int err = EXIT_OK, fd;
+	int fd, err = cgroup_require(what, text("--cgroup %s", given));
 
-	if (cgroup_reach())
-		return FAIL(EXIT_KERNEL, .what = what, .on = text("--cgroup %s", given),
-			    .why = "the cgroup v2 file system is not mounted",
-			    .remedy = "`mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified`");
+	if (err)
+		return err;
 	if (strncmp(given, "unit:", 5) == 0)
 		return parse_unit(what, given, colon + 1, ".service", rule);
 	if (strncmp(given, "slice:", 6) == 0)

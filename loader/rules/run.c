@@ -54,8 +54,11 @@ static int make_dir(const char *what, struct run *run)
 static int plan_cgroup(const char *what, struct run *run)
 {
 	char *path = run->about.cgroup, name[64];
-	int err = cgroup_parent_for_child(path, CCBPF_CGROUP_LEN);
+	int err = cgroup_require(what, "a cgroup for it");
 
+	if (err)
+		return err;
+	err = cgroup_parent_for_child(path, CCBPF_CGROUP_LEN);
 	snprintf(name, sizeof(name), "%sccbpf-run-%u-%d", err || path[1] ? "/" : "", run->id,
 		 getpid());
 	if (!err && strlen(path) + strlen(name) >= CCBPF_CGROUP_LEN)
@@ -65,37 +68,37 @@ static int plan_cgroup(const char *what, struct run *run)
 		return EXIT_OK;
 	}
 	*path = '\0';
-	return FAIL(err == -ENOENT ? EXIT_KERNEL : EXIT_FAILED, .what = what,
-		    .on = "a cgroup for it",
-		    .why = err == -ENOENT ? "the cgroup v2 file system is not mounted"
-					  : text("there is no place: %s", strerror(-err)),
-		    .remedy = err == -ENOENT ? "`mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified`, "
-					       "or boot with systemd.unified_cgroup_hierarchy=1"
-					     : "run it from another cgroup");
+	return FAIL(EXIT_FAILED, .what = what, .on = "a cgroup for it",
+		    .why = text("there is no place: %s", strerror(-err)),
+		    .remedy = "run it from another cgroup");
 }
 
-static int load(const char *what, struct run *run, int flows_fd, struct sockops *sockops)
+static int load(const char *what, struct run *run, int flows_fd, struct bpf_object **obj)
 {
+	struct bpf_map *about, *counts;
 	struct ccbpf_run *initial;
-	int err = sockops_open(what, sockops, "run", ccbpf_object_run, ccbpf_object_run_end);
+	int err = object_open(what, "run", ccbpf_object_run, ccbpf_object_run_end, obj);
 
+	if (!err)
+		err = object_map(what, *obj, MAP_RUN, sizeof(*initial), &about);
+	if (!err)
+		err = object_map(what, *obj, PIN_COUNTS, sizeof(run->counts), &counts);
+	if (!err)
+		err = object_reuse(what, *obj, "flows", flows_fd);
 	if (err)
 		return err;
-	initial = sockops_initial(what, sockops, MAP_RUN, sizeof(*initial));
-	if (!initial || !sockops_map(what, sockops, PIN_COUNTS, sizeof(run->counts)))
-		return EXIT_FAILED;
+	initial = object_initial(about);
 	run->about.abi = initial->abi;
 	*initial = run->about;
 	run->known = true;
-	err = sockops_reuse(what, sockops, "flows", flows_fd);
-	return err ?: sockops_load(what, sockops);
+	return object_load(what, *obj);
 }
 
 /* Pin what says what it is. */
-static int pin(const char *what, struct run *run, const struct sockops *sockops)
+static int pin(const char *what, struct run *run, const struct bpf_object *obj)
 {
-	int counts = bpf_object__find_map_fd_by_name(sockops->obj, PIN_COUNTS);
-	int about = bpf_object__find_map_fd_by_name(sockops->obj, MAP_RUN);
+	int counts = bpf_object__find_map_fd_by_name(obj, PIN_COUNTS);
+	int about = bpf_object__find_map_fd_by_name(obj, MAP_RUN);
 	int err = pin_make(what, about, pin_path(dir_of(run->id), PIN_RUN));
 
 	if (!err)
@@ -104,7 +107,7 @@ static int pin(const char *what, struct run *run, const struct sockops *sockops)
 	return err;
 }
 
-static int attach(const char *what, struct run *run, const struct sockops *sockops)
+static int attach(const char *what, struct run *run, const struct bpf_object *obj)
 {
 	int err = cgroup_make(run->about.cgroup);
 
@@ -112,8 +115,7 @@ static int attach(const char *what, struct run *run, const struct sockops *socko
 		err = run->cgroup_fd = cgroup_open(run->about.cgroup);
 	if (err < 0)
 		return fail_errno(what, text("the cgroup %s", run->about.cgroup), err);
-	return sockops_attach(what, sockops, run->cgroup_fd,
-			      text("the cgroup %s", run->about.cgroup),
+	return sockops_attach(what, obj, run->cgroup_fd, text("the cgroup %s", run->about.cgroup),
 			      pin_path(dir_of(run->id), PIN_LINK));
 }
 
@@ -134,7 +136,7 @@ static int remove_run(const struct run *run)
 
 int run_begin(const char *what, const struct ccbpf_run *about, int flows_fd, struct run *run)
 {
-	struct sockops sockops = { 0 };
+	struct bpf_object *obj = NULL;
 	int err;
 
 	*run = (struct run){ .about = *about, .lock_fd = -1, .cgroup_fd = -1, .counts_fd = -1 };
@@ -142,12 +144,12 @@ int run_begin(const char *what, const struct ccbpf_run *about, int flows_fd, str
 	if (!err)
 		err = plan_cgroup(what, run);
 	if (!err)
-		err = load(what, run, flows_fd, &sockops);
+		err = load(what, run, flows_fd, &obj);
 	if (!err)
-		err = pin(what, run, &sockops);
+		err = pin(what, run, obj);
 	if (!err)
-		err = attach(what, run, &sockops);
-	sockops_close(&sockops);
+		err = attach(what, run, obj);
+	bpf_object__close(obj);
 	if (!err) {
 		run->phase = RUN_LED;
 		return EXIT_OK;

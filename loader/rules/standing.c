@@ -141,16 +141,16 @@ void standing_drop(struct standing *standing, unsigned int i)
 
 /* Counters go on from program to program. */
 static int prepare_counts(const char *what, const struct standing *standing,
-			  const struct sockops *sockops)
+			  const struct bpf_object *obj)
 {
 	if (standing->counts_fd < 0)
 		return EXIT_OK;
-	return sockops_reuse(what, sockops, MAP_COUNTS, standing->counts_fd);
+	return object_reuse(what, obj, MAP_COUNTS, standing->counts_fd);
 }
 
-static int fill_counts(const struct standing *standing, const struct sockops *sockops)
+static int fill_counts(const struct standing *standing, const struct bpf_object *obj)
 {
-	int fd = bpf_object__find_map_fd_by_name(sockops->obj, MAP_COUNTS), err = 0;
+	int fd = bpf_object__find_map_fd_by_name(obj, MAP_COUNTS), err = 0;
 	struct ccbpf_choice_counts none = { 0 };
 
 	for (unsigned int i = 0; !err && i < standing->n; i++)
@@ -182,41 +182,40 @@ static void drop_counts(const struct standing *standing)
 	}
 }
 
-static int load(const char *what, struct standing *standing, struct sockops *sockops)
+static int load(const char *what, const struct standing *standing, struct bpf_object **obj)
 {
 	struct {
 		__u32 abi, rules, marks;
-	} *table;
-	int err =
-		sockops_open(what, sockops, "assign", ccbpf_object_assign, ccbpf_object_assign_end);
-	struct bpf_map *rules;
+	} *initial;
+	int err = object_open(what, "assign", ccbpf_object_assign, ccbpf_object_assign_end, obj);
+	struct bpf_map *table, *rules;
 
-	if (err)
-		return err;
-	table = sockops_initial(what, sockops, ".rodata.table", sizeof(*table));
-	rules = sockops_map(what, sockops, MAP_RULES, sizeof(*standing->rules));
-	if (!table || !rules)
-		return EXIT_FAILED;
-	table->rules = standing->n;
-	for (unsigned int i = 0; i < standing->n; i++)
-		table->marks |= standing->rules[i].choice.dscp < CCBPF_DSCP_KEEP;
-	bpf_map__set_max_entries(rules, standing->n);
-	err = prepare_counts(what, standing, sockops);
 	if (!err)
-		err = sockops_load(what, sockops);
+		err = object_map(what, *obj, ".rodata.table", sizeof(*initial), &table);
+	if (!err)
+		err = object_map(what, *obj, MAP_RULES, sizeof(*standing->rules), &rules);
 	if (err)
 		return err;
-	err = sets_fill(sockops->obj, standing->rules, standing->n)
-		      ?: fill_counts(standing, sockops);
+	initial = object_initial(table);
+	initial->rules = standing->n;
+	for (unsigned int i = 0; i < standing->n; i++)
+		initial->marks |= standing->rules[i].choice.dscp < CCBPF_DSCP_KEEP;
+	bpf_map__set_max_entries(rules, standing->n);
+	err = prepare_counts(what, standing, *obj);
+	if (!err)
+		err = object_load(what, *obj);
+	if (err)
+		return err;
+	err = sets_fill(*obj, standing->rules, standing->n) ?: fill_counts(standing, *obj);
 	return err ? fail_errno(what, "the maps of the rules", err) : EXIT_OK;
 }
 
-static int attach(const char *what, const struct standing *standing, const struct sockops *sockops)
+static int attach(const char *what, const struct standing *standing, const struct bpf_object *obj)
 {
 	int fd, err;
 
 	if (standing->link_fd >= 0 && !standing->detached) {
-		err = bpf_link_update(standing->link_fd, sockops_program(sockops), NULL);
+		err = bpf_link_update(standing->link_fd, sockops_program(obj), NULL);
 		return err ? fail_errno(what, link_path(), err) : EXIT_OK;
 	}
 	err = pin_remove(link_path());
@@ -225,12 +224,13 @@ static int attach(const char *what, const struct standing *standing, const struc
 	err = pin_make_dir(what, pin_path(STANDING_DIR, NULL));
 	if (err)
 		return err;
+	err = cgroup_require(what, "the root cgroup");
+	if (err)
+		return err;
 	fd = cgroup_open("/");
 	if (fd < 0)
-		return FAIL(EXIT_KERNEL, .what = what, .on = "the root cgroup",
-			    .why = "the cgroup v2 file system is not mounted",
-			    .remedy = "`mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified`");
-	err = sockops_attach(what, sockops, fd, "the root cgroup", link_path());
+		return fail_errno(what, "the root cgroup", fd);
+	err = sockops_attach(what, obj, fd, "the root cgroup", link_path());
 	close(fd);
 	return err;
 }
@@ -245,18 +245,18 @@ static int remove_all(const char *what)
 
 int standing_write(const char *what, struct standing *standing)
 {
-	struct sockops sockops = { 0 };
+	struct bpf_object *obj = NULL;
 	int err;
 
 	if (!standing->n)
 		return remove_all(what);
 	qsort(standing->rules, standing->n, sizeof(*standing->rules), rule_order);
-	err = load(what, standing, &sockops);
+	err = load(what, standing, &obj);
 	if (!err)
-		err = attach(what, standing, &sockops);
+		err = attach(what, standing, obj);
 	if (!err)
 		drop_counts(standing);
-	sockops_close(&sockops);
+	bpf_object__close(obj);
 	return err;
 }
 

@@ -4,12 +4,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
+#include "out/errors.h"
 #include "sys/cgroup.h"
 #include "sys/process.h"
 #include "util/text.h"
@@ -51,6 +54,30 @@ int cgroup_reach(void)
 		pid = process_parent(pid);
 	}
 	return top_fd < 0 ? -ENOENT : 0;
+}
+
+int cgroup_require(const char *what, const char *on)
+{
+	if (!cgroup_reach())
+		return EXIT_OK;
+	return FAIL(EXIT_KERNEL, .what = what, .on = on,
+		    .why = "the cgroup v2 file system is not mounted",
+		    .remedy = "`mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified`, or boot with "
+			      "systemd.unified_cgroup_hierarchy=1");
+}
+
+/* The path of what a descriptor is open on, a text(). */
+static const char *path_behind(int fd)
+{
+	char path[PATH_MAX];
+	ssize_t length = readlink(text("/proc/self/fd/%d", fd), path, sizeof(path));
+
+	return text("%.*s", length < 0 ? 0 : (int)length, path);
+}
+
+const char *cgroup_mount(void)
+{
+	return cgroup_reach() ? "" : path_behind(top_fd);
 }
 
 /* As openat() takes it, from the root of the hierarchy. */
@@ -138,9 +165,41 @@ int cgroup_open(const char *path)
 
 uint64_t cgroup_id(int fd)
 {
+	struct statfs fs;
 	struct stat st;
+	bool good = !fstatfs(fd, &fs) && fs.f_type == CGROUP2_SUPER_MAGIC && !fstat(fd, &st);
 
-	return fstat(fd, &st) ? 0 : st.st_ino;
+	return good ? st.st_ino : 0;
+}
+
+/* The kernel opens what an id names in a handle of this form, by itself. */
+#define HANDLE_KERNFS 0xfe /* FILEID_KERNFS, include/linux/exportfs.h */
+
+int cgroup_path(uint64_t id, char *path, unsigned int size)
+{
+	struct {
+		struct file_handle head;
+		uint64_t id;
+	} handle = { .head = { .handle_bytes = sizeof(id), .handle_type = HANDLE_KERNFS } };
+	int top = cgroup_open("/"), fd, err = 0;
+	const char *found, *mount;
+
+	if (top < 0)
+		return top;
+	memcpy(handle.head.f_handle, &id, sizeof(id));
+	fd = open_by_handle_at(top, &handle.head, O_PATH | O_CLOEXEC);
+	if (fd < 0) {
+		err = -errno;
+	} else {
+		found = path_behind(fd);
+		mount = path_behind(top);
+		found += strncmp(found, mount, strlen(mount)) ? 0 : strlen(mount);
+		if ((unsigned int)snprintf(path, size, "%s", *found ? found : "/") >= size)
+			err = -ENAMETOOLONG;
+		close(fd);
+	}
+	close(top);
+	return err;
 }
 
 bool cgroup_populated(const char *path)
@@ -259,51 +318,49 @@ int cgroup_remove(const char *path)
 	return 0;
 }
 
-/* Depth first. Returns how many names match, at most 2. */
-static int find_below(int dir, const char *part, char *path, unsigned int size, int depth)
+/* Depth first, from the cgroup behind `dir`, which has this path. */
+struct search {
+	const char *name;
+	bool whole;
+	const char **paths; /* of the first two that were found */
+	unsigned int n;
+};
+
+static void find_below(int dir, const char *path, struct search *search, int depth)
 {
-	DIR *open = depth < DEEPEST
-			    ? fdopendir(openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC))
-			    : NULL;
-	unsigned int length = strlen(path);
-	char found[PATH_MAX] = "";
+	int copy = depth < DEEPEST ? openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	DIR *open = copy < 0 ? NULL : fdopendir(copy);
 	struct dirent *entry;
-	int n = 0;
 
-	while (open && n < 2 && (entry = readdir(open))) {
-		int child, more;
+	while (open && search->n < 2 && (entry = readdir(open))) {
+		const char *name = entry->d_name, *below;
+		int child;
 
-		if (entry->d_type != DT_DIR || entry->d_name[0] == '.' ||
-		    length + strlen(entry->d_name) + 2 > size)
+		if (entry->d_type != DT_DIR || *name == '.')
 			continue;
-		sprintf(path + length, "/%s", entry->d_name);
-		child = openat(dir, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		/* what is below a match belongs to it */
-		more = strstr(entry->d_name, part) ? 1
-		       : child < 0		   ? 0
-						   : find_below(child, part, path, size, depth + 1);
-		if (more)
-			snprintf(found, sizeof(found), "%s", path);
-		n += more;
-		path[length] = '\0';
-		if (child >= 0)
-			close(child);
+		below = text("%s/%s", path, name);
+		if (search->whole ? !strcmp(name, search->name) : !!strstr(name, search->name)) {
+			search->paths[search->n++] = below; /* what is below it belongs to it */
+			continue;
+		}
+		child = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (child < 0)
+			continue;
+		find_below(child, below, search, depth + 1);
+		close(child);
 	}
 	if (open)
 		closedir(open);
-	if (n)
-		snprintf(path, size, "%s", found);
-	return n;
 }
 
-int cgroup_find(const char *part, char *path, unsigned int size)
+unsigned int cgroup_find(const char *name, bool whole, const char *paths[2])
 {
-	int dir = cgroup_open("/"), n;
+	struct search search = { .name = name, .whole = whole, .paths = paths };
+	int dir = cgroup_open("/");
 
-	*path = '\0';
 	if (dir < 0)
 		return 0;
-	n = find_below(dir, part, path, size, 0);
+	find_below(dir, "", &search, 0);
 	close(dir);
-	return n > 1 ? 2 : n;
+	return search.n;
 }

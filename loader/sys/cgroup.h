@@ -15,6 +15,12 @@
 /* Whether it can be reached. Returns 0, or -ENOENT where it is not mounted. */
 int cgroup_reach(void);
 
+/* The same. Returns EXIT_OK, or EXIT_KERNEL after saying what to do. */
+int cgroup_require(const char *what, const char *on);
+
+/* Where it is mounted, a text(), "" where it cannot be reached. */
+const char *cgroup_mount(void);
+
 /* The cgroup of this process, in a buffer of `size` bytes. Returns 0 or -errno. */
 int cgroup_own(char *path, unsigned int size);
 
@@ -29,7 +35,7 @@ int cgroup_make(const char *path);
 /* A descriptor of the directory, or -errno. */
 int cgroup_open(const char *path);
 
-/* The kernel's id of the cgroup behind a descriptor; never used twice. */
+/* The kernel's id of the cgroup behind a descriptor; never used twice. 0: it is no cgroup. */
 uint64_t cgroup_id(int fd);
 
 /* Whether a process is in it or below it. False where it is gone. */
@@ -47,10 +53,14 @@ int cgroup_move(const char *from, const char *to);
  */
 int cgroup_remove(const char *path);
 
+/* The path of the cgroup with this id, in a buffer of `size` bytes. Returns 0 or -errno. */
+int cgroup_path(uint64_t id, char *path, unsigned int size);
+
 /*
- * The cgroup in whose name `part` is, where no cgroup above it has it as well. Returns how many
- * there are, 2 for several; `path` is that of the last.
+ * The cgroups with this name or, unless `whole`, with names in which it is, where no cgroup
+ * above is one as well. Returns how many there are, 2 for several, and the paths of the first
+ * two, each a text().
  */
-int cgroup_find(const char *part, char *path, unsigned int size);
+unsigned int cgroup_find(const char *name, bool whole, const char *paths[2]);
 
 #endif

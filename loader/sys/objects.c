@@ -59,6 +59,17 @@ void *object_initial(const struct bpf_map *map)
 	return bpf_map__initial_value(map, &size);
 }
 
+int object_reuse(const char *what, const struct bpf_object *obj, const char *name, int fd)
+{
+	struct bpf_map *map;
+	int err = object_map(what, obj, name, 0, &map);
+
+	if (!err && bpf_map__reuse_fd(map, fd))
+		err = fail_errno(what, text("the map %s of %s", name, bpf_object__name(obj)),
+				 errno);
+	return err;
+}
+
 int object_load(const char *what, struct bpf_object *obj)
 {
 	int err = bpf_object__load(obj);

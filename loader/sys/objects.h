@@ -33,6 +33,9 @@ int object_map(const char *what, const struct bpf_object *obj, const char *name,
 /* What a data map that object_map() found holds when it is loaded, to be changed before. */
 void *object_initial(const struct bpf_map *map);
 
+/* Let it use the map behind `fd` in the place of one of its own. */
+int object_reuse(const char *what, const struct bpf_object *obj, const char *name, int fd);
+
 /* Load it into the kernel. */
 int object_load(const char *what, struct bpf_object *obj);
 

@@ -157,6 +157,11 @@ def kill_at(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return preload(tmp_path_factory.mktemp("preload"), Path(__file__).with_name("kill_at.c"))
 
 
+@pytest.fixture(scope="session")
+def refuse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return preload(tmp_path_factory.mktemp("preload"), Path(__file__).with_name("refuse.c"))
+
+
 @pytest.fixture
 def line(ccbpf: Cli) -> Iterator[Line]:
     with Line(ccbpf) as line:

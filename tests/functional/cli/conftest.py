@@ -20,8 +20,3 @@ def vanish(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def slow_setns(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return preload(tmp_path_factory.mktemp("preload"), HERE / "slow_setns.c")
-
-
-@pytest.fixture(scope="session")
-def refuse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return preload(tmp_path_factory.mktemp("preload"), HERE / "refuse.c")

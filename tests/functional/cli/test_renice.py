@@ -346,6 +346,19 @@ def test_by_cgroup_with_those_below(enabled: Cli, server: socket.socket, cgroups
         assert found(enabled, "--cgroup", outer) == {other}
 
 
+def test_by_cgroup_where_ip_hides_the_hierarchy(
+    enabled: Cli, server: socket.socket, cgroups: tuple[Path, str], netns_pair: Pair
+) -> None:
+    """`ip netns exec` mounts a /sys of its own; the namespace of this process is found as well."""
+    outer, name = cgroups
+    port = server.getsockname()[1]
+    with holding(server, outer / "a.slice/deep") as (_, a, _):
+        for cgroup in (outer, f"/{name}", f"{name}/a.slice"):
+            words = ("-j", "renice", "reno", "-n", "--cgroup", cgroup)
+            seen = enabled(*words, prefix=("ip", "netns", "exec", netns_pair[0].name)).json["transfers"]
+            assert [(t["local_port"], t["remote_port"]) for t in seen] == [(a, port)]
+
+
 def test_by_unit(enabled: Cli, server: socket.socket, cgroups: tuple[Path, str]) -> None:
     outer, name = cgroups
     port = server.getsockname()[1]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -18,7 +19,7 @@ import pytest
 
 from tests.functional import kernel
 from tests.functional.conftest import CCBPF, Cli
-from tests.functional.rules.background import BACKGROUND, MOUNT, PYTHON, SYSTEM_PYTHON, Sinks, default
+from tests.functional.rules.background import BACKGROUND, MOUNT, PYTHON, SYSTEM_PYTHON, Sinks, cgroups, default
 
 
 @pytest.fixture
@@ -249,6 +250,16 @@ def test_the_controller_is_enabled(ccbpf: Cli) -> None:
     assert ccbpf("-j", "status").json["rules"] == rules(ccbpf)
 
 
+@pytest.mark.parametrize("words", [("assign", "--remote", "192.0.2.0/24"), ("run", "true")])
+def test_a_controller_that_was_enabled_in_vain_is_given_back(ccbpf: Cli, refuse: Path, words: tuple[str, ...]) -> None:
+    """The first link is the controller's, the second that of the program at the cgroup."""
+    refused = {"LD_PRELOAD": str(refuse), "REFUSE": "28", "REFUSE_AT": "2", "REFUSE_WITH": str(errno.ENOMEM)}  # BPF_LINK_CREATE
+    done = Cli(ccbpf.root, refused).run(*words)
+    assert done.code == (125 if words[0] == "run" else 1) and "Cannot allocate memory" in done.err
+    assert "is now" not in done.err
+    assert not ccbpf.root.exists() and not cgroups() and BACKGROUND not in kernel.available()
+
+
 def test_counters_go_on(assign: Cli, sinks: Sinks) -> None:
     """Another rule is another program; the counts and the rules stay."""
     assign("assign", "tcp_lp", "--remote-port", sinks.port)
@@ -413,9 +424,9 @@ def test_many_rules(assign: Cli, tmp_path: Path) -> None:
     include = ["-D_GNU_SOURCE", "-std=gnu11", f"-I{kernel.ROOT}/include", "-iquote", f"{kernel.ROOT}/loader"]
     kernel.run("gcc", "-Wall", *include, "-o", tmp_path / "many", Path(__file__).with_name("many.c"), *objects, *libraries)
     took = {}
-    for prefixes, cgroups in ((0, 0), (1000, 200)):
-        kernel.run(tmp_path / "many", "tcp_lp", prefixes, cgroups, env=assign.env())
-        assert len(rules(assign)) == 1 + prefixes + cgroups
+    for prefixes, groups in ((0, 0), (1000, 200)):
+        kernel.run(tmp_path / "many", "tcp_lp", prefixes, groups, env=assign.env())
+        assert len(rules(assign)) == 1 + prefixes + groups
         took[prefixes] = time_of_an_end(assign.root / "rules" / "link")
         assign("assign", "remove", "--all")
     print(f"for each end of a connection: {took[0]:.0f} ns with one rule, {took[1000]:.0f} ns with 1201")
