@@ -274,6 +274,13 @@ struct bpf_iter__tcp {
 	struct sock_common *sk_common;
 };
 
+struct bpf_iter__bpf_sk_storage_map {
+	struct bpf_iter_meta *meta;
+	struct bpf_map *map;
+	struct sock *sk;
+	void *value;
+};
+
 /* What a sockops program is given (include/uapi/linux/bpf.h). */
 struct bpf_sock_ops {
 	__u32 op; /* enum bpf_sock_ops_op */

@@ -10,6 +10,7 @@
  *        prefixes               LPM trie: struct ccbpf_prefix -> struct ccbpf_rule_set, all that may match an address
  *        cgroup_ids, cgroup_names  hashes: id or name of a cgroup -> those that name it
  *        rule_counts            hash: id of a rule -> struct ccbpf_choice_counts
+ *        chosen                 storage of sockets: struct ccbpf_chosen, of those that got their controller by a rule
  */
 #ifndef CCBPF_RULE_H
 #define CCBPF_RULE_H
@@ -48,6 +49,21 @@ struct ccbpf_choice_counts {
 #define X(name, text) __u64 name;
 	CCBPF_CHOICE_COUNTS(X)
 #undef X
+};
+
+/* What a socket remembers of the rule that gave it its controller, in its storage. */
+struct ccbpf_chosen {
+	__u32 rule; /* its id */
+	__u32 reserved;
+};
+
+/* What bpf/chosen.bpf.c says of a connection that has such a storage, or that of a run. */
+struct ccbpf_chosen_record {
+	__u64 flow; /* key of its record in `flows` */
+	__u64 cgroup; /* id of that of its socket */
+	__u64 inode; /* of its socket, as /proc/<pid>/fd shows it; 0: no process holds it */
+	__u32 rule; /* the first number of its storage */
+	__u32 reserved;
 };
 
 /* A run: one command in a cgroup of its own. */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * ccbpf flows [NAME…] [--watch SECONDS] [-v]: the live flows, as the controllers
- * publish them; with -v what each knows and met in two lines more. With --watch again and again until Ctrl-C: in place on a
+ * publish them, and which rule or run gave them their controller; with -v what each knows
+ * and met, and its process, in lines more. With --watch again and again until Ctrl-C: in place on a
  * terminal, one below the other elsewhere, one JSON document a line under -j:
  * {"time_ns": the host's CLOCK_MONOTONIC, "flows": [{…}]}.
  */
@@ -18,6 +19,7 @@
 #include "out/json.h"
 #include "out/table.h"
 #include "out/ticker.h"
+#include "rules/origins.h"
 #include "sys/kernel.h"
 #include "sys/pins.h"
 #include "util/clock.h"
@@ -43,8 +45,12 @@ static bool wanted(const struct flow *flow, const struct controller **named, uns
 	return n == 0;
 }
 
-static void print_row(struct table *table, const struct ccbpf_flow *f)
+static void print_row(struct table *table, const struct flow *flow, struct origins *origins,
+		      bool by)
 {
+	const struct origin *origin = origins_of(origins, flow->key);
+	const struct ccbpf_flow *f = &flow->record;
+
 	table_cell(table, "%.*s", CCBPF_NAME_LEN, f->controller);
 	table_cell(table, "%s", endpoint(f->family, f->local_addr, f->local_port));
 	table_cell(table, "%s", endpoint(f->family, f->remote_addr, f->remote_port));
@@ -54,13 +60,25 @@ static void print_row(struct table *table, const struct ccbpf_flow *f)
 	table_cell(table, "%s/%s", human_ms(f->delay_smoothed_us), human_ms(f->delay_threshold_us));
 	table_cell(table, "%s", human_bps(f->rate_bps));
 	table_cell(table, "%s", human_age(age_ns(f->started_ns)));
+	if (by)
+		table_cell(table, "%s", origin ? origin_name(origin) : "-");
 	if (!output.verbose)
 		return;
 	table_note(table, flow_own_words(f));
 	table_note(table, flow_met_words(f));
+	if (origin)
+		table_note(table, origin_words(origins, origin));
 }
 
-static void print(const struct flow *flows, size_t n)
+static bool any_origin(const struct flow *flows, size_t n, const struct origins *origins)
+{
+	for (size_t i = 0; origins->n && i < n; i++)
+		if (origins_of(origins, flows[i].key))
+			return true;
+	return false;
+}
+
+static void print(const struct flow *flows, size_t n, struct origins *origins)
 {
 	static const struct column columns[] = {
 		{ .title = "CONTROLLER" },
@@ -72,12 +90,14 @@ static void print(const struct flow *flows, size_t n)
 		{ .title = "DELAY ms", .right = true }, /* smoothed/threshold */
 		{ .title = "BIT/S", .right = true },
 		{ .title = "AGE", .right = true },
+		{ .title = "BY" }, /* only if a rule or run gave it to one of them */
 	};
-	struct table *table = table_new(columns, 9);
+	bool by = any_origin(flows, n, origins);
+	struct table *table = table_new(columns, by ? 10 : 9);
 	const struct text_block *mark = text_mark();
 
 	for (size_t i = 0; i < n; i++) {
-		print_row(table, &flows[i].record);
+		print_row(table, &flows[i], origins, by);
 		text_release(mark); /* the table has copies */
 	}
 	table_print(table);
@@ -85,14 +105,23 @@ static void print(const struct flow *flows, size_t n)
 		    n && !output.verbose ? " (-v: each controller's state and counters)" : "");
 }
 
-static void show(const struct flow *flows, size_t n)
+static struct json_object *describe(const struct flow *flow, struct origins *origins)
+{
+	const struct origin *origin = origins_of(origins, flow->key);
+	struct json_object *doc = flow_json(flow);
+
+	json_object_object_add(doc, "origin", origin ? origin_json(origins, origin) : NULL);
+	return doc;
+}
+
+static void show(const struct flow *flows, size_t n, struct origins *origins)
 {
 	const struct text_block *mark = text_mark();
 	struct json_object *doc;
 	struct json_list *list;
 
 	if (!output.json) {
-		print(flows, n);
+		print(flows, n, origins);
 		return;
 	}
 	doc = json_object_new_object();
@@ -100,7 +129,7 @@ static void show(const struct flow *flows, size_t n)
 	json_object_object_add(doc, "flows", json_object_new_array());
 	list = output_json_open(doc);
 	for (size_t i = 0; i < n; i++) {
-		output_json_item(list, flow_json(&flows[i]));
+		output_json_item(list, describe(&flows[i], origins));
 		text_release(mark);
 	}
 	output_json_close(list);
@@ -110,7 +139,7 @@ static void show(const struct flow *flows, size_t n)
  * Read the map as it is pinned now; `*found` false: nothing is pinned. The lock
  * is not kept.
  */
-static int read_now(struct flow **flows, size_t *n, bool *found)
+static int read_now(struct flow **flows, size_t *n, struct origins *origins, bool *found)
 {
 	bool exists;
 	int fd = -1, err = pins_lock_read(WHAT, &exists);
@@ -119,8 +148,10 @@ static int read_now(struct flow **flows, size_t *n, bool *found)
 	*n = 0;
 	if (!err && exists)
 		err = shared_open(WHAT, SHARED_FLOWS, &fd);
-	pins_unlock();
 	*found = fd >= 0;
+	if (*found)
+		origins_read(origins);
+	pins_unlock();
 	if (err || fd < 0)
 		return err;
 	err = flows_read(fd, flows, n);
@@ -138,10 +169,11 @@ struct view {
 static int show_now(void *data)
 {
 	struct view *view = data;
+	struct origins origins = { 0 };
 	struct flow *flows;
 	size_t n, kept = 0;
 	bool found;
-	int err = read_now(&flows, &n, &found);
+	int err = read_now(&flows, &n, &origins, &found);
 
 	if (!err && !found && !view->shown)
 		err = running_none(WHAT, "flows");
@@ -151,9 +183,11 @@ static int show_now(void *data)
 	if (!err) {
 		if (kept)
 			qsort(flows, kept, sizeof(*flows), by_start);
-		show(flows, kept);
+		show(flows, kept, &origins);
 		view->shown = true;
 	}
+	if (found)
+		origins_free(&origins);
 	free(flows);
 	return err;
 }
@@ -179,8 +213,9 @@ const struct command cmd_flows = {
 	.name = "flows",
 	.args = "[NAME...] [--watch SECONDS]",
 	.text = "Show the live flows",
-	.more = "DELAY: smoothed queueing delay / threshold of an early congestion indication. With -v two lines more of "
-		"each: its controller's own part, and what it met. With -j every field of struct ccbpf_flow.",
+	.more = "DELAY: smoothed queueing delay / threshold of an early congestion indication. BY: the rule or "
+		"run that gave it its controller. With -v lines more of each: its controller's own part, what it met, "
+		"and its cgroup and process. With -j every field of struct ccbpf_flow.",
 	.options = options,
 	.run = flows,
 };

@@ -2,9 +2,8 @@
 /*
  * ccbpf status [NAME…]: what runs. For each controller: state, link, age,
  * version, parameters that differ from their defaults, flows now, flows that
- * older loadings still serve, the sums of the statistics; then the commands of `ccbpf run`.
- * Without a name it
- * reports whatever is not absent; with a name that has nothing to report it
+ * older loadings still serve, which rules and runs gave it to how many, the sums of the
+ * statistics; then the commands of `ccbpf run`. Without a name it reports whatever is not absent; with a name that has nothing to report it
  * ends with exit code 5.
  */
 #include <stddef.h>
@@ -17,6 +16,7 @@
 #include "cc/shared.h"
 #include "cc/stats.h"
 #include "cc/sysdefault.h"
+#include "cmd/givers.h"
 #include "cmd/rules.h"
 #include "cmd/runs.h"
 #include "cmd/sweep.h"
@@ -38,6 +38,7 @@ struct report {
 	struct values values;
 	bool have_values;
 	struct flow_counts counts;
+	struct givers givers;
 	struct ccbpf_stats stats;
 	bool have_stats;
 	bool is_default;
@@ -48,6 +49,7 @@ struct report {
 struct sources {
 	struct flow *flows;
 	size_t n_flows;
+	struct origins origins;
 	int stats_fd;
 };
 
@@ -55,7 +57,8 @@ static int open_sources(struct sources *sources)
 {
 	int err, fd;
 
-	*sources = (struct sources){ .stats_fd = -1 };
+	sources->stats_fd = -1;
+	origins_read(&sources->origins);
 	err = shared_open(WHAT, SHARED_FLOWS, &fd);
 	if (err || fd < 0)
 		return err;
@@ -69,6 +72,7 @@ static int open_sources(struct sources *sources)
 static void close_sources(struct sources *sources)
 {
 	free(sources->flows);
+	origins_free(&sources->origins);
 	if (sources->stats_fd >= 0)
 		close(sources->stats_fd);
 }
@@ -87,6 +91,7 @@ static int gather(const struct controller *c, const struct sources *sources, str
 		flows_count(sources->flows, sources->n_flows, c, report->running.identity.instance);
 	if (sources->stats_fd >= 0)
 		report->have_stats = stats_read(sources->stats_fd, c, &report->stats) == 0;
+	report->givers = givers_of(&sources->origins, sources->flows, sources->n_flows, c);
 	report->is_default = strcmp(sysdefault_now(), c->name) == 0;
 	report->lingers = report->is_default && !sysdefault_available(c->name);
 	running_close(&report->running);
@@ -144,6 +149,7 @@ static struct json_object *describe(const struct report *report)
 	add_bool(doc, "outdated", outdated(report));
 	add_number(doc, "flows", report->counts.now);
 	add_number(doc, "draining", report->counts.draining);
+	json_object_object_add(doc, "origins", givers_json(&report->givers));
 	json_object_object_add(doc, "params", params);
 	json_object_object_add(doc, "changed", changed);
 	json_object_object_add(doc, "stats",
@@ -254,6 +260,8 @@ static void print(const struct report *reports, unsigned int n)
 	table_print(table);
 	for (unsigned int i = 0; i < n; i++)
 		print_hints(&reports[i]);
+	for (unsigned int i = 0; i < n; i++)
+		givers_print(reports[i].running.controller, &reports[i].givers);
 	print_stats(reports, n);
 }
 
@@ -303,7 +311,7 @@ static void show(const struct report *reports, unsigned int n)
 static int gather_named(const struct controller **named, unsigned int n, struct report *reports,
 			unsigned int *found)
 {
-	struct sources sources;
+	struct sources sources = { 0 };
 	int err = open_sources(&sources);
 
 	for (unsigned int i = 0; !err && i < (n ?: n_controllers); i++) {
@@ -339,6 +347,8 @@ static int status(const struct request *request)
 		err = running_absent(WHAT, &(struct running){ .controller = named[0] });
 	if (!err)
 		show(reports, found);
+	for (unsigned int i = 0; i < found; i++)
+		givers_free(&reports[i].givers);
 	pins_unlock();
 	return err;
 }

@@ -17,10 +17,9 @@
 #include "out/output.h"
 #include "renice/iterator.h"
 #include "sys/objects.h"
+#include "sys/records.h"
 
 #define OBJECT "renice"
-#define RECORDS 512 /* of one read(2): more than the kernel's buffer holds */
-#define AGAIN_MOST 1000 /* EAGAIN comes after a million sockets without a record */
 
 /* Write the selection into the object that is not yet loaded. Returns 0 or -errno. */
 static int configure(struct bpf_object *obj, const struct selection *selection)
@@ -80,25 +79,13 @@ static int make(void *data)
 }
 
 int iterator_walk(const char *what, const struct iterator *iterator, const struct netns *netns,
-		  void (*each)(void *data, const struct ccbpf_renice_record *record), void *data)
+		  void (*each)(void *data, const void *record), void *data)
 {
-	struct ccbpf_renice_record records[RECORDS];
-	int fd = netns_inside(what, netns, make, iterator->link), again = 0, err = 0;
+	int fd = netns_inside(what, netns, make, iterator->link), err;
 
 	if (fd < 0)
 		return fd;
-	for (;;) {
-		ssize_t bytes = read(fd, records, sizeof(records));
-
-		if (bytes < 0 && (errno == EINTR || (errno == EAGAIN && again++ < AGAIN_MOST)))
-			continue;
-		if (bytes < 0)
-			err = -errno;
-		if (bytes <= 0)
-			break;
-		for (size_t i = 0; i < bytes / sizeof(*records); i++)
-			each(data, &records[i]);
-	}
+	err = records_read(fd, sizeof(struct ccbpf_renice_record), each, data);
 	close(fd);
 	return err;
 }

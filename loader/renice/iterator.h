@@ -24,11 +24,11 @@ struct iterator {
 int iterator_open(const char *what, const struct selection *selection, struct iterator *iterator);
 
 /*
- * Walk the sockets of a namespace once, and call `each` for every record. Returns 0, or
- * -errno of entering the namespace or of the walk.
+ * Walk the sockets of a namespace once, and call `each` for every record, a struct
+ * ccbpf_renice_record. Returns 0, or -errno of entering the namespace or of the walk.
  */
 int iterator_walk(const char *what, const struct iterator *iterator, const struct netns *netns,
-		  void (*each)(void *data, const struct ccbpf_renice_record *record), void *data);
+		  void (*each)(void *data, const void *record), void *data);
 
 void iterator_close(struct iterator *iterator);
 

@@ -2,17 +2,16 @@
 /* Which transfers `ccbpf renice` moves: see selection.h. */
 #include <arpa/inet.h>
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "out/errors.h"
 #include "renice/control_group.h"
 #include "renice/selection.h"
+#include "sys/process.h"
 #include "util/memory.h"
 #include "util/text.h"
 
@@ -21,7 +20,6 @@
 #define V4_BITS 32
 #define V6_BITS 128
 #define V4_AT (V6_BITS - V4_BITS) /* of an IPv4 address in ::ffff:a.b.c.d */
-#define SOCKET_LINK "socket:["
 
 static int bad(const char *what, const char *option, const char *word, const char *why,
 	       const char *remedy)
@@ -117,8 +115,11 @@ static int parse_prefix(const char *what, const char *word, struct ccbpf_renice_
 	return EXIT_OK;
 }
 
-static void add_inode(struct selection *selection, uint64_t inode)
+static void add_inode(void *data, pid_t pid, uint64_t inode)
 {
+	struct selection *selection = data;
+
+	(void)pid;
 	/* Doubled whenever its number is a power of two. */
 	if (!(selection->n_inodes & (selection->n_inodes - 1)))
 		selection->inodes =
@@ -130,31 +131,17 @@ static void add_inode(struct selection *selection, uint64_t inode)
 static int add_process(const char *what, const char *word, struct selection *selection)
 {
 	unsigned long pid;
-	struct dirent *entry;
-	DIR *dir;
+	int err;
 
 	if (!parse_number(word, 1, PID_MOST, &pid))
 		return bad(what, "--pid", word, "is not the id of a process",
 			   "`pidof PROGRAM` or `pgrep` show it");
-	dir = opendir(text("/proc/%lu/fd", pid));
-	if (!dir && errno == ENOENT)
+	err = process_sockets(pid, add_inode, selection);
+	if (err == -ENOENT)
 		return FAIL(EXIT_FAILED, .what = what, .on = text("--pid %lu", pid),
 			    .why = "there is no such process",
 			    .remedy = "`pidof PROGRAM` or `pgrep` show those that there are");
-	if (!dir)
-		return fail_errno(what, text("/proc/%lu/fd", pid), errno);
-	while ((entry = readdir(dir))) {
-		char link[64];
-		ssize_t length = readlinkat(dirfd(dir), entry->d_name, link, sizeof(link) - 1);
-
-		if (length <= 0)
-			continue;
-		link[length] = '\0';
-		if (strncmp(link, SOCKET_LINK, strlen(SOCKET_LINK)) == 0)
-			add_inode(selection, strtoull(link + strlen(SOCKET_LINK), NULL, 10));
-	}
-	closedir(dir);
-	return EXIT_OK;
+	return err ? fail_errno(what, text("/proc/%lu/fd", pid), err) : EXIT_OK;
 }
 
 int selection_parse(const char *what, const struct selection_words *words,

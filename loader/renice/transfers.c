@@ -40,15 +40,15 @@ struct pass {
 	bool moved; /* it moved something */
 };
 
-static void collect(void *data, const struct ccbpf_renice_record *record)
+static void collect(void *data, const void *record)
 {
 	struct pass *pass = data;
 
 	if (pass->n == pass->size) {
 		pass->size = pass->size ? 2 * pass->size : 256;
-		pass->records = must_grow(pass->records, pass->size * sizeof(*record));
+		pass->records = must_grow(pass->records, pass->size * sizeof(*pass->records));
 	}
-	pass->records[pass->n++] = *record;
+	pass->records[pass->n++] = *(const struct ccbpf_renice_record *)record;
 }
 
 /* struct transfer begins with a record as well. */

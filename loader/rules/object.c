@@ -2,11 +2,14 @@
 /* A sockops object on its way to a cgroup: see object.h. */
 #include <bpf/bpf.h>
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "out/errors.h"
 #include "rules/object.h"
 #include "sys/pin.h"
+
+#define MAPS_MOST 32 /* of a program */
 
 int sockops_program(const struct bpf_object *obj)
 {
@@ -34,4 +37,42 @@ int sockops_attach(const char *what, const struct bpf_object *obj, int cgroup_fd
 	err = pin_make(what, link, pin);
 	close(link);
 	return err;
+}
+
+int sockops_behind(int link_fd, uint64_t *cgroup)
+{
+	struct bpf_link_info info = { 0 };
+	__u32 size = sizeof(info);
+	int fd;
+
+	if (bpf_link_get_info_by_fd(link_fd, &info, &size))
+		return -errno;
+	if (info.type != BPF_LINK_TYPE_CGROUP || info.cgroup.attach_type != BPF_CGROUP_SOCK_OPS)
+		return -EMEDIUMTYPE;
+	*cgroup = info.cgroup.cgroup_id;
+	fd = bpf_prog_get_fd_by_id(info.prog_id);
+	return fd < 0 ? -errno : fd;
+}
+
+int sockops_open_map(int program_fd, const char *name, const struct map_shape *shape)
+{
+	__u32 ids[MAPS_MOST] = { 0 };
+	struct bpf_prog_info info = { .nr_map_ids = MAPS_MOST, .map_ids = (uintptr_t)ids };
+	__u32 size = sizeof(info);
+
+	if (bpf_prog_get_info_by_fd(program_fd, &info, &size))
+		return -errno;
+	for (unsigned int i = 0; i < info.nr_map_ids && i < MAPS_MOST; i++) {
+		struct bpf_map_info map = { 0 };
+		int fd = bpf_map_get_fd_by_id(ids[i]);
+
+		if (fd < 0)
+			return -errno;
+		size = sizeof(map);
+		if (!bpf_map_get_info_by_fd(fd, &map, &size) && !strcmp(map.name, name) &&
+		    pin_is_shape(&map, shape))
+			return fd;
+		close(fd);
+	}
+	return -EMEDIUMTYPE;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The one program of a sockops object that is loaded, on its way to a cgroup. */
+/* The one program of a sockops object: on its way to a cgroup, and there. */
 #ifndef CCBPF_RULES_OBJECT_H
 #define CCBPF_RULES_OBJECT_H
 
 #include <bpf/libbpf.h>
+
+#include "sys/pin.h"
 
 /* Its descriptor. */
 int sockops_program(const struct bpf_object *obj);
@@ -14,5 +16,14 @@ int sockops_program(const struct bpf_object *obj);
  */
 int sockops_attach(const char *what, const struct bpf_object *obj, int cgroup_fd, const char *on,
 		   const char *pin);
+
+/*
+ * The program that a link holds at a cgroup, whose id is put out: 0 where it was detached, or the
+ * cgroup is gone. Returns its descriptor, or -errno: -EMEDIUMTYPE where it is another sort of link.
+ */
+int sockops_behind(int link_fd, uint64_t *cgroup);
+
+/* A map that a program uses, by its name. Returns its descriptor, or an error as pin_open_map(). */
+int sockops_open_map(int program_fd, const char *name, const struct map_shape *shape);
 
 #endif

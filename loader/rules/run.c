@@ -24,6 +24,7 @@
 #define PIN_RUN "run"
 #define PIN_COUNTS "counts"
 #define MAP_RUN ".rodata.run"
+#define MAP_ACCOUNTS "accounts" /* storage of the sockets that it reached */
 #define RUNS_MOST 100000 /* ids */
 
 static const char *const own_pins[] = { PIN_LINK, PIN_COUNTS, PIN_RUN }; /* as they are removed */
@@ -214,19 +215,42 @@ static bool read_pin(unsigned int id, const char *pin, void *value, uint32_t siz
 	return good;
 }
 
-/* Whether the program is at a cgroup: 0 is a link whose cgroup is gone, or no link. */
-static uint64_t linked_cgroup(unsigned int id)
+/* The program at its cgroup, or -errno. `*cgroup`: 0 is a link whose cgroup is gone, or no link. */
+static int open_program(unsigned int id, uint64_t *cgroup)
 {
-	struct bpf_link_info info = { 0 };
-	__u32 size = sizeof(info);
-	int fd = pin_open(pin_path(dir_of(id), PIN_LINK), PIN_KIND_LINK);
-	bool good;
+	int fd = pin_open(pin_path(dir_of(id), PIN_LINK), PIN_KIND_LINK), program;
 
+	*cgroup = 0;
 	if (fd < 0)
-		return 0;
-	good = bpf_link_get_info_by_fd(fd, &info, &size) == 0 && info.type == BPF_LINK_TYPE_CGROUP;
+		return fd;
+	program = sockops_behind(fd, cgroup);
 	close(fd);
-	return good ? info.cgroup.cgroup_id : 0;
+	return program;
+}
+
+static bool is_at_cgroup(unsigned int id)
+{
+	uint64_t cgroup;
+	int fd = open_program(id, &cgroup);
+
+	if (fd >= 0)
+		close(fd);
+	return cgroup;
+}
+
+int run_open_chosen(unsigned int id)
+{
+	/* as in bpf/run.bpf.c: three numbers */
+	const struct map_shape shape = { BPF_MAP_TYPE_SK_STORAGE, sizeof(int), 3 * sizeof(uint64_t),
+					 0 };
+	uint64_t cgroup;
+	int fd, program = open_program(id, &cgroup);
+
+	if (program < 0)
+		return program;
+	fd = sockops_open_map(program, MAP_ACCOUNTS, &shape);
+	close(program);
+	return fd;
 }
 
 /* Whether another process holds the lock of its directory. */
@@ -256,7 +280,7 @@ static void read_run(unsigned int id, struct run *run)
 		run->counts = (struct ccbpf_run_counts){ 0 };
 	if (is_led(id))
 		run->phase = RUN_LED;
-	else if (*run->about.cgroup && linked_cgroup(id) && cgroup_populated(run->about.cgroup))
+	else if (*run->about.cgroup && is_at_cgroup(id) && cgroup_populated(run->about.cgroup))
 		run->phase = RUN_BEHIND;
 }
 

@@ -68,6 +68,9 @@ int runs_sweep(const char *what, bool all, struct json_object *removed);
 /* Add what lies below <root>/runs and is not ours. */
 void runs_collect_foreign(struct json_object *foreign);
 
+/* The storage of the sockets that its program reached: its descriptor or -errno. */
+int run_open_chosen(unsigned int id);
+
 /* For `status`. */
 const char *run_phase_word(enum run_phase phase);
 struct json_object *run_json(const struct run *run);

@@ -19,52 +19,29 @@
 
 #define MAP_RULES "rules"
 #define MAP_COUNTS "rule_counts"
-#define MAPS_MOST 32 /* of the program */
+#define MAP_CHOSEN "chosen"
+
+static const struct map_shape rules_shape = { BPF_MAP_TYPE_ARRAY, sizeof(__u32),
+					      sizeof(struct ccbpf_rule), 0 };
+static const struct map_shape counts_shape = { BPF_MAP_TYPE_HASH, sizeof(__u32),
+					       sizeof(struct ccbpf_choice_counts),
+					       CCBPF_RULES_MOST };
+static const struct map_shape chosen_shape = { BPF_MAP_TYPE_SK_STORAGE, sizeof(int),
+					       sizeof(struct ccbpf_chosen), 0 };
 
 static const char *link_path(void)
 {
 	return pin_path(STANDING_DIR, PIN_LINK);
 }
 
-/* A map of the program behind `fd`, by its name, or -errno. */
-static int open_map_of(int fd, const char *name, uint32_t value_size)
-{
-	__u32 ids[MAPS_MOST] = { 0 };
-	struct bpf_prog_info info = { .nr_map_ids = MAPS_MOST, .map_ids = (uintptr_t)ids };
-	__u32 size = sizeof(info);
-
-	if (bpf_prog_get_info_by_fd(fd, &info, &size))
-		return -errno;
-	for (unsigned int i = 0; i < info.nr_map_ids && i < MAPS_MOST; i++) {
-		struct bpf_map_info map = { 0 };
-		int map_fd = bpf_map_get_fd_by_id(ids[i]);
-
-		if (map_fd < 0)
-			return -errno;
-		size = sizeof(map);
-		if (!bpf_map_get_info_by_fd(map_fd, &map, &size) && !strcmp(map.name, name))
-			if (map.value_size == value_size && map.key_size == sizeof(__u32) &&
-			    map.max_entries <= CCBPF_RULES_MOST)
-				return map_fd;
-		close(map_fd);
-	}
-	return -EMEDIUMTYPE;
-}
-
 /* The program that the link holds, or -errno. */
 static int open_program(struct standing *standing)
 {
-	struct bpf_link_info info = { 0 };
-	__u32 size = sizeof(info);
-	int fd;
+	uint64_t cgroup = 0;
+	int fd = sockops_behind(standing->link_fd, &cgroup);
 
-	if (bpf_link_get_info_by_fd(standing->link_fd, &info, &size))
-		return -errno;
-	if (info.type != BPF_LINK_TYPE_CGROUP || info.cgroup.attach_type != BPF_CGROUP_SOCK_OPS)
-		return -EMEDIUMTYPE;
-	standing->detached = !info.cgroup.cgroup_id;
-	fd = bpf_prog_get_fd_by_id(info.prog_id);
-	return fd < 0 ? -errno : fd;
+	standing->detached = !cgroup;
+	return fd;
 }
 
 /* What somebody else may have written there is made harmless. */
@@ -77,12 +54,13 @@ static void terminate(struct ccbpf_rule *rule)
 
 static int read_rules(struct standing *standing, int program)
 {
-	int fd = open_map_of(program, MAP_RULES, sizeof(struct ccbpf_rule));
+	int fd = sockops_open_map(program, MAP_RULES, &rules_shape);
 	struct ccbpf_rule rule;
 
 	if (fd < 0)
 		return fd;
-	standing->counts_fd = open_map_of(program, MAP_COUNTS, sizeof(*standing->counts));
+	standing->counts_fd = sockops_open_map(program, MAP_COUNTS, &counts_shape);
+	standing->chosen_fd = sockops_open_map(program, MAP_CHOSEN, &chosen_shape);
 	for (__u32 i = 0; standing->counts_fd >= 0 && bpf_map_lookup_elem(fd, &i, &rule) == 0;
 	     i++) {
 		terminate(&rule);
@@ -97,24 +75,30 @@ static int read_rules(struct standing *standing, int program)
 	return standing->counts_fd < 0 ? standing->counts_fd : 0;
 }
 
-int standing_read(const char *what, struct standing *out)
+int standing_read_quietly(struct standing *out)
 {
 	int program, err;
 
-	*out = (struct standing){ .counts_fd = -1 };
+	*out = (struct standing){ .counts_fd = -1, .chosen_fd = -1 };
 	out->link_fd = pin_open(link_path(), PIN_KIND_LINK);
 	if (out->link_fd == -ENOENT) {
 		out->link_fd = -1;
-		return EXIT_OK;
+		return 0;
 	}
 	program = out->link_fd < 0 ? out->link_fd : open_program(out);
 	err = program < 0 ? program : read_rules(out, program);
 	if (program >= 0)
 		close(program);
-	if (!err)
-		return EXIT_OK;
-	standing_close(out);
-	return pin_unusable(what, link_path(), err);
+	if (err)
+		standing_close(out);
+	return err;
+}
+
+int standing_read(const char *what, struct standing *out)
+{
+	int err = standing_read_quietly(out);
+
+	return err ? pin_unusable(what, link_path(), err) : EXIT_OK;
 }
 
 void standing_add(struct standing *standing, struct ccbpf_rule *rule)
@@ -139,13 +123,17 @@ void standing_drop(struct standing *standing, unsigned int i)
 	memmove(&standing->counts[i], &standing->counts[i + 1], behind * sizeof(*standing->counts));
 }
 
-/* Counters go on from program to program. */
-static int prepare_counts(const char *what, const struct standing *standing,
-			  const struct bpf_object *obj)
+/* Counters, and what sockets remember, go on from program to program. */
+static int reuse_maps(const char *what, const struct standing *standing,
+		      const struct bpf_object *obj)
 {
-	if (standing->counts_fd < 0)
-		return EXIT_OK;
-	return object_reuse(what, obj, MAP_COUNTS, standing->counts_fd);
+	int err = EXIT_OK;
+
+	if (standing->counts_fd >= 0)
+		err = object_reuse(what, obj, MAP_COUNTS, standing->counts_fd);
+	if (!err && standing->chosen_fd >= 0)
+		err = object_reuse(what, obj, MAP_CHOSEN, standing->chosen_fd);
+	return err;
 }
 
 static int fill_counts(const struct standing *standing, const struct bpf_object *obj)
@@ -201,7 +189,7 @@ static int load(const char *what, const struct standing *standing, struct bpf_ob
 	for (unsigned int i = 0; i < standing->n; i++)
 		initial->marks |= standing->rules[i].choice.dscp < CCBPF_DSCP_KEEP;
 	bpf_map__set_max_entries(rules, standing->n);
-	err = prepare_counts(what, standing, *obj);
+	err = reuse_maps(what, standing, *obj);
 	if (!err)
 		err = object_load(what, *obj);
 	if (err)
@@ -268,7 +256,9 @@ void standing_close(struct standing *standing)
 		close(standing->link_fd);
 	if (standing->counts_fd >= 0)
 		close(standing->counts_fd);
-	*standing = (struct standing){ .link_fd = -1, .counts_fd = -1 };
+	if (standing->chosen_fd >= 0)
+		close(standing->chosen_fd);
+	*standing = (struct standing){ .link_fd = -1, .counts_fd = -1, .chosen_fd = -1 };
 }
 
 int standing_sweep(const char *what, bool all, struct json_object *removed)

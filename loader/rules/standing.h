@@ -23,6 +23,7 @@ struct standing {
 	bool detached; /* somebody detached the link: they are not in force */
 	int link_fd; /* -1: there is none */
 	int counts_fd;
+	int chosen_fd; /* storage of the sockets that a rule reached; negative: unknown */
 };
 
 /*
@@ -30,6 +31,9 @@ struct standing {
  * exit code after saying why they cannot be read.
  */
 int standing_read(const char *what, struct standing *out);
+
+/* The same in silence. Returns 0 or -errno. */
+int standing_read_quietly(struct standing *out);
 
 /* Add one; its id is given by this. Not in force before standing_write(). */
 void standing_add(struct standing *standing, struct ccbpf_rule *rule);

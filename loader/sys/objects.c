@@ -28,6 +28,7 @@ CCBPF_CONTROLLERS(X)
 EMBED(nf_red)
 EMBED(renice)
 EMBED(run)
+EMBED(chosen)
 EMBED(assign)
 
 int object_open(const char *what, const char *name, const char *begin, const char *end,

@@ -92,6 +92,13 @@ int pin_open(const char *path, enum pin_kind kind)
 	return -EMEDIUMTYPE;
 }
 
+bool pin_is_shape(const struct bpf_map_info *info, const struct map_shape *shape)
+{
+	return info->type == shape->type && info->key_size == shape->key_size &&
+	       info->value_size == shape->value_size &&
+	       (!shape->max_entries || info->max_entries == shape->max_entries);
+}
+
 int pin_open_map(const char *path, const struct map_shape *shape)
 {
 	struct bpf_map_info info = { 0 };
@@ -101,9 +108,7 @@ int pin_open_map(const char *path, const struct map_shape *shape)
 	if (fd < 0)
 		return fd;
 	err = bpf_map_get_info_by_fd(fd, &info, &size) ? -errno : -EMEDIUMTYPE;
-	if (err == -EMEDIUMTYPE && info.type == shape->type && info.key_size == shape->key_size &&
-	    info.value_size == shape->value_size &&
-	    (!shape->max_entries || info.max_entries == shape->max_entries))
+	if (err == -EMEDIUMTYPE && pin_is_shape(&info, shape))
 		return fd;
 	close(fd);
 	return err;

@@ -55,7 +55,10 @@ struct map_shape {
 };
 #define ONE_VALUE(type, bytes) { type, sizeof(uint32_t), bytes, 1 }
 
-/* The same for a map, which must have this shape as well. */
+/* Whether a map has this shape. */
+bool pin_is_shape(const struct bpf_map_info *info, const struct map_shape *shape);
+
+/* pin_open() of a map, which must have this shape as well. */
 int pin_open_map(const char *path, const struct map_shape *shape);
 
 /*

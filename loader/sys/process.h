@@ -3,9 +3,35 @@
 #ifndef CCBPF_PROCESS_H
 #define CCBPF_PROCESS_H
 
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /* The parent of a process, 0: none that can be seen. */
 pid_t process_parent(pid_t pid);
+
+/*
+ * Call `each` with the inode of every socket among the descriptors of a process. Returns 0, or
+ * -errno: -ENOENT where there is no such process.
+ */
+int process_sockets(pid_t pid, void (*each)(void *data, pid_t pid, uint64_t inode), void *data);
+
+/* Which process holds which socket: all that can be seen, by inode. */
+struct holders {
+	struct holder {
+		uint64_t inode;
+		pid_t pid;
+	} *all;
+	size_t n;
+};
+
+struct holders holders_read(void);
+void holders_free(struct holders *holders);
+
+/* The first of those that hold a socket, and how many follow it in `*n`; NULL: there is none. */
+const struct holder *holders_of(const struct holders *holders, uint64_t inode, size_t *n);
+
+/* The name of a process, a text(), "" where it is gone. */
+const char *process_name(pid_t pid);
 
 #endif

@@ -77,7 +77,7 @@ def test_every_field_of_the_record_is_shown(enabled: Cli, flows_map: kernel.Map)
     assert (flow["local_addr"], flow["remote_addr"]) == ("10.1.2.3", "10.1.2.4")
     assert flow["lp"] == {"window": 1, "pair_gap_us": 2, "inference_left_us": 3, "peer_tick_ns": 4}
     declared = {name for name, _ in kernel.ffi.typeof("struct ccbpf_flow").fields if name}
-    assert flow.keys() == declared - kernel.OWN_PARTS - {"reserved"} | {"key", "lp"}
+    assert flow.keys() == declared - kernel.OWN_PARTS - {"reserved"} | {"key", "lp", "origin"}
     assert list(flow["lp"]) == [name for name, _ in kernel.ffi.typeof("struct ccbpf_flow_lp").fields]
 
 

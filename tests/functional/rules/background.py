@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,19 @@ while True: threading.Thread(target=sink, args=(s.accept()[0],), daemon=True).st
 """
 
 
+# Connects to a port of this host, forks so often, and holds the connection until its standard input ends.
+HOLD = """
+import os, socket, sys
+s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+for _ in range(int(sys.argv[2])): os.fork()
+os.write(1, f"{s.getsockname()[1]}\\n".encode())
+sys.stdin.read()
+while True:
+    try: os.wait()
+    except ChildProcessError: break
+"""
+
+
 class Sinks:
     """Something to connect to, at a port of this host."""
 
@@ -55,6 +70,19 @@ class Sinks:
     def close(self) -> None:
         self._process.kill()
         self._process.communicate()
+
+    @contextmanager
+    def held(self, *prefix: str, forks: int = 0, env: dict[str, str] | None = None) -> Iterator[tuple[int, int]]:
+        """A process, behind these words, that holds a connection: its id and its port."""
+        words = [*prefix, PYTHON, "-c", HOLD, str(self.port), str(forks)]
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as process:
+            assert process.stdin and process.stdout
+            try:
+                said = [process.stdout.readline() for _ in range(2**forks)]
+                yield process.pid, int(said[0])
+            finally:
+                process.stdin.close()
+                process.wait(ENDS_S)
 
     def client(self, family: str = "4", size: int = 100_000, *chosen: str, python: str = PYTHON) -> list[str]:
         """The words of a client of these sinks."""

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Which rule or run gave a live connection its controller, as their programs remember it in the
+ * storage of the sockets (bpf/chosen.bpf.c): of all network namespaces, at one instant.
+ */
+#ifndef CCBPF_ORIGINS_H
+#define CCBPF_ORIGINS_H
+
+#include <json-c/json.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rules/run.h"
+#include "rules/standing.h"
+#include "sys/process.h"
+
+enum origin_by {
+	ORIGIN_RULE,
+	ORIGIN_RUN,
+};
+
+struct origin {
+	uint64_t flow; /* key of its record in `flows` */
+	uint64_t cgroup, inode; /* of its socket */
+	enum origin_by by;
+	unsigned int id; /* of the rule or run */
+};
+
+struct origins {
+	struct origin *all; /* sorted by flow */
+	size_t n;
+	struct standing standing;
+	struct run *runs;
+	unsigned int n_runs;
+	struct holders holders; /* read when the first is asked for */
+	bool have_holders;
+};
+
+/* Read them; needs a lock. What cannot be read is left out: then nobody knows. */
+void origins_read(struct origins *out);
+void origins_free(struct origins *origins);
+
+/* That of the connection with this key in `flows`, or NULL. */
+const struct origin *origins_of(const struct origins *origins, uint64_t flow);
+
+/* "rule 3", "run 1", a text(). */
+const char *origin_name(const struct origin *origin);
+
+/* The same with its conditions or command, its cgroup and its processes, a text(). */
+const char *origin_words(struct origins *origins, const struct origin *origin);
+
+/* {"by", "id", "of", "cgroup", "processes": [{"pid", "name"}]}. */
+struct json_object *origin_json(struct origins *origins, const struct origin *origin);
+
+/* {"by", "id"}, to which more can be added. */
+struct json_object *origin_id_json(const struct origin *origin);
+
+/* An order of origins by what gave the controller. */
+int origin_by_giver(const void *a, const void *b);
+
+#endif
