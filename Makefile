@@ -82,7 +82,8 @@ test: lab-guest ## all tests: those that keep time beside this kernel alone, at 
 # Under the sanitizers run the tests that run the command; what the other functional tests try is in the kernel.
 COMMAND_TESTS = tests/functional/cli tests/functional/rules tests/functional/aqm tests/functional/flow/test_churn.py
 
-test-hard: deps ## the tests that take half an hour: sanitizers, kills, fuzzers, RFCs; SEED=n repeats the random draws
+test-hard: ## the tests that take half an hour: sanitizers, kills, fuzzers, programs, RFCs; SEED=n repeats the random draws
+	$(Q)packaging/deps.sh $(VENV) hard
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)$(MAKE) --no-print-directory all SANITIZE=1
 	$(Q)export CCBPF_TEST_COMMAND=$(BUILD)/sanitize/ccbpf CCBPF_SEED='$(or $(SEED),$(shell shuf -i 0-4294967295 -n 1))'; \

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0
 # Install what ccbpf needs to build, run and test itself. Asks nothing; run again, it does nothing.
 #
-#   packaging/deps.sh [VENV [lab|sweep]]  VENV: where the tests' Python packages go (default .cache/venv)
-#                                         lab: also what the virtual-time lab needs (QEMU, about 200 MB)
-#                                         sweep: that, and the workflow engine of `make sweep` (90 MB in VENV)
+#   packaging/deps.sh [VENV [lab|sweep|hard]]
+#       VENV: where the tests' Python packages go (default .cache/venv)
+#       lab: also what the virtual-time lab needs (QEMU, about 200 MB)
+#       sweep: that, and the workflow engine of `make sweep` (90 MB in VENV)
+#       hard: also the programs that `make test-hard` runs in the background class (about 100 MB)
 #
 # Debian 12's libbpf 1.1 knows no struct_ops links, so there bookworm-backports is enabled; Ubuntu 24.04's 1.3
 # refuses an ops table with a member that the kernel lacks, so libbpf (and bpftool) come from Ubuntu 26.04, and
@@ -47,6 +49,11 @@ lab | sweep)
     again="packaging/deps.sh ${venv#"$top"/} $with"
     packages="$packages qemu-system-x86 zstd lz4 xz-utils binutils debian-archive-keyring"
     [ "$ID" = debian ] || packages="$packages python-apt-common" # knows where Debian's archive is
+    ;;
+hard)
+    again="packaging/deps.sh ${venv#"$top"/} hard"
+    packages="$packages restic rclone dropbear-bin openssh-client"
+    command -v go >/dev/null || packages="$packages golang-go"
     ;;
 esac
 
@@ -115,6 +122,32 @@ system_packages() {
     new_enough || die "libbpf $(pkg-config --modversion libbpf) is older than 1.4: take Debian 12 with backports, Debian 13 or Ubuntu 24.04"
 }
 
+# Their packages would start a service, now and at each boot: they are unpacked beside VENV, and only the libraries that they
+# need are installed.
+servers="nginx haproxy"
+
+unpack_servers() {
+    there=$(dirname "$venv")/servers
+    if [ -e "$there/complete" ]; then
+        say "servers: nothing to unpack"
+        return
+    fi
+    [ "$(id -u)" = 0 ] || die "installing the libraries of $servers needs root: run 'sudo $again' once"
+    say "unpacking $servers into ${there#"$top"/}"
+    rm -rf "$there"
+    mkdir -p "$there"
+    apt update
+    # shellcheck disable=SC2046,SC2086 # lists of words are meant
+    apt install --no-install-recommends $(apt-cache depends $servers | sed -n 's/^ *Depends: \(lib.*\)/\1/p' | sort -u)
+    # shellcheck disable=SC2086 # the same
+    (cd "$there" && apt -o APT::Sandbox::User=root download $servers)
+    for package in "$there"/*.deb; do
+        dpkg -x "$package" "$there"
+        rm "$package"
+    done
+    touch "$there/complete"
+}
+
 # A copy of the requirements in the venv, made last, says that all of them is there.
 python_packages() {
     if [ -x "$venv/bin/python" ] && cmp -s "$requirements" "$venv/requirements.txt"; then
@@ -142,3 +175,4 @@ pip_install() {
 system_packages
 python_packages
 [ "$with" != sweep ] || workflow_engine
+[ "$with" != hard ] || unpack_servers

@@ -5,6 +5,7 @@ The command's functional tests run first, with the command built under ASan and 
 
     test_kill.py        each changing command, killed at 50 instants
     test_fuzz_*.py      random command lines, hostile maps, lying peers of the laws
+    programs/           rsync, restic, curl, nginx, HAProxy and Go, as they are, in the background
     test_start.py, …    what a congestion controller must do in the situations of RFC 5681, 6675, 8985, 5682, 3168
 
 What is random is drawn from one seed, which the header of the run shows; SEED=n repeats a run.

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Programs that people use, as they are, in the background class: by `ccbpf run` where they send, or by a rule.
+
+`ss` says which controller a connection has, at both ends, while the program runs; the bytes are compared with what was sent.
+curl's upload, iperf3, rsync's own protocol, children, daemons, and sockets that are inherited or passed on are in
+tests/functional/rules.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.functional import kernel
+from tests.functional.conftest import Cli
+from tests.functional.rules.background import BACKGROUND, ENDS_S, account, default
+from tests.hard.programs.conftest import SIZE, Hosts
+from tests.hard.programs.watch import Watch
+
+GO_CACHE = kernel.ROOT / ".cache/go"
+SERVERS = kernel.ROOT / ".cache/servers/usr/sbin"  # unpacked by packaging/deps.sh
+SSH_PORT, REST_PORT, NGINX_PORT, HAPROXY_PORT, GO_PORT = 2222, 8000, 8080, 8081, 8082
+PROGRAM_S = 30.0
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@contextmanager
+def going(words: list[str], env: dict[str, str] | None = None) -> Iterator[None]:
+    """A program that runs until the block ends."""
+    with subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *words], env=env, stdin=subprocess.DEVNULL) as process:
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait(ENDS_S)
+
+
+# --- backups ---
+
+
+def ssh_keys(room: Path) -> None:
+    kernel.run("dropbearkey", "-t", "ed25519", "-f", room / "host")
+    kernel.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", room / "key")
+
+
+def ssh_server(hosts: Hosts, room: Path) -> list[str]:
+    """With a home directory of root that holds only the key, and that nobody else sees."""
+    home = Path("~root").expanduser()
+    script = (
+        f"mount -t tmpfs -o mode=700 tmpfs {home} && mkdir -m 700 {home}/.ssh && cp {room}/key.pub {home}/.ssh/authorized_keys && "
+        f"exec dropbear -F -E -s -r {room}/host -P {room}/pid -p {hosts.address}:{SSH_PORT}"
+    )
+    return hosts.on_far("sh", "-c", script)
+
+
+def test_rsync_over_ssh(run: Cli, hosts: Hosts, source: Path, tmp_path: Path) -> None:
+    """The process ssh sends, not rsync."""
+    ssh_keys(tmp_path)
+    shell = f"ssh -F none -p {SSH_PORT} -i {tmp_path}/key -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
+    words = hosts.on_near("rsync", "-a", "-e", shell, f"{source}/", f"root@{hosts.address}:{tmp_path}/to/")
+    with going(ssh_server(hosts, tmp_path)):
+        hosts.listens(SSH_PORT)
+        with Watch(hosts.near, hosts.far) as watch:
+            done = run("-j", "run", "--", *words)
+    assert digest(tmp_path / "to" / "file") == digest(source / "file")
+    assert watch.controllers(hosts.near, remote=SSH_PORT) == {BACKGROUND}
+    assert watch.controllers(hosts.far, local=SSH_PORT) == {default()}
+    counts = account(done.err)["counts"]
+    assert counts["set"] == 1 and counts["bytes"] > SIZE, counts
+
+
+def test_restic_to_a_rest_server(run: Cli, hosts: Hosts, source: Path, tmp_path: Path) -> None:
+    """Two programs in Go, several connections at a time."""
+    environment = {**run.env(), "RESTIC_PASSWORD": "x", "HOME": str(tmp_path)}
+    server = hosts.on_far("rclone", "-q", "serve", "restic", "--addr", f"{hosts.address}:{REST_PORT}", tmp_path / "repository")
+    restic = hosts.on_near("restic", "-q", "--no-cache", "-r", f"rest:http://{hosts.address}:{REST_PORT}/")
+    with going(server, environment):
+        hosts.listens(REST_PORT)
+        kernel.run(*restic, "init", env=environment)
+        with Watch(hosts.near, hosts.far) as watch:
+            done = Cli(run.root, environment)("-j", "run", "--", *restic, "backup", ".", cwd=source)
+        kernel.run(*restic, "restore", "latest", "--target", tmp_path / "to", env=environment)
+    assert digest(tmp_path / "to" / "file") == digest(source / "file")
+    assert watch.controllers(hosts.near, remote=REST_PORT) == {BACKGROUND}
+    assert watch.controllers(hosts.far, local=REST_PORT) == {default()}
+    assert account(done.err)["counts"]["bytes"] > SIZE
+
+
+# --- servers: what fills a link is their answers ---
+
+
+def nginx(hosts: Hosts, source: Path, room: Path) -> list[str]:
+    """A master and two workers, which inherit the listener."""
+    temporary = " ".join(f"{name}_temp_path {room}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    (room / "nginx.conf").write_text(
+        f"daemon off; user root; worker_processes 2; pid {room}/nginx.pid; error_log stderr; events {{}}\n"
+        f"http {{ access_log off; {temporary} server {{ listen {hosts.address}:{NGINX_PORT}; root {source}; }} }}\n"
+    )
+    return hosts.on_far(SERVERS / "nginx", "-e", "stderr", "-c", room / "nginx.conf")
+
+
+def haproxy(hosts: Hosts, room: Path) -> list[str]:
+    (room / "haproxy.conf").write_text(
+        "defaults\n mode http\n timeout connect 5s\n timeout client 5s\n timeout server 5s\n"
+        f"listen here\n bind {hosts.address}:{HAPROXY_PORT}\n server nginx {hosts.address}:{NGINX_PORT}\n"
+    )
+    return hosts.on_far(SERVERS / "haproxy", "-db", "-f", room / "haproxy.conf")
+
+
+def download(hosts: Hosts, port: int, into: Path) -> None:
+    kernel.run(*hosts.on_near("curl", "-sf", "-o", into, f"http://{hosts.address}:{port}/file"))
+
+
+def in_background(run: Cli, words: list[str]) -> list[str]:
+    return [str(run.command), "run", "-q", "--", *words]
+
+
+@pytest.mark.parametrize("by", ["rule", "run"])
+def test_curl_from_nginx(run: Cli, hosts: Hosts, source: Path, tmp_path: Path, by: str) -> None:
+    server = nginx(hosts, source, tmp_path)
+    if by == "rule":
+        run("assign", "--local-port", NGINX_PORT, "--netns", hosts.far.name)
+    with going(server if by == "rule" else in_background(run, server), run.env()):
+        hosts.listens(NGINX_PORT)
+        with Watch(hosts.near, hosts.far) as watch:
+            download(hosts, NGINX_PORT, tmp_path / "got")
+    assert digest(tmp_path / "got") == digest(source / "file")
+    assert watch.controllers(hosts.far, local=NGINX_PORT) == {BACKGROUND}
+    assert watch.controllers(hosts.near, remote=NGINX_PORT) == {default()}
+
+
+def test_haproxy_between_curl_and_nginx(run: Cli, hosts: Hosts, source: Path, tmp_path: Path) -> None:
+    """Of one download only the proxy's two connections are in the background."""
+    with (
+        going(nginx(hosts, source, tmp_path)),
+        going(in_background(run, haproxy(hosts, tmp_path)), run.env()),
+    ):
+        for port in (NGINX_PORT, HAPROXY_PORT):
+            hosts.listens(port)
+        with Watch(hosts.near, hosts.far) as watch:
+            download(hosts, HAPROXY_PORT, tmp_path / "got")
+    assert digest(tmp_path / "got") == digest(source / "file")
+    assert watch.controllers(hosts.far, local=HAPROXY_PORT) == {BACKGROUND}
+    assert watch.controllers(hosts.far, remote=NGINX_PORT) == {BACKGROUND}
+    assert watch.controllers(hosts.far, local=NGINX_PORT) == {default()}
+    assert watch.controllers(hosts.near, remote=HAPROXY_PORT) == {default()}
+
+
+# --- a static program with a network stack of its own ---
+
+
+@pytest.fixture(scope="module")
+def transfer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """transfer.go, built without the C library."""
+    room = tmp_path_factory.mktemp("go")
+    environment = {**os.environ, "CGO_ENABLED": "0", "GO111MODULE": "off", "GOCACHE": str(GO_CACHE), "GOTOOLCHAIN": "local"}
+    go = shutil.which("go")
+    assert go, "`packaging/deps.sh .cache/venv hard` installs go"
+    program = room / "transfer"
+    source = Path(__file__).with_name("transfer.go")
+    subprocess.run([go, "build", "-o", program, source], env=environment, check=True, timeout=300)
+    assert "INTERP" not in kernel.run("readelf", "-lW", program).stdout
+    return program
+
+
+def test_a_static_client_in_go(run: Cli, hosts: Hosts, source: Path, transfer: Path) -> None:
+    """LD_PRELOAD would do nothing to it."""
+    arrived = hashlib.sha256()
+    with kernel.Sink(hosts.far, hosts.address, GO_PORT, arrived.update) as sink, Watch(hosts.near) as watch:
+        done = run("-j", "run", "--", *hosts.on_near(transfer, "dial", f"{hosts.address}:{GO_PORT}", source / "file"))
+        kernel.eventually(lambda: sink.received == SIZE, ENDS_S, "the file")
+    assert arrived.hexdigest() == digest(source / "file")
+    assert watch.controllers(hosts.near, remote=GO_PORT) == {BACKGROUND}
+    assert account(done.err)["counts"]["set"] == 1
+
+
+def test_a_static_server_in_go(run: Cli, hosts: Hosts, source: Path, tmp_path: Path, transfer: Path) -> None:
+    """From Go 1.24 on its listener speaks Multipath TCP; a client that does not gets plain TCP."""
+    server = hosts.on_far(transfer, "listen", f"{hosts.address}:{GO_PORT}", source / "file")
+    with run.popen("-j", "run", "--", *server, stderr=subprocess.PIPE) as going_on:
+        hosts.listens(GO_PORT)
+        with Watch(hosts.far) as watch, (tmp_path / "got").open("wb") as got, hosts.near.socket() as sock:
+            sock.settimeout(ENDS_S)
+            sock.connect((hosts.address, GO_PORT))
+            while data := sock.recv(1 << 16):
+                got.write(data)
+        _, err = going_on.communicate(timeout=ENDS_S)
+    assert digest(tmp_path / "got") == digest(source / "file")
+    assert watch.controllers(hosts.far, local=GO_PORT) == {BACKGROUND}
+    assert account(err)["counts"]["set"] == 1
