@@ -67,6 +67,9 @@ newest_clang() {
     done
 }
 
+# The sanitizers' and the fuzzer's runtime of a clang.
+runtime_of() { echo "libclang-rt-${1#clang-}-dev"; }
+
 new_enough() { pkg-config --atleast-version=1.4 libbpf 2>/dev/null; }
 
 missing() { for p in $packages; do have "$p" || printf ' %s' "$p"; done; }
@@ -102,7 +105,7 @@ add_next_release() {
 
 system_packages() {
     clang=$(newest_clang)
-    if [ -n "$clang" ] && have "$clang" && new_enough && [ -z "$(missing)" ]; then
+    if [ -n "$clang" ] && have "$clang" && have "$(runtime_of "$clang")" && new_enough && [ -z "$(missing)" ]; then
         say "packages: nothing to install"
         return
     fi
@@ -111,7 +114,7 @@ system_packages() {
     apt update
     clang=$(newest_clang)
     [ -n "$clang" ] || die "$PRETTY_NAME offers no clang >= 16; supported are Debian 12, Debian 13 and Ubuntu 24.04"
-    packages="$packages $clang"
+    packages="$packages $clang $(runtime_of "$clang")"
     case $release in
     "debian 12") add_backports ;;
     "ubuntu 24.04") add_next_release ;;
