@@ -76,6 +76,7 @@ CCBPF_COMMANDS(X)
 
 extern const struct command *const commands[];
 extern const unsigned int n_commands;
+extern const struct argp_option global_options[]; /* of every command; the last row is empty */
 
 /* Keys of options that have no short form. Rows for a command's `options`. */
 enum option_key {

@@ -40,7 +40,7 @@ const struct command *const commands[] = {
 };
 const unsigned int n_commands = COUNT(commands);
 
-static const struct argp_option global_options[] = {
+const struct argp_option global_options[] = {
 	{ "json", 'j', 0, 0, "JSON instead of tables, also for errors", 10 },
 	{ "pretty", OPTION_PRETTY, 0, 0, "JSON, indented", 10 },
 	{ "verbose", 'v', 0, 0,
@@ -233,11 +233,12 @@ static void print_commands(FILE *to)
 	for (unsigned int i = 0; i < n_commands; i++)
 		fprintf(to, "  %-7s %-45s %s\n", commands[i]->name, commands[i]->args,
 			commands[i]->text);
-	fprintf(to,
-		"\nExit codes: 0 done, 1 failed, 2 usage, 3 the kernel lacks something, 4 permission,\n"
-		"5 nothing to do: already in this state, or the named controller is not enabled.\n"
-		"Environment: CCBPF_PIN_ROOT, the pin directory (" PINS_DEFAULT_ROOT
-		"); NO_COLOR.\n");
+	fprintf(to, "\nExit codes:\n");
+#define X(name, number, text) fprintf(to, "  %d  %s\n", number, text);
+	EXIT_CODES(X)
+#undef X
+	fprintf(to, "\nEnvironment: CCBPF_PIN_ROOT, the pin directory (" PINS_DEFAULT_ROOT
+		    "); NO_COLOR.\n");
 }
 
 void command_help(const struct command *command)

@@ -8,14 +8,24 @@
 #ifndef CCBPF_ERRORS_H
 #define CCBPF_ERRORS_H
 
-/* What the command exits with: a promise to scripts. */
+/*
+ * What the command exits with: a promise to scripts.
+ *
+ *   X(name, number, text)
+ */
+#define EXIT_CODES(X)                              \
+	X(OK, 0, "done")                           \
+	X(FAILED, 1, "failed")                     \
+	X(USAGE, 2, "usage")                       \
+	X(KERNEL, 3, "the kernel lacks something") \
+	X(PERMISSION, 4, "permission")             \
+	X(NOTHING, 5,                              \
+	  "nothing to do: already in this state, or the named controller is not enabled")
+
 enum exit_code {
-	EXIT_OK = 0,
-	EXIT_FAILED = 1,
-	EXIT_USAGE = 2,
-	EXIT_KERNEL = 3, /* the kernel lacks something */
-	EXIT_PERMISSION = 4, /* missing, or the kernel refuses */
-	EXIT_NOTHING = 5, /* nothing was done: already so, or not enabled */
+#define X(name, number, text) EXIT_##name = number,
+	EXIT_CODES(X)
+#undef X
 };
 
 struct fault {

@@ -38,9 +38,10 @@ def test_every_command_explains_itself(ccbpf: Cli, command: str) -> None:
     assert result.out == ccbpf("help", command).out
     assert result.err == ""
     described = ccbpf("-j", "help", command).json
-    assert [d["name"] for d in described] == [command]
-    for option in described[0]["options"]:
-        assert option in result.out
+    assert [d["name"] for d in described["commands"]] == [command]
+    for option in [*described["commands"][0]["options"], *described["options"]]:
+        forms = f"{option['short']}, {option['name']}" if option["short"] else f"    {option['name']}"
+        assert f"  {forms}{'=' + option['argument'] if option['argument'] else ''} " in result.out
 
 
 def test_the_help_of_set_has_every_parameter_with_range_and_default(ccbpf: Cli) -> None:
