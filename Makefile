@@ -11,6 +11,8 @@ VENV    := .cache/venv
 PYTHON  := $(VENV)/bin/python
 VERSION := 0.1.0
 PREFIX  ?= /usr/local
+ZSHDIR  ?= $(PREFIX)/share/zsh/site-functions
+UNITDIR ?= $(PREFIX)/lib/systemd/system
 V       ?= 0
 
 ifeq ($(V),0)
@@ -34,7 +36,7 @@ CFLAGS     ?= -g -O2
 HERE       := '-ffile-prefix-map=$(subst ','\'',$(CURDIR))=.' # the same bytes wherever the tree lies: results are kept by them
 # -iquote: a header of loader/sys/ must not be found in the place of one of the system's <sys/...>.
 ALL_CFLAGS  = -std=gnu11 $(WARN) $(HERE) -D_GNU_SOURCE -DCCBPF_VERSION='"$(VERSION)"' -DCCBPF_BPF_DIR='"$(BUILD)/bpf"' \
-              -Iinclude -iquote loader $(shell pkg-config --cflags $(LIBS)) $(CFLAGS)
+              -Iinclude -iquote loader $(shell pkg-config --cflags $(LIBS)) $(CPPFLAGS) $(CFLAGS)
 DEPFLAGS    = -MMD -MP -MT $@
 
 # SANITIZE=1 builds the command a second time, with ASan and UBSan, as build/sanitize/ccbpf. The functional tests run it
@@ -57,7 +59,7 @@ SIM         := $(BUILD)/sim/sim $(patsubst bpf/%.bpf.c,$(BUILD)/sim/%.so,$(filte
 TEST_BPF    := $(patsubst %,$(BUILD)/tests/%.bpf.o,empty empty_tc neighbour)
 
 .PHONY: help deps all demo test test-hard soak bench kernels lint lab lab-list sim sim-report sim-agreement sweep report results \
-        lab-guest chroot install uninstall format clean
+        lab-guest chroot installed install uninstall format clean
 
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,7 +67,7 @@ help: ## this text
 deps: ## install what is missing (Debian 12, 13, Ubuntu 24.04; asks nothing)
 	$(Q)packaging/deps.sh $(VENV)
 
-all: $(BPF_OBJS) $(OUT)/ccbpf $(TOOLS) $(LAWS) $(TEST_BPF) $(SIM) ## build the programs and the command: build/ccbpf
+all: $(BPF_OBJS) installed $(TOOLS) $(LAWS) $(TEST_BPF) $(SIM) ## build the programs and the command: build/ccbpf
 
 demo: deps ## a background transfer beside a foreground one, without and with tcp_lp; a table and a plot
 	$(Q)$(MAKE) --no-print-directory all
@@ -140,12 +142,30 @@ lab-guest: ## the virtual lab's guests: fetch and unpack kernels and tools; once
 chroot: ## demo and test in a clean system made with debootstrap: SUITE=bookworm, trixie or noble
 	$(Q)packaging/chroot.sh $(or $(SUITE),trixie)
 
-install: all ## to $(PREFIX)
-	install -D -m 755 $(BUILD)/ccbpf $(DESTDIR)$(PREFIX)/sbin/ccbpf
-	ln -sf ccbpf $(DESTDIR)$(PREFIX)/sbin/netnice
+installed: $(OUT)/ccbpf $(OUT)/man/ccbpf.8 $(OUT)/completions/ccbpf.bash
 
-uninstall: ## from $(PREFIX)
-	rm -f $(DESTDIR)$(PREFIX)/sbin/ccbpf $(DESTDIR)$(PREFIX)/sbin/netnice
+BASHDIR := $(PREFIX)/share/bash-completion/completions
+FISHDIR := $(PREFIX)/share/fish/vendor_completions.d
+CONFIG  := $(wildcard packaging/ccbpf.toml)
+
+install: installed ## to $(PREFIX): command, manual pages, completions, unit; /etc/ccbpf.toml, if there is none
+	install -D -m 755 $(OUT)/ccbpf $(DESTDIR)$(PREFIX)/sbin/ccbpf
+	ln -sf ccbpf $(DESTDIR)$(PREFIX)/sbin/netnice
+	install -d $(DESTDIR)$(PREFIX)/share/man/man7 $(DESTDIR)$(PREFIX)/share/man/man8
+	install -m 644 $(OUT)/man/*.7 $(DESTDIR)$(PREFIX)/share/man/man7
+	install -m 644 $(OUT)/man/ccbpf*.8 $(DESTDIR)$(PREFIX)/share/man/man8
+	ln -sf ccbpf-run.8 $(DESTDIR)$(PREFIX)/share/man/man8/netnice.8
+	install -D -m 644 $(OUT)/completions/ccbpf.bash $(DESTDIR)$(BASHDIR)/ccbpf
+	ln -sf ccbpf $(DESTDIR)$(BASHDIR)/netnice
+	install -D -m 644 $(OUT)/completions/ccbpf.fish $(DESTDIR)$(FISHDIR)/ccbpf.fish
+	ln -sf ccbpf.fish $(DESTDIR)$(FISHDIR)/netnice.fish
+	install -D -m 644 $(OUT)/completions/_ccbpf $(DESTDIR)$(ZSHDIR)/_ccbpf
+	$(if $(CONFIG),[ -e $(DESTDIR)/etc/ccbpf.toml ] || install -D -m 644 $(CONFIG) $(DESTDIR)/etc/ccbpf.toml)
+
+uninstall: ## from $(PREFIX); /etc/ccbpf.toml stays
+	rm -f $(addprefix $(DESTDIR),$(addprefix $(PREFIX)/sbin/,ccbpf netnice) $(PREFIX)/share/man/man7/ccbpf-controllers.7 \
+		$(addprefix $(BASHDIR)/,ccbpf netnice) $(addprefix $(FISHDIR)/,ccbpf.fish netnice.fish) $(ZSHDIR)/_ccbpf \
+		$(addprefix $(PREFIX)/share/man/man8/,ccbpf.8 ccbpf-*.8 netnice.8) $(UNITDIR)/ccbpf.service)
 
 format: deps ## clang-format over all C, ruff over all Python
 	$(Q)$(FORMAT) -i $(C_FILES)
@@ -184,6 +204,17 @@ $(OUT)/loader/sys/objects.o: $(BPF_OBJS)
 $(OUT)/ccbpf: $(LOADER_OBJS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $(SANITIZERS) -o $@ $^ $(shell pkg-config --libs $(LIBS))
+
+# Generated from the tables that the command prints; the date in the manual is that of the commit.
+EPOCH = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
+
+$(OUT)/man/ccbpf.8: packaging/manual.py packaging/tables.py $(wildcard packaging/man/*) $(OUT)/ccbpf
+	$(call say,MAN,$(@D))
+	$(Q)SOURCE_DATE_EPOCH=$(EPOCH) python3 -B packaging/manual.py $(OUT)/ccbpf $(@D)
+
+$(OUT)/completions/ccbpf.bash: packaging/completions.py packaging/tables.py $(OUT)/ccbpf
+	$(call say,GEN,$(@D))
+	$(Q)python3 -B packaging/completions.py $(OUT)/ccbpf $(@D)
 
 $(LAWS): tests/unit/laws.c Makefile
 	$(call say,CC,$@)

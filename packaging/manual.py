@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The manual pages, in mdoc(7): ccbpf(8), ccbpf-COMMAND(8) for each command, and ccbpf-controllers(7).
+
+    python3 packaging/manual.py CCBPF DIRECTORY
+
+They are made from the command's own tables. What these do not say is in packaging/man/PAGE.mdoc: sections, each put before the
+generated text of the same section. The date is that of SOURCE_DATE_EPOCH.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import tables
+from tables import Command, Option, Tables
+
+PROSE = Path(__file__).with_name("man")
+WIDTH = 78
+SECTIONS = ["NAME", "SYNOPSIS", "DESCRIPTION", "ENVIRONMENT", "FILES", "EXIT STATUS", "EXAMPLES", "SEE ALSO", "CAVEATS"]
+TOKEN = re.compile(r"[][|]|\.\.\.|[^][|.\s]+")
+
+
+def escaped(text: str) -> str:
+    """A line of text: nothing in it is a request, dashes of options are dashes, `code` is bold."""
+    text = text.replace("\\", "\\e")
+    text = re.sub(r"(?<![\w-])-{1,2}(?=\w)", lambda dashes: r"\-" * len(dashes[0]), text)
+    text = re.sub(r"`([^`]+)`", r"\\fB\1\\fR", text)
+    return f"\\&{text}" if text.startswith((".", "'")) else text
+
+
+def paragraph(text: str) -> list[str]:
+    """One sentence a line, as mdoc wants it; long ones in several."""
+    sentences = re.split(r"(?<=[.;]) (?=[A-Z`])", text)
+    return [escaped(line) for sentence in sentences for line in textwrap.wrap(sentence, WIDTH - 12, break_on_hyphens=False)]
+
+
+def sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+
+
+def quoted(word: str) -> str:
+    return '"' + word.replace("\\", "\\e") + '"' if re.search(r"[^\w./:-]", word) else word
+
+
+def usage(arguments: str) -> list[str]:
+    """The macros of a usage line."""
+    lines: list[str] = []
+    for token in TOKEN.findall(arguments):
+        if token == "..." and lines:
+            lines[-1] += " ..."
+        elif token in "[]":
+            lines.append(".Oo" if token == "[" else ".Oc")
+        elif token == "|":
+            lines.append("|")
+        elif token.startswith("-"):
+            lines.append(f".Fl {token[1:]}")
+        else:
+            lines.append(f".{'Cm' if token.islower() else 'Ar'} {quoted(token)}")
+    return lines
+
+
+def option_list(options: list[Option]) -> list[str]:
+    lines = [".Bl -tag -width Ds"]
+    for option in options:
+        head = " , ".join(f"Fl {form[1:]}" for form in option.forms())
+        argument = f" Ns = Ns Ar {quoted(option.argument)}" if option.argument else ""
+        lines += [f".It {head}{argument}", *paragraph(sentence(option.text))]
+    return [*lines, ".El"]
+
+
+def own_sections(page: str) -> dict[str, list[str]]:
+    file = PROSE / f"{page}.mdoc"
+    sections: dict[str, list[str]] = {}
+    for line in file.read_text().splitlines() if file.exists() else []:
+        if line.startswith('.\\"'):
+            continue
+        if line.startswith(".Sh "):
+            sections[line[4:]] = []
+        else:
+            sections[list(sections)[-1]].append(line)
+    return sections
+
+
+def page(name: str, number: int, version: str, sections: dict[str, list[str]]) -> str:
+    """The sections in the usual order. Prose stands before what is generated."""
+    day = time.gmtime(int(os.environ["SOURCE_DATE_EPOCH"]))
+    lines = [
+        '.\\" SPDX-License-Identifier: GPL-2.0-only',
+        f'.\\" Made by packaging/manual.py from the tables of ccbpf {version}.',
+        f".Dd {time.strftime('%B', day)} {day.tm_mday}, {day.tm_year}",
+        f".Dt {name.upper()} {number}",
+        ".Os",
+    ]
+    own = own_sections(name)
+    if unknown := set(own) - set(SECTIONS):
+        raise SystemExit(
+            f"manual: packaging/man/{name}.mdoc: no such section: {', '.join(unknown)}; there are {', '.join(SECTIONS)}"
+        )
+    for section in SECTIONS:
+        bodies = [body for body in (own.get(section), sections.get(section)) if body]
+        if bodies:
+            lines += [
+                f".Sh {section}",
+                *bodies[0],
+                *(line for body in bodies[1:] for line in ([] if body[0].startswith(".Ss") else [".Pp"]) + body),
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def see_also(*pages: tuple[int, str]) -> list[str]:
+    lines = [f".Xr {name} {number}" for number, name in sorted(pages)]
+    return [*(f"{line} ," for line in lines[:-1]), lines[-1]]
+
+
+def of_command(command: Command, t: Tables) -> str:
+    names = [f"ccbpf-{command.name}", *([tables.NETNICE] if command.takes_command else [])]
+    what = f"{command.text[0].lower()}{command.text[1:]}"
+    own_options = [".Op Ar option ..."] if command.options else []
+    synopsis = [
+        line
+        for form in command.arguments.split(" | ")
+        for line in (f".Nm ccbpf Cm {command.name}", *own_options, *usage(re.sub(r"\[--\w[^]]*\]", "", form)))
+    ]
+    description = paragraph(sentence(command.text))
+    if command.more:
+        description += [".Pp", *paragraph(command.more)]
+    if command.shows_params:
+        description += [".Pp", "The parameters of each controller are listed in", ".Xr ccbpf-controllers 7 ."]
+    if command.options:
+        description += [".Pp", "Its options:", *option_list(command.options)]
+    description += [".Pp", "The options of all commands are described in", ".Xr ccbpf 8 ."]
+    sections = {
+        "NAME": [*(f".Nm {name}{' ,' if name != names[-1] else ''}" for name in names), f".Nd {what}"],
+        "SYNOPSIS": [*synopsis, *([f".Nm {tables.NETNICE}", *own_options, *usage(command.arguments)] if len(names) > 1 else [])],
+        "DESCRIPTION": description,
+        "SEE ALSO": see_also((7, "ccbpf-controllers"), (8, "ccbpf")),
+    }
+    if not command.takes_command:
+        sections["EXIT STATUS"] = ["The exit codes are described in", ".Xr ccbpf 8 ."]
+    return page(f"ccbpf-{command.name}", 8, t.version, sections)
+
+
+def of_all(t: Tables) -> str:
+    commands = [
+        line
+        for command in t.commands
+        for line in (f".It Cm {command.name}", *paragraph(sentence(command.text)), f"See\n.Xr ccbpf-{command.name} 8 .")
+    ]
+    codes = [line for code, text in t.exit_codes for line in (f".It {code}", *paragraph(sentence(text)))]
+    sections = {
+        "NAME": [".Nm ccbpf", ".Nd a background class for TCP"],
+        "SYNOPSIS": [".Nm", ".Op Ar option ...", ".Ar command", ".Op Ar argument ..."],
+        "DESCRIPTION": [
+            "The commands:",
+            ".Bl -tag -width Ds",
+            *commands,
+            ".El",
+            ".Pp",
+            "The options of all commands:",
+            *option_list(t.options),
+        ],
+        "EXIT STATUS": [".Bl -tag -width Ds", *codes, ".El"],
+        "SEE ALSO": see_also((7, "ccbpf-controllers"), *((8, f"ccbpf-{command.name}") for command in t.commands)),
+    }
+    return page("ccbpf", 8, t.version, sections)
+
+
+def of_controllers(t: Tables) -> str:
+    lines: list[str] = []
+    for c in t.controllers:
+        who = "Any process may select it." if c["access"] == "open" else "Only a process with CAP_NET_ADMIN may select it."
+        lines += [
+            f".Ss {c['name']}",
+            *paragraph(sentence(c["title"])),
+            who,
+            ".br",
+            *paragraph(f"Source: {sentence(c['source'])}"),
+        ]
+        lines += [".Bl -tag -width Ds"]
+        for p in c["params"]:
+            lines += [f".It Va {p['name']}", f"{p['min']} to {p['max']} {escaped(p['unit'])}, by default {p['default']}"]
+            lines += [*paragraph(f"({p['source']})."), ".br", *paragraph(sentence(p["text"]))]
+        lines += [".El"]
+    sections = {
+        "NAME": [".Nm ccbpf-controllers", ".Nd congestion controllers of ccbpf and their parameters"],
+        "DESCRIPTION": lines,
+        "SEE ALSO": see_also((8, "ccbpf"), (8, "ccbpf-enable"), (8, "ccbpf-set")),
+    }
+    return page("ccbpf-controllers", 7, t.version, sections)
+
+
+def main(ccbpf: str, directory: Path) -> None:
+    t = tables.read(ccbpf)
+    pages = {"ccbpf.8": of_all(t), "ccbpf-controllers.7": of_controllers(t)}
+    for command in t.commands:
+        pages[f"ccbpf-{command.name}.8"] = of_command(command, t)
+    directory.mkdir(parents=True, exist_ok=True)
+    for file in directory.iterdir():  # of a command that is no more
+        file.unlink()
+    for name, text in pages.items():
+        (directory / name).write_text(text)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))
