@@ -22,6 +22,7 @@ import pytest
 
 from tests.functional import kernel
 from tests.functional.conftest import MEMORY_NOISE, Cli, own_memory
+from tests.functional.records import record
 
 WIDTH = 99
 MANY = 10_000
@@ -41,17 +42,6 @@ def flows_map(enabled: Cli) -> Iterator[kernel.Map]:
     for key in flows:
         flows.delete(key)
     flows.close()
-
-
-def record(**fields: object) -> bytes:
-    """A struct ccbpf_flow."""
-    flow = kernel.ffi.new("struct ccbpf_flow *")
-    for name, value in ({"kind": 1, "controller": b"tcp_lp", "family": 2} | fields).items():
-        if isinstance(value, (ipaddress.IPv4Address, ipaddress.IPv6Address)):
-            kernel.ffi.memmove(getattr(flow, name), value.packed, len(value.packed))
-        else:
-            setattr(flow, name, value)
-    return bytes(kernel.ffi.buffer(flow))
 
 
 def test_every_field_of_the_record_is_shown(enabled: Cli, flows_map: kernel.Map) -> None:
