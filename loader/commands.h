@@ -26,6 +26,7 @@
 	X(status)         \
 	X(flows)          \
 	X(trace)          \
+	X(metrics)        \
 	X(renice)         \
 	X(aqm)            \
 	X(check)          \

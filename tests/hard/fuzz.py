@@ -30,7 +30,7 @@ NAMES = [*kernel.KINDS, "nf_red", "reno", "tcp_lp_", "TCP_LP", "x" * 16, "", "..
 KEYS = ["delta", "smoothing", "inference_rtts", "delay_memory", "small_window", "gentle_start", "decrease", "dscp", "nothing"]
 NUMBERS = ["0", "1", "10", "100", "150", "900", "-1", "4294967295", "4294967296", "18446744073709551616", "1e3", "0x10", "",
            " 7", "7 ", "nan", "1.5", "9" * 400, "%s%n", "١"]  # fmt: skip
-VERBS = {"list": 4, "enable": 1, "disable": 2, "reload": 1, "set": 4, "status": 4, "flows": 4, "trace": 1, "aqm": 6, "assign": 4,
+VERBS = {"list": 4, "enable": 1, "disable": 2, "reload": 1, "set": 4, "status": 4, "flows": 4, "trace": 1, "aqm": 6, "assign": 4, "metrics": 1,
          "check": 1,         "clean": 1, "version": 1, "help": 3, "renice": 4, "lis": 1, "": 1, "--": 1}  # fmt: skip
 FLAGS = ["-j", "-v", "-vv", "--pretty", "--json", "--help", "-jv", "--all", "--default", "--ecn", "--no", "-", "--set", "--=",
          "--j"]  # fmt: skip

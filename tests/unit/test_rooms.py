@@ -4,7 +4,7 @@
 A file includes only its own room and those that its room may know:
 
     util <- out <- sys <- cc, aqm, rules <- cmd <- main.c      in loader/; cc, aqm and rules do not know each other
-    cc <- renice <- cmd
+    cc <- renice <- cmd;  cc, aqm, rules <- metrics <- cmd
     law <- kern <- bpf/                                         on the kernel's side
     ccbpf                                                       the ABI of the maps, known to all
 
@@ -37,8 +37,9 @@ KNOWS = {
     "aqm": {"util", "out", "sys", "ccbpf"},
     "rules": {"util", "out", "sys", "ccbpf"},
     "renice": {"util", "out", "sys", "ccbpf", "cc"},
-    "cmd": {"util", "out", "sys", "ccbpf", "cc", "aqm", "rules", "renice"},
-    "main": {"util", "out", "sys", "ccbpf", "cc", "aqm", "rules", "renice", "cmd"},
+    "metrics": {"util", "out", "sys", "ccbpf", "cc", "aqm", "rules"},
+    "cmd": {"util", "out", "sys", "ccbpf", "cc", "aqm", "rules", "renice", "metrics"},
+    "main": {"util", "out", "sys", "ccbpf", "cc", "aqm", "rules", "renice", "metrics", "cmd"},
     "bpf": {"kern", "law", "ccbpf"},
     "kern": {"law", "ccbpf", "vmlinux"},
     "law": {"ccbpf"},

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What `ccbpf metrics` shows, one file for each part. A counter never falls while the map
+ * behind it lives: it is kept by the kernel side, and flows that end stay in it. What is
+ * summed over the flows of this instant may fall; it is a gauge, and its name says `live`.
+ */
+#ifndef CCBPF_METRICS_H
+#define CCBPF_METRICS_H
+
+#include "metrics/exposition.h"
+
+/*
+ * Each needs a lock, and writes nothing but headings where nothing is pinned. Returns EXIT_OK,
+ * or the exit code after saying what could not be read.
+ */
+int metrics_controllers(const char *what, struct exposition *out);
+int metrics_flows(const char *what, struct exposition *out);
+int metrics_rules(const char *what, struct exposition *out);
+int metrics_runs(const char *what, struct exposition *out);
+int metrics_queues(const char *what, struct exposition *out);
+
+#endif

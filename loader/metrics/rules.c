@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The standing rules, and the commands of `ccbpf run` that are under way. */
+#include <stdlib.h>
+
+#include "metrics/metrics.h"
+#include "out/errors.h"
+#include "rules/rule.h"
+#include "rules/run.h"
+#include "rules/standing.h"
+#include "util/text.h"
+
+static const char *gives(const struct ccbpf_rule *rule)
+{
+	return rule->choice.flags & CCBPF_CHOICE_EXEMPT ? "" : rule->choice.controller;
+}
+
+int metrics_rules(const char *what, struct exposition *out)
+{
+	struct standing standing;
+	int err = standing_read(what, &standing);
+
+	if (err)
+		return err;
+#define X(count, help)                                                                      \
+	exposition_family(out, METRIC_COUNTER, "ccbpf_rule_connections_" #count, help);     \
+	for (unsigned int i = 0; i < standing.n; i++)                                       \
+		exposition_number(                                                          \
+			out,                                                                \
+			LABELS({ "rule", text("%u", standing.rules[i].id) },                \
+			       { "controller", gives(&standing.rules[i]) },                 \
+			       { "conditions", rule_conditions_text(&standing.rules[i]) }), \
+			standing.counts[i].count);
+	CCBPF_CHOICE_COUNTS(X)
+#undef X
+	standing_close(&standing);
+	return EXIT_OK;
+}
+
+/* All that a run counts: X(field, NAME, is ns, help) */
+#define COUNTS(X)                                                               \
+	X(opened, "connections", number, "connections that got the controller") \
+	X(bytes, "sent_bytes", number,                                          \
+	  "payload sent by connections that have ended, or are ending")         \
+	X(sending_ns, "sending_seconds", seconds,                               \
+	  "time in which its connections sent, all together")                   \
+	X(held_ns, "yielded_seconds", seconds,                                  \
+	  "time among it in which the controller held the window back")
+
+int metrics_runs(const char *what, struct exposition *out)
+{
+	struct run *runs;
+	unsigned int n = runs_read(&runs);
+
+	(void)what;
+#define X(field, name, form, help)                                                         \
+	exposition_family(out, METRIC_COUNTER, "ccbpf_run_" name, help);                   \
+	for (unsigned int i = 0; i < n; i++)                                               \
+		if (runs[i].known)                                                         \
+			exposition_##form(                                                 \
+				out,                                                       \
+				LABELS({ "run", text("%u", runs[i].id) },                  \
+				       { "command", runs[i].about.command },               \
+				       { "controller", runs[i].about.choice.controller }), \
+				runs[i].counts.field);
+	COUNTS(X)
+#undef X
+	free(runs);
+	return EXIT_OK;
+}
