@@ -189,17 +189,28 @@ int aqm_parse_dscps(const char *what, const struct aqm_options *options,
 	return EXIT_OK;
 }
 
+/* One half of a class, hexadecimal from 1 to ffff, and the character behind it. */
+static bool parse_half(const char **at, char behind, uint32_t *out)
+{
+	size_t digits = strspn(*at, "0123456789abcdefABCDEF");
+	unsigned long value = strtoul(*at, NULL, 16);
+
+	if ((*at)[digits] != behind || !value || value > 0xffff)
+		return false;
+	*at += digits + 1;
+	*out = value;
+	return true;
+}
+
 int aqm_parse_class(const char *what, const struct aqm_options *options, uint32_t *out)
 {
-	const char *string = options->given[AQM_OPTION_CLASS];
-	unsigned int major, minor;
-	int end = 0;
+	const char *string = options->given[AQM_OPTION_CLASS], *rest = string;
+	uint32_t major, minor;
 
 	*out = 0;
 	if (!string)
 		return EXIT_OK;
-	if (sscanf(string, "%x:%x%n", &major, &minor, &end) < 2 || string[end] || !major ||
-	    !minor || major > 0xffff || minor > 0xffff)
+	if (!parse_half(&rest, ':', &major) || !parse_half(&rest, '\0', &minor))
 		return bad(what, AQM_OPTION_CLASS, string, "a class",
 			   "for example 1:10, as tc has them");
 	*out = major << 16 | minor;

@@ -10,6 +10,7 @@
 #include "out/printable.h"
 #include "out/table.h"
 #include "util/memory.h"
+#include "util/text.h"
 
 #define WIDTH 99 /* columns for a person, where no terminal says how many it has */
 #define NARROW 20 /* what says less than this is none */
@@ -57,7 +58,7 @@ void table_styled(struct table *table, enum style style, const char *string)
 
 void table_cell(struct table *table, const char *format, ...)
 {
-	char buffer[512];
+	char buffer[TEXT_MOST];
 	va_list args;
 
 	va_start(args, format);

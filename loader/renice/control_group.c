@@ -1,25 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Control groups of version 2: see control_group.h. */
 #include <errno.h>
-#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "out/errors.h"
 #include "renice/control_group.h"
 #include "sys/cgroup.h"
+#include "sys/unit.h"
 #include "util/text.h"
 
 #define UNIT "unit:"
-#define UNIT_SUFFIX ".service" /* as systemctl completes a name */
+#define UNIT_SUFFIX ".service"
 
 static int find_unit(const char *what, const char *option, const char *name, const char **path)
 {
-	const char *unit = strchr(name, '.') ? name : text("%s" UNIT_SUFFIX, name), *paths[2];
-	unsigned int n = 0;
+	const char *unit = unit_name(name, UNIT_SUFFIX), *paths[2];
+	unsigned int n = unit ? cgroup_find(unit, true, paths) : 0;
 
-	if (*name && strlen(name) <= NAME_MAX && !strchr(name, '/'))
-		n = cgroup_find(unit, true, paths);
 	*path = paths[0];
 	if (n == 1)
 		return EXIT_OK;

@@ -12,6 +12,7 @@
 #include "rules/rule.h"
 #include "sys/cgroup.h"
 #include "sys/netns.h"
+#include "sys/unit.h"
 #include "util/text.h"
 
 #define MAPPED_BITS 96 /* of ::ffff:0:0/96 before an IPv4 address */
@@ -105,14 +106,14 @@ static int parse_remote(const char *what, const char *given, struct ccbpf_prefix
 static int parse_unit(const char *what, const char *given, const char *name, const char *ending,
 		      struct ccbpf_rule *rule)
 {
-	int length = snprintf(rule->cgroup, CCBPF_UNIT_LEN, "%s%s", name,
-			      strchr(name, '.') ? "" : ending);
+	const char *unit = unit_name(name, ending);
 
-	if (!*name || strchr(name, '/') || length >= CCBPF_UNIT_LEN)
+	if (!unit || strlen(unit) >= CCBPF_UNIT_LEN)
 		return wrong(what, "--cgroup", given,
-			     text("a unit's name has 1 to %d characters, and no slash",
+			     text("a unit's name has 1 to %d letters, digits and \":-_.\\@\"",
 				  CCBPF_UNIT_LEN - 1),
 			     "give it as `systemctl status` shows it");
+	strcpy(rule->cgroup, unit);
 	rule->conditions |= CCBPF_RULE_UNIT;
 	return EXIT_OK;
 }

@@ -3,7 +3,7 @@
 #ifndef CCBPF_TEXT_H
 #define CCBPF_TEXT_H
 
-#define TEXT_MOST 512 /* bytes of a text with its NUL; the rest is cut off */
+#define TEXT_MOST 1024 /* bytes of a text with its NUL; the rest is cut off */
 
 /*
  * Format a text. It lives until main() ends, or until a mark that was set before it is
