@@ -26,8 +26,9 @@ endif
 # The newest clang that is installed, 16 at the least. Deferred: `make deps` may install it in this very run.
 CLANG = $(or $(firstword $(foreach v,20 19 18 17 16,$(shell command -v clang-$(v)))),clang)
 FORMAT := $(VENV)/bin/clang-format # pinned, see tests/requirements.txt
-C_FILES = $(shell git ls-files '*.c' '*.h' ':!vmlinux.h')
+C_FILES = $(shell git ls-files '*.c' '*.cc' '*.h' ':!vmlinux.h')
 CC   := gcc
+CXX  := g++
 LIBS := libbpf libelf json-c libcap libmnl
 
 WARN       := -Wall -Wextra -Werror
@@ -35,16 +36,23 @@ BPF_CFLAGS := -target bpf -mcpu=v3 -g -O2 -std=gnu11 $(WARN) -Wno-unused-paramet
 CFLAGS     ?= -g -O2
 HERE       := '-ffile-prefix-map=$(subst ','\'',$(CURDIR))=.' # the same bytes wherever the tree lies: results are kept by them
 # -iquote: a header of loader/sys/ must not be found in the place of one of the system's <sys/...>.
-ALL_CFLAGS  = -std=gnu11 $(WARN) $(HERE) -D_GNU_SOURCE -DCCBPF_VERSION='"$(VERSION)"' -DCCBPF_BPF_DIR='"$(BUILD)/bpf"' \
+ALL_CPPFLAGS = $(HERE) -D_GNU_SOURCE -DCCBPF_VERSION='"$(VERSION)"' -DCCBPF_BPF_DIR='"$(BUILD)/bpf"' \
               -Iinclude -iquote loader $(shell pkg-config --cflags $(LIBS)) $(CPPFLAGS) $(CFLAGS)
+ALL_CFLAGS   = -std=gnu11 $(WARN) $(ALL_CPPFLAGS)
 DEPFLAGS    = -MMD -MP -MT $@
 
 # SANITIZE=1 builds the command a second time, with ASan and UBSan, as build/sanitize/ccbpf. The functional tests run it
 # if CCBPF_TEST_COMMAND names it. The runtime is static because some tests preload libraries.
+# FUZZ=1 builds its parts as a library for the targets of tests/fuzz, under the same sanitizers: clang has the fuzzer.
+FOUND_BY := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 ifdef SANITIZE
 OUT        := $(BUILD)/sanitize
-SANITIZERS := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all \
-              -static-libasan -static-libubsan
+SANITIZERS := $(FOUND_BY) -static-libasan -static-libubsan
+else ifdef FUZZ
+OUT        := $(BUILD)/fuzz
+CC          = $(CLANG)
+CXX         = $(subst clang,clang++,$(CLANG))
+SANITIZERS := $(FOUND_BY) -fsanitize=fuzzer-no-link
 else
 OUT := $(BUILD)
 endif
@@ -56,9 +64,10 @@ TOOLS       := $(patsubst tests/lab/engine/%.c,$(BUILD)/tests/%,$(wildcard tests
 LAWS        := $(BUILD)/tests/liblaws.so
 NO_SIM      := $(patsubst %,bpf/%.bpf.c,assign chosen renice run) # they walk the kernel's sockets, or choose for them
 SIM         := $(BUILD)/sim/sim $(patsubst bpf/%.bpf.c,$(BUILD)/sim/%.so,$(filter-out $(NO_SIM),$(wildcard bpf/*.bpf.c)))
+FUZZERS     := $(patsubst tests/fuzz/%,$(BUILD)/fuzz/%,$(basename $(wildcard tests/fuzz/*.c tests/fuzz/*.cc)))
 TEST_BPF    := $(patsubst %,$(BUILD)/tests/%.bpf.o,empty empty_tc neighbour)
 
-.PHONY: help deps all demo test test-hard soak bench kernels lint lab lab-list sim sim-report sim-agreement sweep report results \
+.PHONY: help deps all demo test test-hard fuzz fuzzers soak bench kernels lint lab lab-list sim sim-report sim-agreement sweep report results \
         lab-guest chroot installed install uninstall format clean
 
 help: ## this text
@@ -88,9 +97,15 @@ test-hard: ## the tests that take half an hour: sanitizers, kills, fuzzers, prog
 	$(Q)packaging/deps.sh $(VENV) hard
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)$(MAKE) --no-print-directory all SANITIZE=1
+	$(Q)$(MAKE) --no-print-directory fuzzers FUZZ=1
 	$(Q)export CCBPF_TEST_COMMAND=$(BUILD)/sanitize/ccbpf CCBPF_SEED='$(or $(SEED),$(shell shuf -i 0-4294967295 -n 1))'; \
 	$(PYTHON) -m pytest $(COMMAND_TESTS) tests/hard -m 'not quiet' -n 2 --dist loadgroup $(PYTEST_ARGS); beside=$$?; \
 	$(PYTHON) -m pytest $(COMMAND_TESTS) tests/hard -m quiet $(PYTEST_ARGS) && exit $$beside
+
+fuzz: deps ## the parsers, fed what libFuzzer finds: FOR=10m (the default) of each target, TARGET=rule,…; SEED=n
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(MAKE) --no-print-directory fuzzers FUZZ=1
+	$(Q)$(PYTHON) -m tests.fuzz $(if $(FOR),--for $(FOR)) $(if $(SEED),--seed $(SEED)) $(if $(TARGET),--target $(TARGET))
 
 soak: deps ## traffic, commands ten at once and kills for a long time: FOR=30m (the default), 24h, 2d; SEED=n
 	$(Q)$(MAKE) --no-print-directory all
@@ -216,6 +231,29 @@ $(OUT)/completions/ccbpf.bash: packaging/completions.py packaging/tables.py $(OU
 	$(call say,GEN,$(@D))
 	$(Q)python3 -B packaging/completions.py $(OUT)/ccbpf $(@D)
 
+# The targets of tests/fuzz, C or C++: each with the parts of the command that it calls.
+fuzzers: $(FUZZERS)
+
+$(BUILD)/fuzz/libccbpf.a: $(filter-out %/main.o,$(LOADER_OBJS))
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+FUZZ_CFLAGS = $(WARN) $(ALL_CPPFLAGS) $(SANITIZERS) -Itests/fuzz/frame $(DEPFLAGS) -MF $(@:.o=.d) -c $< -o $@
+
+$(BUILD)/fuzz/%.o: tests/fuzz/%.c Makefile
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(FUZZ_CFLAGS)
+
+$(BUILD)/fuzz/%.o: tests/fuzz/%.cc Makefile
+	$(call say,CXX,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CXX) -std=gnu++17 $(FUZZ_CFLAGS)
+
+$(FUZZERS): $(BUILD)/fuzz/%: $(BUILD)/fuzz/%.o $(BUILD)/fuzz/frame/frame.o $(BUILD)/fuzz/libccbpf.a
+	$(call say,LD,$@)
+	$(Q)$(CXX) $(SANITIZERS) -fsanitize=fuzzer -o $@ $^ $(shell pkg-config --libs $(LIBS))
+
 $(LAWS): tests/unit/laws.c Makefile
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
@@ -251,7 +289,7 @@ $(BUILD)/sim/sim: $(patsubst tests/sim/%.c,$(BUILD)/sim/%.o,$(wildcard tests/sim
 	$(Q)$(CC) -rdynamic -o $@ $^ $(shell pkg-config --libs json-c) -lm -ldl
 
 # What the compilers have read. A file among these that is no more (-MP leaves out a source that has moved) counts as changed.
-READ    := $(wildcard $(BUILD)/bpf/*.d $(BUILD)/tests/*.d $(BUILD)/sim/*.d $(LOADER_OBJS:.o=.d))
+READ    := $(wildcard $(BUILD)/bpf/*.d $(BUILD)/tests/*.d $(BUILD)/sim/*.d $(BUILD)/fuzz/*.d $(BUILD)/fuzz/frame/*.d $(LOADER_OBJS:.o=.d))
 -include $(READ)
 MISSING := $(if $(READ),$(shell grep -hoE '[^ :]+\.[ch]\b' $(READ) | sort -u | while read -r file; do [ -e "$$file" ] || echo "$$file"; done))
 $(MISSING): ;

@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests import registry
+from tests.duration import duration_s
 from tests.functional import kernel
 from tests.functional.conftest import BPFFS, Cli
 from tests.soak import health
@@ -30,16 +30,7 @@ from tests.soak.traffic import STAYING, Traffic
 MINUTE_S = 60.0
 RELEASE_S = 60.0  # the kernel frees programs after RCU grace periods, on a busy machine late
 MOST_FAILURES = 20  # then it ends early
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 LINK = ["tbf", "rate", "200mbit", "burst", "64kb", "limit", "300000"]
-
-
-def duration_s(text: str) -> float:
-    """30m, 24h, 90s, 1d; a number alone is minutes."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)
-    if not found or not float(found[1]):
-        raise argparse.ArgumentTypeError(f"{text!r} is no duration: give 90s, 30m, 24h or 2d")
-    return float(found[1]) * UNITS[found[2] or "m"]
 
 
 def clock(seconds: float) -> str:

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The targets of tests/fuzz, fed what libFuzzer finds, two at a time; three minutes in all. `make fuzz` does it for longer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from tests.fuzz import targets
+from tests.hard.conftest import SEED
+
+AT_ONCE = 2
+ALL_S = 180.0
+MOST_S = 60.0  # of one target
+EACH_S = min(MOST_S, ALL_S * AT_ONCE / len(targets.NAMES))
+
+Runs = dict[str, "Future[str]"]
+
+
+@pytest.fixture(scope="module")
+def runs() -> Iterator[Runs]:
+    """All of them, under way."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        yield {name: pool.submit(targets.run, name, EACH_S, SEED) for name in targets.NAMES}
+
+
+@pytest.mark.parametrize("name", targets.NAMES)
+def test_nothing_is_found(runs: Runs, name: str) -> None:
+    found = runs[name].result()
+    assert not found, f"SEED={SEED}\n{found}"
+
+
+@pytest.mark.parametrize("name", targets.NAMES)
+def test_there_are_inputs_to_begin_with(name: str) -> None:
+    assert len(list((targets.HERE / "corpus" / name).iterdir())) >= 4
