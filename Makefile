@@ -76,7 +76,7 @@ help: ## this text
 deps: ## install what is missing (Debian 12, 13, Ubuntu 24.04; asks nothing)
 	$(Q)packaging/deps.sh $(VENV)
 
-all: $(BPF_OBJS) installed $(TOOLS) $(LAWS) $(TEST_BPF) $(SIM) ## build the programs and the command: build/ccbpf
+all: $(BPF_OBJS) installed $(OUT)/many-rules $(TOOLS) $(LAWS) $(TEST_BPF) $(SIM) ## build the programs and the command: build/ccbpf
 
 demo: deps ## a background transfer beside a foreground one, without and with tcp_lp; a table and a plot
 	$(Q)$(MAKE) --no-print-directory all
@@ -230,6 +230,11 @@ $(OUT)/man/ccbpf.8: packaging/manual.py packaging/tables.py $(wildcard packaging
 $(OUT)/completions/ccbpf.bash: packaging/completions.py packaging/tables.py $(OUT)/ccbpf
 	$(call say,GEN,$(@D))
 	$(Q)python3 -B packaging/completions.py $(OUT)/ccbpf $(@D)
+
+# Standing rules by the thousand, for a test and for the bench.
+$(OUT)/many-rules: tests/functional/rules/many.c $(filter-out %/main.o $(OUT)/loader/cmd/%,$(LOADER_OBJS))
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(SANITIZERS) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs $(LIBS))
 
 # The targets of tests/fuzz, C or C++: each with the parts of the command that it calls.
 fuzzers: $(FUZZERS)

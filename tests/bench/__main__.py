@@ -4,6 +4,8 @@
     ack       nanoseconds of each controller's programs per ACK, over an empty program in each of its hooks on the same
               path (bpf_stats is part of both): a busy veth pair, and the native lab's bottleneck
     skb       nanoseconds of nf_red per packet, over an empty tc program that sees the same packets
+    rules     nanoseconds of the standing rules' program per end of a connection, with 1 000 prefixes and 200 cgroups; and its
+              calls, which a connection of thousands of packets must not have more of
     goodput   bulk transfer over a veth pair, limited by the CPU: each controller, and the kernel's reno right before it
     command   `ccbpf enable`, and `ccbpf flows` with 10 000 flows
 
@@ -28,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from tests import registry
+from tests.bench import rules
 from tests.lab.engine import native
 from tests.lab.engine.experiment import Experiment, Flow, Link
 from tests.lab.rows import catalogue
@@ -35,6 +38,7 @@ from tests.lab.rows import catalogue
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUILD = REPOSITORY / "build"
 CCBPF = BUILD / "ccbpf"
+MANY_RULES = BUILD / "many-rules"
 EMPTY = BUILD / "tests/empty.bpf.o"
 EMPTY_TC = BUILD / "tests/empty_tc.bpf.o"
 CONTROLLERS = catalogue.ours()
@@ -255,6 +259,17 @@ def per_skb(traffic: str) -> list[dict[str, float]]:
     return rounds
 
 
+# --- nanoseconds per connection --------------------------------------------------------------------------------------
+
+
+def per_connection() -> list[dict[str, rules.Spent]]:
+    rounds = []
+    for number in range(ROUNDS):
+        say(f"rules: round {number + 1} of {ROUNDS}")
+        rounds.append(rules.measure(CCBPF, MANY_RULES, Path(os.environ["CCBPF_PIN_ROOT"])))
+    return rounds
+
+
 # --- goodput ---------------------------------------------------------------------------------------------------------
 
 
@@ -352,6 +367,15 @@ def report_skb(result: dict[str, Any]) -> None:
         row(f"{traffic}: nf_red over it, ns per skb", spread([r["nf_red"] - r["empty_tc"] for r in rounds]), "<= 150")
 
 
+def report_rules(result: dict[str, Any]) -> None:
+    rounds = result["rules"]
+    for name in rules.MANY:
+        row(f"{name}: ns per end of a connection", spread([r[name][0] for r in rounds]), "<= 1000" if name != "one rule" else "")
+        row(f"{name}: calls per end", spread([r[name][1] for r in rounds]))
+        more = [r[f"{name}, long"][1] - r[name][1] for r in rounds]
+        row(f"{name}: calls more for {rules.LONG_BYTES // 10**6} MB", spread(more), "0")
+
+
 def report_goodput(result: dict[str, Any]) -> None:
     rounds = result["goodput"]
     row("reno over veth, Gbit/s", spread([reno for own in rounds.values() for reno, _ in own]))
@@ -364,7 +388,7 @@ def report_command(result: dict[str, Any]) -> None:
     row(f"ccbpf flows with {FLOWS} flows, ms", spread(result["flows_ms"]), "<= 200")
 
 
-REPORTS = {"ack": report_ack, "skb": report_skb, "goodput": report_goodput, "command": report_command}
+REPORTS = {"ack": report_ack, "skb": report_skb, "rules": report_rules, "goodput": report_goodput, "command": report_command}
 
 
 def measure(parts: Sequence[str]) -> dict[str, Any]:
@@ -379,6 +403,8 @@ def measure(parts: Sequence[str]) -> dict[str, Any]:
             if "skb" in parts:
                 for traffic in TRAFFIC:
                     result[f"per_skb_{traffic}"] = per_skb(traffic)
+            if "rules" in parts:
+                result["rules"] = per_connection()
             if "goodput" in parts:
                 result["goodput"] = goodput()
             if "command" in parts:

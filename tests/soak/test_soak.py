@@ -8,9 +8,10 @@ import random
 
 import pytest
 
+from tests.duration import duration_s
 from tests.hard import fuzz
 from tests.hard.test_kill import INSTANTS, instants
-from tests.soak.__main__ import clock, duration_s
+from tests.soak.__main__ import clock
 from tests.soak.health import FLAT_MB, WARNING, growth_mb
 
 

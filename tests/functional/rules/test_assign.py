@@ -57,6 +57,7 @@ def within(path: Path) -> tuple[str, ...]:
 
 
 MORE_NS = 1000  # for 1200 rules more; a tenth of it is usual
+MANY = CCBPF.with_name("many-rules")  # many.c
 UNIQUE = f"ccbpf-test-{os.getpid()}"
 
 
@@ -415,18 +416,12 @@ def time_of_an_end(link: Path) -> float:
     return spent_ns / (2 * n)
 
 
-def test_many_rules(assign: Cli, tmp_path: Path) -> None:
+def test_many_rules(assign: Cli) -> None:
     """1000 prefixes and 200 cgroups: the right one is found, and by not much more time than a single one."""
-    objects = [
-        str(path) for room in ("rules", "sys", "out", "util") for path in (kernel.ROOT / "build/loader" / room).glob("*.o")
-    ]
-    libraries = kernel.run("pkg-config", "--libs", "libbpf", "libelf", "json-c", "libcap", "libmnl").stdout.split()
-    include = ["-D_GNU_SOURCE", "-std=gnu11", f"-I{kernel.ROOT}/include", "-iquote", f"{kernel.ROOT}/loader"]
-    kernel.run("gcc", "-Wall", *include, "-o", tmp_path / "many", Path(__file__).with_name("many.c"), *objects, *libraries)
     took = {}
-    for prefixes, groups in ((0, 0), (1000, 200)):
-        kernel.run(tmp_path / "many", "tcp_lp", prefixes, groups, env=assign.env())
-        assert len(rules(assign)) == 1 + prefixes + groups
+    for prefixes, cgroups in ((0, 0), (1000, 200)):
+        kernel.run(MANY, "tcp_lp", prefixes, cgroups, env=assign.env())
+        assert len(rules(assign)) == 1 + prefixes + cgroups
         took[prefixes] = time_of_an_end(assign.root / "rules" / "link")
         assign("assign", "remove", "--all")
     print(f"for each end of a connection: {took[0]:.0f} ns with one rule, {took[1000]:.0f} ns with 1201")
