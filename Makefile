@@ -165,7 +165,8 @@ CONFIG  := $(wildcard packaging/ccbpf.toml)
 
 install: installed ## to $(PREFIX): command, manual pages, completions, unit; /etc/ccbpf.toml, if there is none
 	install -D -m 755 $(OUT)/ccbpf $(DESTDIR)$(PREFIX)/sbin/ccbpf
-	ln -sf ccbpf $(DESTDIR)$(PREFIX)/sbin/netnice
+	install -d $(DESTDIR)$(PREFIX)/bin
+	ln -sf ../sbin/ccbpf $(DESTDIR)$(PREFIX)/bin/netnice # users have no sbin in their PATH
 	install -d $(DESTDIR)$(PREFIX)/share/man/man7 $(DESTDIR)$(PREFIX)/share/man/man8
 	install -m 644 $(OUT)/man/*.7 $(DESTDIR)$(PREFIX)/share/man/man7
 	install -m 644 $(OUT)/man/ccbpf*.8 $(DESTDIR)$(PREFIX)/share/man/man8
@@ -178,7 +179,7 @@ install: installed ## to $(PREFIX): command, manual pages, completions, unit; /e
 	$(if $(CONFIG),[ -e $(DESTDIR)/etc/ccbpf.toml ] || install -D -m 644 $(CONFIG) $(DESTDIR)/etc/ccbpf.toml)
 
 uninstall: ## from $(PREFIX); /etc/ccbpf.toml stays
-	rm -f $(addprefix $(DESTDIR),$(addprefix $(PREFIX)/sbin/,ccbpf netnice) $(PREFIX)/share/man/man7/ccbpf-controllers.7 \
+	rm -f $(addprefix $(DESTDIR),$(PREFIX)/sbin/ccbpf $(PREFIX)/bin/netnice $(PREFIX)/share/man/man7/ccbpf-controllers.7 \
 		$(addprefix $(BASHDIR)/,ccbpf netnice) $(addprefix $(FISHDIR)/,ccbpf.fish netnice.fish) $(ZSHDIR)/_ccbpf \
 		$(addprefix $(PREFIX)/share/man/man8/,ccbpf.8 ccbpf-*.8 netnice.8) $(UNITDIR)/ccbpf.service)
 

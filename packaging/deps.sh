@@ -52,7 +52,7 @@ lab | sweep)
     ;;
 hard)
     again="packaging/deps.sh ${venv#"$top"/} hard"
-    packages="$packages restic rclone dropbear-bin openssh-client"
+    packages="$packages restic rclone dropbear-bin openssh-client sudo"
     command -v go >/dev/null || packages="$packages golang-go"
     ;;
 esac

@@ -9,12 +9,16 @@
  *   4. wait, sending on what signals come
  *   5. remove cgroup and pins, say in one line what was sent, end as the command ended
  *
+ * Without privilege it moves itself to a cgroup that an administrator has prepared by
+ * `ccbpf run --prepare USER|CGROUP [NAME] [--dscp le]`, and becomes the command (rules/prepared.h).
+ *
  * The lock of the pin directory is held in 1, 2 and 5. Its exit code is the command's; 125:
  * ccbpf itself failed, 126: the command cannot be executed, 127: it is not found, as env(1)
  * and nice(1) have it.
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -26,6 +30,7 @@
 #include "out/json.h"
 #include "out/output.h"
 #include "rules/daemons.h"
+#include "rules/prepared.h"
 #include "rules/rule.h"
 #include "rules/run.h"
 #include "sys/child.h"
@@ -45,43 +50,65 @@
 enum own_option {
 	OWN_DSCP,
 	OWN_UID,
+	OWN_PREPARE,
 };
 
 /* A controller that any process may select, or a command of root. */
-static int check_restricted(const struct controller *c, const struct user *user)
+static int check_restricted(const struct controller *c, uid_t uid)
 {
-	if (c->open || !user->uid)
+	if (c->open || !uid)
 		return EXIT_OK;
 	return FAIL(
 		EXIT_PERMISSION, .what = WHAT, .on = c->name,
 		.why = "it takes more than others, so only a process with cap_net_admin may select it",
 		.remedy =
-			"choose a background controller (`ccbpf list`), or let root run it: --uid root");
+			"choose a background controller (`ccbpf list`), or run it as root: `sudo env -u SUDO_UID netnice NAME COMMAND`");
 }
 
-static int require(void)
+/* `out`: the path of a prepared cgroup that cannot be entered, or NULL. */
+static int not_permitted(const char *out)
 {
-	if (!capabilities_missing(CAPABILITIES_CHANGING))
-		return kernel_require(WHAT);
+	if (out)
+		return FAIL(
+			EXIT_PERMISSION, .what = WHAT, .on = text("in the cgroup %s", out),
+			.why = "it was prepared for you, but this session is outside of your own systemd's cgroup",
+			.remedy = "`systemd-run --user --scope -q netnice COMMAND`");
 	return FAIL(
 		EXIT_PERMISSION, .what = WHAT,
 		.why = text("this process lacks %s", capabilities_missing(CAPABILITIES_CHANGING)),
-		.remedy = geteuid()
-				  ? "`sudo netnice COMMAND`: the command itself is run as you again"
-				  : capabilities_remedy());
+		.remedy =
+			geteuid()
+				? "`sudo netnice COMMAND`: the command itself is run as you again; or "
+				  "an administrator prepares it for you: `ccbpf run --prepare USER`"
+				: capabilities_remedy());
 }
 
 static int describe(const struct request *request, const struct controller *c,
 		    const struct user *user, struct ccbpf_run *about)
 {
-	const char *slash = strrchr(request->rest[0], '/');
+	const char *command = request->rest ? request->rest[0] : "", *slash = strrchr(command, '/');
 
 	*about = (struct ccbpf_run){ .uid = user->uid, .started_ns = monotonic_ns() };
 	snprintf(about->choice.controller, sizeof(about->choice.controller), "%s", c->name);
 	about->choice.flags = c->open ? 0 : CCBPF_CHOICE_RESTRICTED;
-	snprintf(about->command, sizeof(about->command), "%s",
-		 slash ? slash + 1 : request->rest[0]);
+	snprintf(about->command, sizeof(about->command), "%s", slash ? slash + 1 : command);
 	return rule_parse_dscp(WHAT, request->own[OWN_DSCP], &about->choice.dscp);
+}
+
+/* A prepared cgroup is prepared once. */
+static int check_new(const struct ccbpf_run *about)
+{
+	struct run *runs;
+	unsigned int n = runs_read(&runs);
+	bool there = false;
+
+	for (unsigned int i = 0; i < n; i++)
+		there |= runs[i].phase == RUN_PREPARED &&
+			 !strcmp(runs[i].about.cgroup, about->cgroup);
+	free(runs);
+	return there ? FAIL(EXIT_NOTHING, .what = WHAT, .on = text("the cgroup %s", about->cgroup),
+			    .why = "it is prepared already", .remedy = "`ccbpf status` shows it")
+		     : EXIT_OK;
 }
 
 /* Steps 1 and 2. */
@@ -94,6 +121,8 @@ static int begin(const struct controller *c, const struct ccbpf_run *about, bool
 	if (err)
 		return err;
 	err = sweep(WHAT, SWEEP_RESTS, NULL);
+	if (!err)
+		err = check_new(about);
 	if (!err)
 		err = enable_needed(c, &did);
 	if (!err)
@@ -190,6 +219,50 @@ static int lead(const struct request *request, const struct user *user, struct r
 	return child_end_like(status);
 }
 
+/* Without privilege. Returns only where it fails. */
+static int become(const struct request *request, const struct ccbpf_run *about)
+{
+	char cgroup[CCBPF_CGROUP_LEN];
+	int err = request->own[OWN_UID] ? -ENOENT : prepared_enter(&about->choice, cgroup);
+
+	if (!err)
+		return not_started(request->rest, NULL, child_none(request->rest));
+	not_permitted(err == -EACCES ? cgroup : NULL);
+	return EXIT_OURS;
+}
+
+static int prepare(const struct request *request, const struct controller *c)
+{
+	const struct user nobody = { 0 };
+	struct ccbpf_run about;
+	struct run run;
+	int refused, err = request->rest
+				   ? FAIL(EXIT_USAGE, .what = WHAT, .on = "--prepare",
+					  .why = "it takes no command, which the user runs later",
+					  .remedy = "leave the command out")
+				   : describe(request, c, &nobody, &about);
+
+	if (!err)
+		err = kernel_require(WHAT);
+	if (!err)
+		err = prepared_plan(WHAT, request->own[OWN_PREPARE], &about);
+	if (!err)
+		err = check_restricted(c, about.uid);
+	if (!err)
+		err = begin(c, &about, request->quiet, &run);
+	if (err && err != EXIT_NOTHING)
+		return err;
+	if (!err)
+		run_close(&run);
+	refused = prepared_open(&about);
+	if (refused)
+		return fail_errno(WHAT, text("the cgroup %s", about.cgroup), refused);
+	if (!err && !request->quiet)
+		note(text("user %u", about.uid),
+		     text("`netnice` uses %s, in the cgroup %s", c->name, about.cgroup), NULL);
+	return err;
+}
+
 static int run(const struct request *request)
 {
 	const struct controller *c = request->n_args ? controller_find(request->args[0])
@@ -199,17 +272,23 @@ static int run(const struct request *request)
 	struct run run;
 	int err = EXIT_OK;
 
+	if (request->own[OWN_PREPARE])
+		return prepare(request, c);
 	if (!request->rest)
 		err = FAIL(EXIT_USAGE, .what = WHAT, .why = "no command is given",
 			   .remedy = "for example: `netnice rsync -a …`");
 	if (!err)
-		err = require();
-	if (!err)
 		err = user_find(WHAT, request->own[OWN_UID], &user);
 	if (!err)
-		err = check_restricted(c, &user);
+		err = check_restricted(c, user.uid);
 	if (!err)
 		err = describe(request, c, &user, &about);
+	if (!err && capabilities_missing(CAPABILITIES_CHANGING)) {
+		user_free(&user);
+		return become(request, &about);
+	}
+	if (!err)
+		err = kernel_require(WHAT);
 	if (!err)
 		err = begin(c, &about, request->quiet, &run);
 	if (!err && !request->quiet)
@@ -223,6 +302,10 @@ static const struct argp_option options[] = {
 	{ "dscp", OPTION_OWN + OWN_DSCP, "le", 0, "mark the packets as well: lower effort", 0 },
 	{ "uid", OPTION_OWN + OWN_UID, "USER", 0,
 	  "run it as this user (default: who called sudo, else root)", 0 },
+	{ "prepare", OPTION_OWN + OWN_PREPARE, "USER", 0,
+	  "let this user run commands without privilege, in a cgroup that is delegated to that user "
+	  "(or give that cgroup's path); nothing is run",
+	  0 },
 	{ "quiet", 'q', 0, 0, "say nothing at the end", 0 },
 	{ 0 },
 };

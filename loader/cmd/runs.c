@@ -28,7 +28,8 @@ static void print_row(struct table *table, const struct run *run)
 
 	table_cell(table, "%u", run->id);
 	table_cell(table, "%s", run->known ? run->about.command : "?");
-	table_styled(table, run->phase == RUN_LED ? STYLE_GOOD : STYLE_BAD,
+	table_styled(table,
+		     run->phase == RUN_LED || run->phase == RUN_PREPARED ? STYLE_GOOD : STYLE_BAD,
 		     run_phase_word(run->phase));
 	table_cell(table, "%s", run->known ? run->about.choice.controller : "?");
 	table_cell(table, "%s", run->known ? human_age(age_ns(run->about.started_ns)) : "-");

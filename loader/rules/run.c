@@ -13,6 +13,7 @@
 #include "out/errors.h"
 #include "out/json.h"
 #include "rules/object.h"
+#include "rules/prepared.h"
 #include "rules/run.h"
 #include "sys/attachment.h"
 #include "sys/cgroup.h"
@@ -55,8 +56,11 @@ static int make_dir(const char *what, struct run *run)
 static int plan_cgroup(const char *what, struct run *run)
 {
 	char *path = run->about.cgroup, name[64];
-	int err = cgroup_require(what, "a cgroup for it");
+	int err;
 
+	if (*path)
+		return EXIT_OK;
+	err = cgroup_require(what, "a cgroup for it");
 	if (err)
 		return err;
 	err = cgroup_parent_for_child(path, CCBPF_CGROUP_LEN);
@@ -112,6 +116,8 @@ static int attach(const char *what, struct run *run, const struct bpf_object *ob
 {
 	int err = cgroup_make(run->about.cgroup);
 
+	if (err == -EEXIST && prepared_is(run->about.cgroup))
+		err = 0; /* `clean --all` left it to processes that were in it */
 	if (!err)
 		err = run->cgroup_fd = cgroup_open(run->about.cgroup);
 	if (err < 0)
@@ -123,10 +129,15 @@ static int attach(const char *what, struct run *run, const struct bpf_object *ob
 /* Remove its cgroup and pins. Returns 0 or -errno: -EBUSY while a process is in the cgroup. */
 static int remove_run(const struct run *run)
 {
+	const char *cgroup = run->about.cgroup;
 	int err = 0;
 
-	if (run->known && *run->about.cgroup && cgroup_reach() == 0)
-		err = cgroup_remove(run->about.cgroup);
+	if (prepared_is(cgroup))
+		prepared_shut(cgroup);
+	if (run->known && *cgroup && cgroup_reach() == 0)
+		err = cgroup_remove(cgroup);
+	if (err == -EBUSY && prepared_is(cgroup))
+		err = 0; /* without the program it is a cgroup like any other */
 	for (size_t i = 0; !err && i < sizeof(own_pins) / sizeof(own_pins[0]); i++)
 		err = pin_remove(pin_path(dir_of(run->id), own_pins[i]));
 	if (!err)
@@ -280,6 +291,8 @@ static void read_run(unsigned int id, struct run *run)
 		run->counts = (struct ccbpf_run_counts){ 0 };
 	if (is_led(id))
 		run->phase = RUN_LED;
+	else if (prepared_is(run->about.cgroup) && is_at_cgroup(id))
+		run->phase = RUN_PREPARED;
 	else if (*run->about.cgroup && is_at_cgroup(id) && cgroup_populated(run->about.cgroup))
 		run->phase = RUN_BEHIND;
 }
@@ -321,18 +334,23 @@ unsigned int runs_read(struct run **out)
 	return n;
 }
 
-/* Its processes go on in the cgroup above, without the program. Returns 0 or -errno. */
+/*
+ * Its processes go on in the cgroup above, without the program. That above a prepared one may
+ * take no processes: they stay. Returns 0 or -errno.
+ */
 static int dissolve(const struct run *run)
 {
 	char above[CCBPF_CGROUP_LEN];
 	char *slash;
+	int err;
 
 	if (!*run->about.cgroup || !cgroup_populated(run->about.cgroup))
 		return 0;
 	snprintf(above, sizeof(above), "%s", run->about.cgroup);
 	slash = strrchr(above, '/');
 	slash[slash == above] = '\0';
-	return cgroup_move(run->about.cgroup, above);
+	err = cgroup_move(run->about.cgroup, above);
+	return prepared_is(run->about.cgroup) ? 0 : err;
 }
 
 int runs_sweep(const char *what, bool all, struct json_object *removed)

@@ -22,6 +22,7 @@
 enum run_phase {
 	RUN_REST, /* nobody needs it: to be removed */
 	RUN_LED, /* its `ccbpf run` waits for the command */
+	RUN_PREPARED, /* its cgroup waits for commands of a user: see prepared.h */
 	RUN_BEHIND, /* the command has ended, or ccbpf was killed, and processes go on */
 };
 
@@ -38,7 +39,7 @@ struct run {
 
 /*
  * Make the cgroup and attach the program; needs the lock for a change. `about` says what,
- * except for the cgroup. `flows_fd`: the shared map. Returns EXIT_OK, or the exit code after
+ * except for the cgroup, unless that is a prepared one. `flows_fd`: the shared map. Returns EXIT_OK, or the exit code after
  * saying why not: then nothing is left.
  */
 int run_begin(const char *what, const struct ccbpf_run *about, int flows_fd, struct run *run);

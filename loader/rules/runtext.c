@@ -14,6 +14,7 @@ const char *run_phase_word(enum run_phase phase)
 	static const char *const words[] = {
 		[RUN_REST] = "ended",
 		[RUN_LED] = "running",
+		[RUN_PREPARED] = "prepared",
 		[RUN_BEHIND] = "left behind",
 	};
 

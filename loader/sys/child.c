@@ -76,6 +76,14 @@ static pid_t fork_into(int cgroup_fd)
 	return syscall(SYS_clone3, &args, sizeof(args));
 }
 
+int child_none(char **argv)
+{
+	fflush(NULL);
+	sigaction(SIGPIPE, &pipe_before, NULL);
+	execvp(argv[0], argv);
+	return -errno;
+}
+
 int child_start(char **argv, int cgroup_fd, const struct user *user, pid_t *pid, const char **step)
 {
 	struct trouble trouble = { 0 };

@@ -27,6 +27,9 @@ void child_remember_signals(void);
  */
 int child_start(char **argv, int cgroup_fd, const struct user *user, pid_t *pid, const char **step);
 
+/* Become argv[0], found in PATH, without a child. Returns only where that fails: -errno. */
+int child_none(char **argv);
+
 /* Wait for its end. Returns its status, as waitpid() has it. */
 int child_wait(pid_t pid);
 

@@ -59,14 +59,15 @@ static void take(struct user *user, const struct passwd *entry)
 	read_groups(user);
 }
 
-static int find_given(const char *what, const char *given, struct user *user)
+int user_named(const char *what, const char *given, struct user *user)
 {
 	const struct passwd *entry = getpwnam(given);
 
+	*user = (struct user){ 0 };
 	if (!entry && parse_id(given, &user->uid))
 		entry = getpwuid(user->uid);
 	if (!entry)
-		return FAIL(EXIT_USAGE, .what = what, .on = text("--uid %s", given),
+		return FAIL(EXIT_USAGE, .what = what, .on = text("user %s", given),
 			    .why = "there is no such user",
 			    .remedy = "give a name or a number that `getent passwd` has");
 	user->change = true;
@@ -76,14 +77,34 @@ static int find_given(const char *what, const char *given, struct user *user)
 	return EXIT_OK;
 }
 
+/* Whether sudo runs this process for somebody who is not root. */
+static bool called_by_sudo(uid_t *uid)
+{
+	return !getuid() && !geteuid() && parse_id(getenv("SUDO_UID"), uid) && *uid;
+}
+
+/* Who may call this command by sudo, and nothing else, must not become anybody by it. */
+static int check_given(const char *what, const char *given, const struct user *user)
+{
+	uid_t caller;
+
+	if (!called_by_sudo(&caller) || caller == user->uid)
+		return EXIT_OK;
+	return FAIL(
+		EXIT_PERMISSION, .what = what, .on = text("--uid %s", given),
+		.why = text("sudo calls it for user %u, as whom the command is run", caller),
+		.remedy =
+			"an administrator says `sudo env -u SUDO_UID netnice --uid USER COMMAND`");
+}
+
 int user_find(const char *what, const char *given, struct user *user)
 {
 	const struct passwd *entry;
 
-	*user = (struct user){ .uid = getuid(), .gid = getgid() };
 	if (given)
-		return find_given(what, given, user);
-	if (getuid() || geteuid() || !parse_id(getenv("SUDO_UID"), &user->uid) || !user->uid) {
+		return user_named(what, given, user) ?: check_given(what, given, user);
+	*user = (struct user){ .uid = getuid(), .gid = getgid() };
+	if (!called_by_sudo(&user->uid)) {
 		user->uid = getuid();
 		return EXIT_OK;
 	}

@@ -16,10 +16,14 @@ struct user {
 	char *name, *home, *shell;
 };
 
+/* By name or number. Returns EXIT_OK, or the exit code after saying that there is no such user. */
+int user_named(const char *what, const char *given, struct user *out);
+
 /*
  * By --uid (`given`, a name or a number) or, without it, who called sudo: SUDO_UID and SUDO_GID,
- * which count only where this process is root's. Returns EXIT_OK, or the exit code after
- * saying what is wrong.
+ * which count only where this process is root's. There `given` may be nobody else: a user
+ * whom sudo allows this command alone must not become another one. Returns EXIT_OK, or the
+ * exit code after saying what is wrong.
  */
 int user_find(const char *what, const char *given, struct user *out);
 

@@ -60,6 +60,7 @@ IMPORTS = {
     "packaging": set(),
     "fuzz": set(),
     "hard": {*FUNCTIONAL, "functional.flow", "packaging", "fuzz"},
+    "hard.programs": {*FUNCTIONAL, "functional.rules"},
     "soak": {*FUNCTIONAL, "hard"},
     "lab.guest": set(),
     "lab.engine": {"lab.guest"},

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`ccbpf run` without privilege, in a cgroup that an administrator has prepared; and what it must not make possible."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.functional import kernel
+from tests.functional.conftest import CCBPF, Cli, Result
+from tests.functional.rules.background import BACKGROUND, ENDS_S, MOUNT, SYSTEM_PYTHON, Sinks, default
+
+NOBODY = pwd.getpwnam("nobody")
+PLAIN = ("setpriv", f"--reuid={NOBODY.pw_uid}", f"--regid={NOBODY.pw_gid}", "--clear-groups", "--inh-caps=-all", "--")
+DELEGATED = ("cgroup.procs", "cgroup.threads", "cgroup.subtree_control")  # by systemd, with the directory
+
+# Says its controller, and each time that it is told to go on that of a new connection.
+AGAIN = """
+import socket, sys
+while True:
+    with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as s:
+        print(s.getsockopt(6, 13, 16).split(bytes(1))[0].decode(), flush=True)
+    if not sys.stdin.readline():
+        break
+"""
+
+
+@dataclass(frozen=True)
+class User:
+    """nobody, with a cgroup as systemd delegates it, and an application in it."""
+
+    cli: Cli
+    cgroup: Path
+
+    @property
+    def prepared(self) -> Path:
+        return self.cgroup / f"ccbpf-run-for-{BACKGROUND}"
+
+    @property
+    def application(self) -> Path:
+        return self.cgroup / "app.scope"
+
+    @property
+    def path(self) -> str:
+        return f"/{self.cgroup.relative_to(MOUNT)}"
+
+    def words(self, *words: object, within: Path | None = None) -> list[str]:
+        """As this user, in this cgroup: the application's, by default."""
+        script = f'echo $$ > {within or self.application}/cgroup.procs; exec "$@"'
+        return ["sh", "-c", script, "sh", *PLAIN, *map(str, words)]
+
+    def netnice(self, *words: object, within: Path | None = None) -> Result:
+        done = subprocess.run(
+            self.words(CCBPF, "run", *words, within=within), capture_output=True, text=True, env=self.cli.env(), timeout=ENDS_S
+        )
+        return Result(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def user(run: Cli) -> Iterator[User]:
+    top = MOUNT / "user.slice"
+    had = top.exists()
+    cgroup = top / f"user-{NOBODY.pw_uid}.slice" / f"user@{NOBODY.pw_uid}.service"
+    user = User(run, cgroup)
+    user.application.mkdir(parents=True)
+    for name in (".", *DELEGATED):
+        shutil.chown(cgroup / name, NOBODY.pw_uid)
+    yield user
+    run("clean", "--all")
+    for path in (user.application, cgroup, cgroup.parent, *([] if had else [top])):
+        path.rmdir()
+
+
+def test_a_plain_user_where_it_is_prepared(user: User, sinks: Sinks) -> None:
+    said = user.cli("run", "--prepare", "nobody").err
+    assert said == f"ccbpf: user {NOBODY.pw_uid}: `netnice` uses {BACKGROUND}, in the cgroup {user.path}/{user.prepared.name}\n"
+    assert user.netnice(*sinks.client(python=SYSTEM_PYTHON)).out.split()[:2] == [BACKGROUND, "0"]
+    (found,) = user.cli("-j", "status").json["runs"]
+    assert (found["state"], found["uid"], found["counts"]["set"]) == ("prepared", NOBODY.pw_uid, 1)
+    assert kernel.run(*user.words(*sinks.client(python=SYSTEM_PYTHON))).stdout.split()[0] == default()
+
+
+def test_it_is_the_command_itself(user: User) -> None:
+    user.cli("run", "-q", "--prepare", user.path)
+    done = user.netnice("sh", "-c", 'id -u; grep Cap /proc/self/status; cat "/proc/$$/cgroup"; kill -TERM $$')
+    assert done.code == -signal.SIGTERM and done.err == ""
+    assert done.out.startswith(f"{NOBODY.pw_uid}\n") and f"{user.prepared.name}\n" in done.out
+    assert set(re.findall(r"Cap(?:Inh|Prm|Eff|Amb):\t(\w+)", done.out)) == {"0" * 16}
+    assert user.netnice("sh", "-c", "exit 7").code == 7
+    assert user.netnice("/no/such").code == 127
+    assert user.netnice("/etc").code == 126
+
+
+def test_another_controller_and_a_mark(user: User, sinks: Sinks) -> None:
+    user.cli("run", "--prepare", "nobody", "--dscp", "le", "tcpw_lp")
+    client = sinks.client(python=SYSTEM_PYTHON)
+    assert user.netnice("--dscp", "le", "tcpw_lp", *client).out.split()[:2] == ["tcpw_lp", "4"]
+    for words in (["tcpw_lp"], ["--dscp", "le"], []):  # as it was prepared, or not at all
+        assert "`ccbpf run --prepare USER`" in user.netnice(*words, *client).err
+
+
+# --- where it is not prepared, one sentence says what helps ---
+
+
+def test_not_prepared(user: User) -> None:
+    done = user.netnice("true")
+    assert done.code == 125
+    pattern = r"ccbpf: cannot run: this process lacks cap_\S.*; `sudo netnice COMMAND`: .*; or an administrator .*\n"
+    assert re.fullmatch(pattern, done.err), done.err
+
+
+def test_out_of_reach(user: User) -> None:
+    """A login by ssh, which is beside the user's own systemd."""
+    user.cli("run", "--prepare", "nobody")
+    done = user.netnice("true", within=MOUNT)
+    assert done.code == 125 and done.err.count("\n") == 1
+    assert "outside of your own systemd's cgroup; `systemd-run --user --scope -q netnice COMMAND`" in done.err
+
+
+# --- what a user must not be able to do ---
+
+
+def plainly(user: User, code: str, *arguments: object) -> str:
+    """What a program of this user finds."""
+    return kernel.run(*user.words(SYSTEM_PYTHON, "-c", code, *arguments)).stdout
+
+
+TRY = """
+import os, sys
+for act in (
+    lambda: os.mkdir(sys.argv[1] + "/x"),
+    lambda: os.chmod(sys.argv[1], 0o777),
+    lambda: open(sys.argv[1] + "/cgroup.subtree_control", "w"),
+    lambda: os.write(os.open(sys.argv[1] + "/cgroup.procs", os.O_WRONLY), sys.argv[2].encode()),
+    lambda: os.listdir(sys.argv[3]),
+    lambda: os.rmdir(sys.argv[3] + "/runs/1"),
+):
+    try:
+        act()
+        print("done")
+    except PermissionError:
+        print("refused")
+"""
+
+
+def test_nothing_but_entering_is_allowed(user: User) -> None:
+    """No process of another user comes in, no cgroup below, no pin is seen."""
+    user.cli("run", "--prepare", "nobody")
+    with subprocess.Popen(["sleep", "60"]) as other:
+        try:
+            assert plainly(user, TRY, user.prepared, other.pid, user.cli.root).split() == ["refused"] * 6
+        finally:
+            other.kill()
+    assert os.stat(user.prepared / "cgroup.procs").st_uid == NOBODY.pw_uid
+
+
+def test_no_other_command_is_opened(user: User) -> None:
+    user.cli("run", "--prepare", "nobody")
+    for words in (("flows",), ("renice", BACKGROUND, "--all"), ("assign", "list"), ("status",)):
+        done = kernel.run(*user.words(CCBPF, *words), check=False, env=user.cli.env())
+        assert done.returncode == 4 and not done.stdout and "cap_bpf" in done.stderr, words
+
+
+def test_ltcp_is_not_to_be_had(user: User) -> None:
+    user.cli("enable", "ltcp")
+    said = user.cli("run", "--prepare", "nobody", "ltcp", code=4).err
+    assert "only a process with cap_net_admin may select it" in said
+    user.cli("run", "--prepare", "nobody")
+    assert "only a process with cap_net_admin may select it" in user.netnice("ltcp", "true").err
+
+
+def test_a_cgroup_that_the_user_has_made_instead(user: User, sinks: Sinks) -> None:
+    kernel.run(*user.words("mkdir", user.prepared))
+    try:
+        assert user.netnice("true").code == 125
+        assert "its owner is not root; remove it with rmdir" in user.cli("run", "--prepare", "nobody", code=1).err
+        assert not user.cli("-j", "status").json["runs"]
+    finally:
+        user.prepared.rmdir()
+    user.cli("run", "--prepare", "nobody")
+    kernel.run(*user.words("rmdir", user.prepared))  # it is in the user's own directory
+    user.cli("run", "--prepare", "nobody")
+    assert len(user.cli("-j", "status").json["runs"]) == 1
+    assert user.netnice(*sinks.client(python=SYSTEM_PYTHON)).out.split()[0] == BACKGROUND
+
+
+def test_no_other_user_comes_in(user: User) -> None:
+    user.cli("run", "--prepare", "nobody")
+    words = user.words(CCBPF, "run", "true")
+    words[words.index(PLAIN[1])] = "--reuid=65533"
+    done = kernel.run(*words, check=False, env=user.cli.env())
+    assert done.returncode == 125 and "an administrator prepares it for you" in done.stderr
+
+
+def test_what_cannot_be_prepared(user: User) -> None:
+    for given, code, said in (
+        ("no-such-user", 2, "there is no such user"),
+        ("root", 1, "user@0.service"),
+        ("/", 1, "its owner is root"),
+        ("/no/such", 1, "No such file"),
+        ("/user.slice/..", 2, "it is not a cgroup"),
+    ):
+        assert said in user.cli("run", "--prepare", given, code=code).err
+    assert "it takes no command" in user.cli("run", "--prepare", "nobody", "true", code=2).err
+    assert not user.cli("-j", "status").json["runs"]
+
+
+# --- its end, and kills ---
+
+
+def test_clean_takes_it_back(user: User, sinks: Sinks) -> None:
+    """Also from a process that is in it, which goes on."""
+    user.cli("run", "--prepare", "nobody")
+    assert "it is prepared already" in user.cli("run", "--prepare", "nobody", code=5).err
+    words = user.words(CCBPF, "run", SYSTEM_PYTHON, "-c", AGAIN, sinks.port)
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=user.cli.env()) as process:
+        assert process.stdin and process.stdout
+        assert process.stdout.readline() == f"{BACKGROUND}\n"
+        user.cli("clean", "--all")
+        assert not user.prepared.exists() and not user.cli.root.exists()
+        print(file=process.stdin, flush=True)
+        assert process.stdout.readline() == f"{default()}\n"
+        process.stdin.close()
+        assert process.wait(ENDS_S) == 0
+
+
+def test_what_clean_could_not_empty_is_shut_and_taken_again(user: User, sinks: Sinks) -> None:
+    """A cgroup with controllers for those below takes no process itself: then it stays until its processes have ended."""
+    user.prepared.mkdir()
+    shutil.chown(user.prepared / "cgroup.procs", 0)
+    assert user.netnice("true").code == 125
+    user.cli("run", "--prepare", "nobody")
+    assert user.netnice(*sinks.client(python=SYSTEM_PYTHON)).out.split()[0] == BACKGROUND
+
+
+def test_killed_at_every_step(user: User, kill_at: Path, sinks: Sinks) -> None:
+    """The user comes in only where the program is; and the next command repairs."""
+    seen, code, at = set(), 1, 0
+    while code:
+        at += 1
+        environment = user.cli.env() | {"LD_PRELOAD": str(kill_at), "KILL_AT": str(at)}
+        words = [str(CCBPF), "run", "--prepare", "nobody"]
+        code = subprocess.run(words, env=environment, capture_output=True, timeout=60).returncode
+        assert code in (0, -signal.SIGKILL) and at < 100
+        done = user.netnice(*sinks.client(size=10, python=SYSTEM_PYTHON))
+        assert done.code == 125 or done.out.split()[0] == BACKGROUND, (at, done)
+        seen.add(done.code)
+        user.cli.run("run", "-q", "--prepare", "nobody")
+        assert len(user.cli("-j", "status").json["runs"]) == 1
+        assert user.netnice("true").code == 0, at
+        user.prepared.rmdir()
+    assert seen == {0, 125} and at > 5
+
+
+# --- sudo ---
+
+
+def test_who_may_only_sudo_netnice_becomes_nobody_else(run: Cli) -> None:
+    """A line of sudoers for netnice alone is no way to a shell of root's."""
+    sudo = Cli(run.root, {"SUDO_UID": str(NOBODY.pw_uid), "SUDO_GID": str(NOBODY.pw_gid)})
+    for given in ("root", "0", "daemon"):
+        done = sudo("run", "-q", "--uid", given, "id", "-u", code=125)
+        assert "sudo calls it for user" in done.err and "`sudo env -u SUDO_UID netnice" in done.err and not done.out
+    assert sudo("run", "-q", "--uid", "nobody", "id", "-u").out == f"{NOBODY.pw_uid}\n"
+    assert "only a process with cap_net_admin" in sudo("run", "-q", "ltcp", "id", "-u", code=125).err
