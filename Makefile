@@ -76,7 +76,7 @@ help: ## this text
 deps: ## install what is missing (Debian 12, 13, Ubuntu 24.04; asks nothing)
 	$(Q)packaging/deps.sh $(VENV)
 
-all: $(BPF_OBJS) installed $(OUT)/many-rules $(TOOLS) $(LAWS) $(TEST_BPF) $(SIM) ## build the programs and the command: build/ccbpf
+all: $(BPF_OBJS) installed $(OUT)/netnice $(OUT)/many-rules $(TOOLS) $(LAWS) $(TEST_BPF) $(SIM) ## build the programs and the command: build/ccbpf
 
 demo: deps ## a background transfer beside a foreground one, without and with tcp_lp; a table and a plot
 	$(Q)$(MAKE) --no-print-directory all
@@ -259,6 +259,11 @@ $(BUILD)/fuzz/%.o: tests/fuzz/%.cc Makefile
 $(FUZZERS): $(BUILD)/fuzz/%: $(BUILD)/fuzz/%.o $(BUILD)/fuzz/frame/frame.o $(BUILD)/fuzz/libccbpf.a
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(SANITIZERS) -fsanitize=fuzzer -o $@ $^ $(shell pkg-config --libs $(LIBS))
+
+$(OUT)/netnice:
+	$(call say,LN,$@)
+	@mkdir -p $(@D)
+	$(Q)ln -sf ccbpf $@
 
 $(LAWS): tests/unit/laws.c Makefile
 	$(call say,CC,$@)

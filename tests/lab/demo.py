@@ -155,22 +155,30 @@ def available() -> list[str]:
 
 
 @contextmanager
-def enabled(say: Progress) -> Iterator[None]:
-    """tcp_lp is there inside; one that was there before is used, and left, but not what a killed demo left."""
+def enabled(say: Progress) -> Iterator[bool]:
+    """tcp_lp is there inside; one that was there before is used, and left, but not what a killed demo left. Yields whether
+    `netnice` can use it: ccbpf has enabled it, and not somebody else."""
     registry.sweep_demos()
-    os.environ.setdefault("CCBPF_PIN_ROOT", str(registry.demo_pins()))
     if CONTROLLER in available():
         say.line(f"{CONTROLLER} is enabled already: this one is used, and left enabled")
-        yield
+        yield is_enabled()
         return
+    os.environ.setdefault("CCBPF_PIN_ROOT", str(registry.demo_pins()))
     before = pins()
     done = ccbpf("enable", CONTROLLER)
     if done.returncode:
         raise Stop(done.returncode, f"`ccbpf enable {CONTROLLER}` failed:\n{words(done)}")
     try:
-        yield
+        yield True
     finally:
         disable(before, say)
+
+
+def is_enabled() -> bool:
+    """By ccbpf, in the pin directory that it uses now."""
+    done = ccbpf("-j", "status")
+    controllers = json.loads(done.stdout)["controllers"] if done.returncode == 0 else []
+    return any((c["name"], c["state"]) == (CONTROLLER, "enabled") for c in controllers)
 
 
 def disable(before: set[Path], say: Progress) -> None:
@@ -277,11 +285,11 @@ def alone(times: Times) -> Experiment:
     return Experiment("alone", LINK, (Flow("foreground", FOREGROUND, times.together_s),))
 
 
-def beside(background: str, times: Times) -> Experiment:
+def beside(background: str, times: Times, netnice: bool = False) -> Experiment:
     whole = times.before_s + times.together_s + times.after_s
     flows = (
         Flow("foreground", FOREGROUND, times.together_s, start_s=times.before_s),
-        Flow("background", background, whole),
+        Flow("background", background, whole, netnice=netnice),
     )
     return Experiment(f"beside {background}", LINK, flows)
 
@@ -414,6 +422,15 @@ def conclusion(outcome: Outcome) -> list[str]:
     return lines
 
 
+def try_it(outcome: Outcome, ours: Result) -> list[str]:
+    """How the background was started, and any other one can be."""
+    if outcome.virtual:
+        return []
+    netnice = os.path.relpath(native.NETNICE)
+    live = f"The last background was `{netnice} iperf3 ...`. " if ours.flows["background"].flow.netnice else ""
+    return [f"{live}Try it yourself: sudo {netnice} rsync ..."]
+
+
 def blocks_for_terminal() -> str:
     encoding = (sys.stdout.encoding or "ascii").lower()
     return chart.BLOCKS if encoding.startswith("utf") else chart.ASCII_BLOCKS
@@ -423,7 +440,7 @@ def show(outcome: Outcome, results: list[Result]) -> None:
     lines = ["", *table(outcome), ""]
     for result in results[1:]:
         lines += [*sparks(result, blocks_for_terminal()), ""]
-    lines += [*conclusion(outcome), f"Plot: {os.path.relpath(outcome.plot)}"]
+    lines += [*conclusion(outcome), f"Plot: {os.path.relpath(outcome.plot)}", *try_it(outcome, results[-1])]
     print("\n".join(lines), flush=True)
 
 
@@ -441,8 +458,8 @@ def draw(outcome: Outcome, results: list[Result]) -> None:
 # --- main ------------------------------------------------------------------------------------------------------------
 
 
-def three(default: str, times: Times) -> tuple[Experiment, ...]:
-    return alone(times), beside(default, times), beside(CONTROLLER, times)
+def three(default: str, times: Times, netnice: bool = False) -> tuple[Experiment, ...]:
+    return alone(times), beside(default, times), beside(CONTROLLER, times, netnice)
 
 
 def announce(say: Progress, default: str, whose: str) -> None:
@@ -455,8 +472,8 @@ def native_runs(times: Times, say: Progress) -> Runs:
     default = default_controller()
     announce(say, default, "this kernel's default")
     results = []
-    with enabled(say):
-        for experiment in three(default, times):
+    with enabled(say) as netnice:
+        for experiment in three(default, times, netnice):
             say.signals.check()
             say.phase = experiment.name
             results.append(native.run(experiment, say.watch))

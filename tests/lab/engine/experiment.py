@@ -43,6 +43,7 @@ class Flow:
     seconds: float
     start_s: float = 0.0
     family: int = 4  # 4 or 6
+    netnice: bool = False  # its program chooses no controller, and is started by `netnice`; in the native lab only
 
     @property
     def end_s(self) -> float:

@@ -39,6 +39,7 @@ from .experiment import Experiment, FlowResult, Link, Result, Sample
 
 REPOSITORY = FilePath(__file__).resolve().parents[3]
 DELAYLINE = REPOSITORY / "build/tests/delayline"
+NETNICE = REPOSITORY / "build/netnice"
 
 NAME = "ccbpf-lab"
 ROLES = ("sender", "router", "receiver")
@@ -400,10 +401,10 @@ class Run:
 
     def _start_client(self, transfer: _Transfer) -> None:
         flow = transfer.result.flow
-        options = f"-c {RECEIVER[flow.family]} -p {transfer.port} -C {flow.controller} -t {flow.seconds:g}"
-        transfer.client = self.path.start(
-            self.path.sender, "iperf3", *options.split(), "-i", "0", "--json", "--connect-timeout", "3000"
-        )
+        options = f"-c {RECEIVER[flow.family]} -p {transfer.port} -t {flow.seconds:g} -i 0 --json --connect-timeout 3000"
+        words = ["iperf3", *options.split()]
+        words = [str(NETNICE), "-q", flow.controller, *words] if flow.netnice else [*words, "-C", flow.controller]
+        transfer.client = self.path.start(self.path.sender, *words)
 
     def _loop(self) -> None:
         """Until every flow has ended, and never longer than GRACE_S beyond the experiment's end."""

@@ -28,6 +28,7 @@ pytestmark = [pytest.mark.xdist_group("registry"), pytest.mark.usefixtures("noth
 QUICK_S = 60.0  # a quick demo takes 17 s
 END_S = 20.0  # and ends this soon after a signal, also on a machine that does other work; it takes 1 s
 START_S = 20.0  # python and its modules, on a busy machine
+CGROUPS = next(Path(line.split()[4]) for line in Path("/proc/self/mountinfo").read_text().splitlines() if " - cgroup2 " in line)
 PNG = b"\x89PNG\r\n\x1a\n"
 started: list[subprocess.Popen[str]] = []
 
@@ -68,7 +69,8 @@ def catches(pid: int, number: signal.Signals) -> bool:
 
 
 def registered(root: Path) -> tuple[bool, list[str]]:
-    """Whether tcp_lp is there, and the pins."""
+    """Whether tcp_lp is there, and the pins; that no run of `netnice` has left its cgroup."""
+    assert not list(CGROUPS.rglob("ccbpf-run-*"))
     return demo.CONTROLLER in demo.available(), sorted(str(path) for path in root.rglob("*"))
 
 
@@ -95,6 +97,9 @@ def test_table_and_sparklines_without_utf8(pin_root: Path, tmp_path: Path, monke
     rows = [line for line in out.splitlines() if line.startswith(("alone", "beside"))]
     assert len(rows) == 5  # three of the table, two above the sparklines
     assert out.isascii() and max(map(len, out.splitlines())) < 100
+    netnice = os.path.relpath(native.NETNICE)  # it ran so, and iperf3 said which controller its socket used
+    last = f"The last background was `{netnice} iperf3 ...`. Try it yourself: sudo {netnice} rsync ..."
+    assert out.splitlines()[-1] == last
     sparks = [line.split()[1] for line in out.splitlines() if line.startswith(("  foreground ", "  background "))]
     assert [len(spark) for spark in sparks] == [demo.SPARK_COLUMNS] * 4
 
