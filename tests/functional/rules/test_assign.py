@@ -417,11 +417,11 @@ def time_of_an_end(link: Path) -> float:
 
 
 def test_many_rules(assign: Cli) -> None:
-    """1000 prefixes and 200 cgroups: the right one is found, and by not much more time than a single one."""
+    """1000 prefixes and 200 groups: the right one is found, and by not much more time than a single one."""
     took = {}
-    for prefixes, cgroups in ((0, 0), (1000, 200)):
-        kernel.run(MANY, "tcp_lp", prefixes, cgroups, env=assign.env())
-        assert len(rules(assign)) == 1 + prefixes + cgroups
+    for prefixes, groups in ((0, 0), (1000, 200)):
+        kernel.run(MANY, "tcp_lp", prefixes, groups, env=assign.env())
+        assert len(rules(assign)) == 1 + prefixes + groups
         took[prefixes] = time_of_an_end(assign.root / "rules" / "link")
         assign("assign", "remove", "--all")
     print(f"for each end of a connection: {took[0]:.0f} ns with one rule, {took[1000]:.0f} ns with 1201")
