@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.functional.flow.test_losses import Late, around, infos, steady
-from tests.functional.kernel import PHASE, Controller, Namespace, Sink, choose, chosen, eventually, tcp_info
+from tests.functional.kernel import PHASE, Controller, Namespace, Sink, choose, chosen, eventually
 from tests.functional.peer import Behaviour, Flow, Peer, Segment
 
 pytestmark = pytest.mark.rerun("growth is counted by round trips of the peer: ACKs that the host delays come together, as one")
@@ -209,16 +209,4 @@ def test_parameters_count_at_the_next_ack(ltcp: Controller, peer: Peer) -> None:
     with ltcp.set(layer_window=1000, rtt_ref=1_000_000):
         reno = eventually(lambda: (r := record_of(ltcp, flow)).ltcp.layer == 1 and r, 2, "the first layer")
         assert reno.ltcp.rtt_factor_permille == 1000
-    flow.close()
-
-
-def test_gentle_start(ltcp: Controller, peer: Peer) -> None:
-    """Begins with four packets, leaves slow start as the queue of a bottleneck grows, before anything is lost."""
-    with ltcp.set(gentle_start=1):
-        behaviour = Behaviour(rtt_s=RTT_S, rate_bps=12e6, buffer_bytes=1 << 20)
-        flow = peer.connect(ltcp.name, behaviour)
-        assert tcp_info(flow.sock).cwnd == 4
-        flow.pump()
-        left = eventually(lambda: (r := record_of(ltcp, flow)).phase == PHASE.AVOIDANCE and r, 10, "avoidance")
-    assert left.losses == 0 and left.ssthresh < 1 << 30
     flow.close()
