@@ -46,7 +46,7 @@ struct ccbpf_aqm_config {
 	__u32 std_max;
 	__u32 leaf; /* classid whose queue is read, 0: the root's */
 	__u32 reserved;
-	__u64 dscps[CCBPF_AQM_CLASS_COUNT]; /* of each class: bit i for DSCP i; of standard: none, it has the others */
+	__u64 dscps[CCBPF_AQM_CLASS_COUNT]; /* of each class: bit i for DSCP i; standard has 0, and all others */
 };
 
 /* Marks of one class: see struct red_spacing of law/red.h. */

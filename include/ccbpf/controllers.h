@@ -40,7 +40,7 @@ enum ccbpf_kind {
 #define X(number, name, access, title, source) CCBPF_KIND_##name = number,
 	CCBPF_CONTROLLERS(X)
 #undef X
-	CCBPF_KINDS = 16, /* slots of the `stats` map: room for all that ARCHITECTURE plans */
+	CCBPF_KINDS = 16, /* slots of the `stats` map, with room for more controllers */
 };
 
 #endif

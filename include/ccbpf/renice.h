@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What `ccbpf renice` tells its iterator (bpf/renice.bpf.c), and what the iterator answers: one record for each socket that
- * was selected. Nothing of it is pinned.
+ * What `ccbpf renice` asks of its iterator (bpf/renice.bpf.c), and the iterator's answer: one record for each socket that
+ * was selected. None of these maps is pinned.
  *
  * Addresses are compared as IPv6: that of an IPv4 peer is ::ffff:a.b.c.d, also where the socket is of IPv4.
  */

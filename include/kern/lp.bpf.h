@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * What the members of the TCP-LP family share on the kernel side. The laws are in
- * include/law; which signal drives them is each controller's own story. The rooms:
+ * include/law; the signal that drives them is in each controller's file. The rooms:
  *
  *	kern/lp_state.bpf.h	a connection's state, parameters, events
  *	kern/lp_measure.bpf.h	the queueing delay of an ACK
- *	kern/lp_policy.bpf.h	how the window grows and what is given up
+ *	kern/lp_policy.bpf.h	how the window grows, and what a reduction takes
  *	kern/lp_window.bpf.h	early cuts, growth, small windows
  *	kern/lp_record.bpf.h	the record in `flows`
  *	here			the verdict and its execution, loss and undo, begin and end
@@ -103,10 +103,10 @@ static __always_inline u32 lp_loss(struct sock *sk, struct lp *lp, bool loss,
 
 /* The kernel found a reduction to be needless. What a loss took comes back; an
  * early cut since then (lost = 0) stays, and so must ssthresh, which the
- * kernel restores after this call: the next ACK lowers it again. The same where the first
- * slow start comes back a second time: otherwise a peer whose echoes deny every loss would
- * keep the flow in slow start for ever, and a flow that is paced by the RTT that such a peer
- * feigns loses too little to be stopped by that. */
+ * kernel restores after this call: the next ACK lowers it again. The same where an undo would
+ * bring the first slow start back a second time. Otherwise a peer whose echoes deny every loss
+ * would keep the flow in slow start for ever: pacing by the RTT that such a peer pretends
+ * leaves too few losses to stop it. */
 static __always_inline u32 lp_undo(struct sock *sk, struct lp *lp)
 {
 	bool unbounds = sock_undo_unbounds(tcp_of(sk));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The TCP-LP family's measurement: the queueing delay of an ACK, what tells of a longer
- * path (law/flat.h), and the delay that a loss was in.
+ * The TCP-LP family's measurement: the queueing delay of an ACK, the signs of a longer
+ * path (law/flat.h), and the queueing delay at a loss.
  */
 #ifndef CCBPF_KERN_LP_MEASURE_BPF_H
 #define CCBPF_KERN_LP_MEASURE_BPF_H
@@ -40,7 +40,7 @@ static __noinline int lp_clock_changed(struct sock *sk, u32 was_ns)
 	return 0;
 }
 
-/* A delay that stood still is not a queue but a longer path. */
+/* A delay that stayed constant is not a queue but a longer path. */
 static __always_inline void lp_rebase(struct sock *sk, struct lp *lp)
 {
 	u32 rtt_us = sock_rtt_us(tcp_of(sk));
@@ -51,7 +51,7 @@ static __always_inline void lp_rebase(struct sock *sk, struct lp *lp)
 		lp_event(sk, lp, CCBPF_EVENT_REBASE, rise_us, rtt_us);
 }
 
-/* Does the delay stand still? In a small window, once per pair. */
+/* Is the delay constant? In a small window, once per pair. */
 static __noinline int lp_notice_flat(struct sock *sk)
 {
 	u32 rtt_us = sock_rtt_us(tcp_of(sk)), enough = param_rebase_pairs();
@@ -144,7 +144,7 @@ static __always_inline bool lp_measure(struct sock *sk, struct lp *lp, u32 acked
 	return lp->avoiding && delay_indicates(&lp->delay, &p);
 }
 
-/* Remember the queue that a loss was in. What it says of the buffer is learned when the
+/* Remember the queueing delay at a loss. What it says of the buffer is learned when the
  * repair is over: the kernel may still find that nothing was lost. */
 static __noinline int lp_note_loss(struct sock *sk)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the rooms of the TCP-LP family share: a connection's state, its parameters, small
+ * What the headers of the TCP-LP family share: a connection's state, its parameters, small
  * getters, events.
  *
  * An object with more parameters than TCP-LP's defines LP_PARAMS (a table that begins with
@@ -38,7 +38,7 @@ struct lp {
 		struct inference inference; /* after it (avoiding) */
 	};
 	u32 queue_us; /* us: last queueing delay */
-	u32 flat_us; /* us: first RTT of those that stand still, while small */
+	u32 flat_us; /* us: first RTT of a constant series, while small */
 	u32 published_kius; /* 1024 us: the record was written */
 	u8 window; /* packets: the policy's window while small, else 0 */
 	u8 avoiding : 1; /* slow start is behind us: indications count */
@@ -51,12 +51,12 @@ struct lp {
 	u8 resumed : 1; /* an undo has brought back the first slow start */
 	u8 lost : 1; /* the last reduction was a loss's: undo gives it back */
 	u8 signal : 2; /* enum ccbpf_signal */
-	u8 telling : 1; /* a loss was in queue_us: it tells the buffer, unless it is undone */
-	u8 starting : 1; /* ... and that was in the first slow start */
+	u8 telling : 1; /* queue_us is that of a loss: learned after the repair, unless undone */
+	u8 starting : 1; /* ... and that loss was in the first slow start */
 	u8 bare : 2; /* losses since the last early cut, up to LP_BARE */
 	u8 marked : 2; /* halves of delay_memory until marks are forgotten (tcp_lp_ecn) */
 	union {
-		u8 flat; /* samples that stand still, while small */
+		u8 flat; /* samples of a constant delay, while small */
 		u8 row; /* else: a policy's row of its table, a hint */
 	};
 };

@@ -14,7 +14,7 @@
  *	kern/nf_small.bpf.h	windows below two packets
  *	kern/nf_reduce.bpf.h	eq. 2, losses
  *	kern/nf_record.bpf.h	the record in `flows`
- *	kern/pardon.bpf.h	whose CWR is it: a mark's, a chirp's, a loss's?
+ *	kern/pardon.bpf.h	the cause of a CWR: a mark, a chirp, or a loss
  *	bpf/nf_tcp.bpf.c	eq. 7 and 8, and the kernel's calls
  */
 #ifndef CCBPF_KERN_NF_BPF_H
@@ -86,7 +86,7 @@ static __always_inline struct nf *nf_of(struct sock *sk)
 	return ca_of(sk);
 }
 
-/* Who has the window: pairs of packets, a CWR that is no congestion? */
+/* To whom is the window lent: to pairs of packets, or to a CWR that is no congestion? */
 static __always_inline bool nf_small(struct nf *nf)
 {
 	return nf->loan.to == LOAN_PAIRS;
@@ -137,7 +137,7 @@ static __always_inline void nf_soiled(struct tcp_sock *tp, struct nf *nf)
 	nf->clean_until = tp->snd_nxt;
 }
 
-/* kbit/s that this flow has; in slow start the window is twice what was acknowledged. */
+/* kbit/s: this flow's rate; in slow start the window is twice what was acknowledged. */
 static __always_inline u32 nf_has_kbps(struct sock *sk, u32 window)
 {
 	struct tcp_sock *tp = tcp_of(sk);

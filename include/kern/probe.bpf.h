@@ -44,8 +44,8 @@ static __always_inline bool probe_hungry(struct nf *nf, struct nf_probe *p, u32 
 }
 
 /* The next chirp: after the paper's pause; and where the last one was of little use, not
- * before its cost is small beside the time. The first slow start does not wait for that:
- * its window doubles meanwhile. */
+ * before its cost is within probe_cost. The first slow start does not wait for that: its
+ * window doubles meanwhile. */
 static __always_inline void probe_pause(struct sock *sk, struct nf *nf, struct nf_probe *p,
 					bool useful)
 {
@@ -61,9 +61,9 @@ static __always_inline void probe_pause(struct sock *sk, struct nf *nf, struct n
 
 /* --- how it ends ------------------------------------------------------- */
 
-/* There is a queue, and no chirp says how much of it is this slow start's: it ends where
- * it is. A chirp drains the queue before it begins, so after the second one in a row that
- * was discarded a queue before it is enough. */
+/* There is a queue, and no chirp shows how far this slow start has gone too far: it ends at
+ * the present window. A chirp drains the queue before it begins. So after the second chirp in
+ * a row that was discarded, a queue before that chirp is enough. */
 static __always_inline void probe_unanswered(struct sock *sk, struct nf *nf, u32 missed)
 {
 	bool again = !nf->avoiding && nf->queued && missed >= PROBE_MISSED;
@@ -72,7 +72,7 @@ static __always_inline void probe_unanswered(struct sock *sk, struct nf *nf, u32
 		nf_leave_slow_start(sk, loan_window(tcp_of(sk), &nf->loan));
 }
 
-/* It ended early, or its answer is of no use: what it was for is not known. */
+/* The chirp ended early, or its answer is of no use: there is no estimate. */
 static __noinline int probe_discard(struct sock *sk, u32 why)
 {
 	struct nf *nf = nf_of(sk);

@@ -38,7 +38,7 @@ struct tcpw {
 		struct chance chance; /* avoiding */
 	};
 	union {
-		u32 flat_us; /* us: first RTT of those that stand still */
+		u32 flat_us; /* us: first RTT of a constant series */
 		u32 lost_us; /* telling: RTT before the loss, 0: none */
 	};
 	u32 published_kius; /* 1024 us: the record was written */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * TCPW-LP's measurement: the RTT of an ACK, the noise of the path, what a loss says of the
- * buffer, and whether a delay that stands still is a longer path (law/flat.h) and not a
- * queue.
+ * buffer, and whether a constant delay is a longer path (law/flat.h) or a queue.
  */
 #ifndef CCBPF_KERN_TCPW_MEASURE_BPF_H
 #define CCBPF_KERN_TCPW_MEASURE_BPF_H
@@ -34,7 +33,7 @@ static __always_inline bool tcpw_in_pairs(struct tcp_sock *tp, struct tcpw *t)
 	return t->window || (t->avoiding && tp->snd_cwnd <= SMALL_PAIR);
 }
 
-/* In pairs, once for each pair: a delay that stands still is not a queue. A single larger
+/* In pairs, once for each pair: a constant delay is not a queue. A single larger
  * one, of a delayed ACK, is ignored. */
 static __noinline int tcpw_notice_flat(struct sock *sk)
 {

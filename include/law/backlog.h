@@ -19,9 +19,8 @@
  *
  * What the paper leaves open:
  *
- *  1. Q_th has a least value. Otherwise D_min = D_max, which is what a flow sees that
- *     sends a packet or two between two reductions, would be a state that it never
- *     leaves.
+ *  1. Q_th has a least value. Otherwise a flow that sends only a packet or two between two
+ *     reductions would measure D_min = D_max, so Q_th = 0, and would never leave that state.
  *  2. D_loss is taken from the last RTT before a loss. It does not learn from a loss at
  *     a D below D_max, it does not become smaller by a loss that was taken for chance,
  *     and it falls four times slower than it rises. Otherwise random losses would make

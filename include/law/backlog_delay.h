@@ -13,8 +13,8 @@
  *     are the smallest of a block. The ACK of a packet that was alone may be a delayed
  *     one; it counts only where it is smaller.
  *  2. A D is no queue up to a floor, to the time of a packet (law/spacing.h), or to
- *     three quarters of the path's noise (law/noise.h). Of a larger D, and of D_min and
- *     D_max, those three quarters are subtracted; a reduction does not take them either.
+ *     three quarters of the path's noise (law/noise.h). Those three quarters are subtracted
+ *     from a larger D, and from D_min and D_max; a reduction leaves the window room for them.
  *     The floor and the time of a packet are at most half of D_loss, the noise at most
  *     an eighth, or small buffers would never be noticed.
  *  3. D_loss does not count if it is noise and D_max is not.

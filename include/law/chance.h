@@ -12,10 +12,10 @@
  *		 1/4. After two losses with no queue seen between them the window grows by a
  *		 quarter packet per RTT
  *	trial	 losses are forgiven, and the window grows; high = EWMA, gain 1/8, from low
- *	over	 high < low / 2: the losses come from the window. Or: so many losses in a row
- *		 came at a window no larger than before, with no queue seen between them. Then
- *		 something holds the window, and chance and a full buffer of a few packets
- *		 look alike
+ *	over	 high < low / 2: the losses come from the window. Or: a given number of losses
+ *		 in a row came at a window no larger than before, with no queue seen between
+ *		 them. Then something holds the window, and chance and a full buffer of a few
+ *		 packets look alike
  *	seen	 a queue: an early reduction at 2 packets of this flow in the queue, or at 8
  *		 packets of any flow
  *
@@ -50,8 +50,8 @@ struct chance {
 	u32 mark; /* packets delivered so far, at the last loss */
 	u32 low, high; /* packets between losses: in a wait, in a trial */
 	u32 peak; /* packets: the largest window of this trial */
-	u8 wait; /* losses until the next trial, 0: it is on */
-	u8 next; /* ... after this one */
+	u8 wait; /* losses until the next trial; 0: a trial is under way */
+	u8 next; /* losses that the wait after this trial lasts */
 	u8 tried; /* losses of this trial, up to CHANCE_LONG */
 	u8 misses; /* losses in a row with no queue seen between; in a trial, that found the
 		    * window no larger either */

@@ -36,7 +36,7 @@
 #include "law/delay_buffer.h"
 #include "law/delay_clock.h"
 
-#define DELAY_ANCHOR_HALF (1u << 15) /* 2^31 us: the most that s32 us tell */
+#define DELAY_ANCHOR_HALF (1u << 15) /* 2^31 us: the range of s32 in us */
 
 /* Forget the smoothed delay, keep the extremes: after idle, and at the first
  * packet that was sent after a reaction. */
@@ -117,9 +117,9 @@ LAW void delay_smooth(struct delay *d, u32 queue_q8, u32 smoothing)
 }
 
 /* What was taken for a queue is the path: its base delay rose to this RTT (us, 1
- * ... 2^23). Returns by how much. The one-way delay's base stays, as nobody knows
- * which way became longer: until it is forgotten the RTT decides. The buffer is not known
- * on another path; it is again where the base falls back. */
+ * ... 2^23). Returns by how much. The one-way delay's base stays, as it is not known
+ * which way became longer: until it is forgotten the RTT decides. The buffer of another path
+ * is not known; that of the old path is known again if the base falls back. */
 LAW u32 delay_rebase(struct delay *d, u32 rtt_us)
 {
 	s32 rise_us = (s32)law_min(rtt_us, DELAY_MAX_US) - aged_min(&d->rtt);

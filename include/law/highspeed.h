@@ -21,8 +21,8 @@
  * packets, each counted a times, earns a packets with nothing lost in rounding.
  *
  * Ranges: w below 2^32 - 1, where the coefficients are those of 100 000 beyond it.
- * L, b and c are in 1/65536, right to 3 of it; the windows that they leave are
- * rounded down. a <= 73, so acked * a fits 32 bits for 2^25 packets per ACK.
+ * L, b and c are in 1/65536, with an error of at most 3 units; the windows that they
+ * leave are rounded down. a <= 73, so acked * a fits 32 bits for 2^25 packets per ACK.
  */
 #ifndef CCBPF_LAW_HIGHSPEED_H
 #define CCBPF_LAW_HIGHSPEED_H
@@ -44,7 +44,7 @@
 #define HIGHSPEED_C_LOW_Q16 63811u /* 37/38 */
 
 /* packets: where a(w) becomes row + 1 (appendix B, from its formulas); for a row
- * that does not exist, a window that nobody has */
+ * that does not exist, a window that no flow reaches */
 LAW u32 highspeed_begins(u32 row)
 {
 	static const u32 begins[HIGHSPEED_TABLE] = {

@@ -15,11 +15,10 @@
  * leaves over, a fraction of a packet, is taken to the next one. (Only where the
  * layer changes within a round is that fraction rounded down, by < 2^-12.)
  *
- * Ranges: windows of 32 bits; layers to LAYERS_MAX, which is 139 million packets
- * at W_T = 50, and above it there are no more of them. W_T <= 1000: W_256 fits u32.
- * RTT_min <= 2^23 us and RTT_ref >= 1 ms: K_R <= 20.4, in units of 2^-12, which is
- * what the error stays below, rounded down. Credit < 2^32 * 2^12 before an ACK,
- * which adds < 2^32 * 2^8 * 20.4 * 2^12: fits u64.
+ * Ranges: windows of 32 bits; layers up to LAYERS_MAX, which begins at 139 million
+ * packets where W_T = 50 and has no end. W_T <= 1000: W_256 fits u32. RTT_min <= 2^23 us
+ * and RTT_ref >= 1 ms: K_R <= 20.4. K_R is rounded down, in units of 2^-12. Credit
+ * < 2^32 * 2^12 before an ACK, which adds < 2^32 * 2^8 * 20.4 * 2^12: fits u64.
  */
 #ifndef CCBPF_LAW_LAYERS_H
 #define CCBPF_LAW_LAYERS_H
@@ -35,7 +34,7 @@
 
 struct layers {
 	u64 credit; /* 2^-12 packets, times the round's window */
-	u32 window; /* packets: as growing left it */
+	u32 window; /* packets: after the last growth */
 	u32 round; /* packets: the window when this round began */
 	u32 left; /* packets still to be acknowledged in it */
 	u32 layer; /* K */
@@ -91,7 +90,7 @@ LAW void layers_init(struct layers *l)
 	l->layer = 1;
 }
 
-/* Is this window still in the layer where layers_place() found the last one? */
+/* Is this window still in the layer that layers_place() found for the last one? */
 LAW bool layers_at(const struct layers *l, u32 window, u32 first)
 {
 	return window - l->begin < l->end - l->begin && first == l->first;
@@ -109,7 +108,7 @@ LAW bool layers_place(struct layers *l, u32 window, u32 first)
 	return l->layer != was;
 }
 
-/* K_R; times in us, rtt_ref_us >= 1000. No RTT (0) is none longer than RTT_ref. */
+/* K_R; times in us, rtt_ref_us >= 1000. An RTT of 0 is not known: K_R is 1. */
 LAW u32 layers_kr_q12(u32 rtt_min_us, u32 rtt_ref_us)
 {
 	u64 rtt_us = law_min(rtt_min_us, LAYERS_RTT_MAX_US);

@@ -20,15 +20,16 @@
  *     the first four estimates are averaged equally, from then on a new one weighs a
  *     quarter. A mark leaves the average the weight of one estimate. No chirp that met a
  *     queue raises the average by more than a half at once.
- *  2. A chirp without a trace of a queue is no estimate but a bound. Above the average it
- *     replaces the average; below the average (a small window has few steps) it does so as
- *     well, and the next estimate replaces the bound.
+ *  2. A chirp without a trace of a queue is no estimate but a bound. It replaces the average.
+ *     If it is below the average (a small window has few steps), the next estimate replaces
+ *     the bound.
  *  3. Eq. 6 with r_avg = alpha BW_est ends at 2.1 BW_est. The first mark comes at 3.6 A
  *     (law/knee.h, 1.), so r_avg is twice that here: a chirp spans 0.4 ... 4.2 BW_est.
  *  4. Eq. 5's "0 below MinRate" holds for chirps that begin at the floor, as elsewhere the
  *     range follows; and what is at least 3/4 of the floor is not "below": at the floor
  *     itself an estimate is as often a little less than a little more.
- *  5. What the flow carries without a mark is free: the average is at least that.
+ *  5. The rate that the flow carries without a mark is available to it: the average is at
+ *     least that.
  *  6. Feedback of chirps can be forged, and the estimate is then as large as the forger
  *     likes. A loss, while the window is below the target of the last estimate, shows that
  *     there was less. The next chirp then waits 16 round trips, and twice as long (to 2048)
@@ -117,7 +118,7 @@ LAW void range_follow(struct nf_range *r, const struct range_params *par)
 				   r->steps);
 }
 
-/* The flow carries so much: no search, the first chirp is around that. */
+/* The flow carries this rate: there is no search, and the first chirp is around it. */
 LAW void range_begin(struct nf_range *r, const struct range_params *par, u32 kbps)
 {
 	r->searching = 0;
@@ -204,8 +205,8 @@ INLINE_LAW void range_carried(struct nf_range *r, const struct range_params *par
 		range_begin(r, par, kbps);
 }
 
-/* A mark on data, a loss, when the flow had so much: that is the most there is. No estimate
- * until a new chirp, which then weighs more. */
+/* A mark on data or a loss, at this rate of the flow: no more is available. There is no
+ * estimate until the next chirp, which then weighs more. */
 LAW void range_congested(struct nf_range *r, u32 kbps)
 {
 	r->bw_kbps = 0;
@@ -228,7 +229,7 @@ LAW void range_reached(struct nf_range *r)
 		r->doubt--;
 }
 
-/* us: no chirp for so long after a loss */
+/* us: time without a chirp after a loss */
 LAW u64 range_doubt_us(const struct nf_range *r, u32 base_rtt_us)
 {
 	u32 doubt = law_min(r->doubt, RANGE_DOUBT_MOST);

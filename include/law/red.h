@@ -39,7 +39,7 @@
 
 #define RED_SHIFT_MAX 15 /* w = 1/32768 */
 
-/* From so many steps of 1/w on nothing of an average is left: e^-64 2^48 < 1. */
+/* After this many times 1/w steps nothing of an average is left: e^-64 2^48 < 1. */
 #define RED_FORGOTTEN 64u
 
 #define RED_STEPS_BITS 22 /* RED_FORGOTTEN << RED_SHIFT_MAX = 2^21 steps */
@@ -87,8 +87,8 @@ LAW void red_keep_bit(u32 n, u32 *square, u32 *keep)
 /* Q32: (1 - 2^-shift)^n by squaring, for shift and n of at least 1; n below
  * 2^RED_STEPS_BITS. Every product is rounded down, and squaring doubles an error: the power
  * p is too small by at most (3 RED_STEPS_BITS + n p) 2^-32, which is 3 10^-6 at the worst.
- * No branch on n's bits: the verifier would follow both ways of each, and of a train's own
- * bits none at all: a CPU guesses wrong where the loop ends. */
+ * No branch depends on a bit of n: the verifier would follow both ways of each. The loop over
+ * the bits of a train has a constant length, because a CPU mispredicts a loop's end. */
 LAW u32 red_keep_q32(u32 shift, u32 n)
 {
 	u32 square = -(1u << (32 - shift)), keep = ~0u;
@@ -118,9 +118,9 @@ LAW u64 red_average_q16(u64 average_q16, u32 queue_bytes, u32 shift, u32 n)
 	return above ? queue_q16 + away : queue_q16 - away;
 }
 
-/* Packets that could have left an empty queue since the last arrival, elapsed_ns ago, when
- * waiting_bytes waited (that packet with them) and were sent first. packet_ns: that one packet
- * of packet_bytes takes, 0: not known, then none. */
+/* Packets that could have left an empty queue since the last arrival, elapsed_ns ago. At that
+ * time waiting_bytes waited, that packet included, and were sent first. packet_ns: the time that
+ * the link needs for packet_bytes; 0: not known, and the result is 0. */
 LAW u32 red_idle_packets(u64 elapsed_ns, u32 packet_ns, u32 waiting_bytes, u32 packet_bytes)
 {
 	u64 sent, could;
