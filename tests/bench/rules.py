@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What standing rules cost: nanoseconds of their program for each end of a connection, and how often it is called.
 
-The connections are on loopback, where both ends are this host's. Their remote address is in one of the prefixes, which all
+An exempt connection pays for the search alone. One that is set also pays for the kernel's change to the controller, within the
+program: the old one's end and the new one's begin. The connections are on loopback, where both ends are this host's. Their remote address is in one of the prefixes, which all
 candidates share, and the rule that matches is found in the same way however many rules there are. A long connection carries
 thousands of packets more than a short one: the same number of calls says that packets cost nothing.
 """
@@ -15,11 +16,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-MANY = {"one rule": (0, 0), "1 201 rules": (1000, 200)}  # prefixes and cgroups, and the one that matches
+Load = tuple[str, int, int]  # what the rules give, prefixes and cgroups besides the rule that matches
+LOADS: dict[str, Load] = {
+    "one rule, exempt": ("not", 0, 0),
+    "1 201 rules, exempt": ("not", 1000, 200),
+    "1 201 rules, set": ("tcp_lp", 1000, 200),
+}
 CONNECTIONS = 300
 LONG, LONG_BYTES = 3, 50_000_000
 SERVER, CLIENT = "127.77.0.1", "127.77.0.2"  # in the prefix of many.c that matches
-CONTROLLER = "tcp_lp"
+DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 
 Spent = tuple[float, float]  # per end of a connection: ns, calls
 
@@ -43,10 +49,10 @@ def connection(server: socket.socket) -> Iterator[tuple[socket.socket, socket.so
         yield near, far
 
 
-def require_chosen(end: socket.socket) -> None:
+def require(end: socket.socket, wanted: str) -> None:
     name = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).split(b"\0")[0].decode()
-    if name != CONTROLLER:
-        raise RuntimeError(f"a connection that a rule gives {CONTROLLER} has {name}")
+    if name != wanted:
+        raise RuntimeError(f"a connection that should have {wanted} by its rule has {name}")
 
 
 def send(near: socket.socket, far: socket.socket, size: int) -> None:
@@ -60,14 +66,15 @@ def send(near: socket.socket, far: socket.socket, size: int) -> None:
         size -= len(far.recv(1 << 20))
 
 
-def per_end(link: Path, connections: int, size: int) -> Spent:
+def per_end(link: Path, controller: str, connections: int, size: int) -> Spent:
     """Of connections that carry so many bytes."""
+    wanted = DEFAULT.read_text().strip() if controller == "not" else controller
     with socket.create_server((SERVER, 0)) as server:
         ns, calls = spent(link)
         for _ in range(connections):
             with connection(server) as ends:
                 for end in ends:
-                    require_chosen(end)
+                    require(end, wanted)
                 send(*ends, size)
         now_ns, now_calls = spent(link)
     return (now_ns - ns) / (2 * connections), (now_calls - calls) / (2 * connections)
@@ -77,11 +84,11 @@ def measure(ccbpf: Path, many: Path, pins: Path) -> dict[str, Spent]:
     """One round: the rules are loaded anew for each."""
     found: dict[str, Spent] = {}
     link = pins / "rules/link"
-    for name, (prefixes, cgroups) in MANY.items():
-        subprocess.run([str(many), CONTROLLER, str(prefixes), str(cgroups)], check=True)
+    for name, (controller, prefixes, cgroups) in LOADS.items():
+        subprocess.run([str(many), controller, str(prefixes), str(cgroups)], check=True)
         try:
-            found[name] = per_end(link, CONNECTIONS, 1)
-            found[f"{name}, long"] = per_end(link, LONG, LONG_BYTES)
+            found[name] = per_end(link, controller, CONNECTIONS, 1)
+            found[f"{name}, long"] = per_end(link, controller, LONG, LONG_BYTES)
         finally:
             subprocess.run([str(ccbpf), "assign", "remove", "--all"], check=True, stdout=subprocess.DEVNULL)
     return found

@@ -2,13 +2,14 @@
 /*
  * Many standing rules at once, by the loader's own functions: `ccbpf assign` adds one at a time.
  *
- *   many CONTROLLER PREFIXES CGROUPS
+ *   many-rules CONTROLLER PREFIXES CGROUPS
  *
- * Rules for the prefixes 10.0.0.0/24, 10.0.1.0/24, … and 127.77.0.0/16, and for as many cgroups that
+ * CONTROLLER "not": connections that match keep their default. Rules for the prefixes 10.0.0.0/24, 10.0.1.0/24, … and 127.77.0.0/16, and for as many cgroups that
  * nobody is in.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "out/errors.h"
 #include "rules/standing.h"
@@ -16,7 +17,10 @@
 
 static void add(struct standing *standing, const char *controller, struct ccbpf_rule rule)
 {
-	snprintf(rule.choice.controller, sizeof(rule.choice.controller), "%s", controller);
+	if (!strcmp(controller, "not"))
+		rule.choice.flags = CCBPF_CHOICE_EXEMPT;
+	else
+		snprintf(rule.choice.controller, sizeof(rule.choice.controller), "%s", controller);
 	rule.choice.dscp = CCBPF_DSCP_KEEP;
 	standing_add(standing, &rule);
 }
