@@ -417,7 +417,7 @@ def time_of_an_end(link: Path) -> float:
 
 
 def test_many_rules(assign: Cli) -> None:
-    """1000 prefixes and 200 groups: the right one is found, and by not much more time than a single one."""
+    """1000 prefixes and 200 cgroups: the right one is found, and by not much more time than a single one."""
     took = {}
     for prefixes, groups in ((0, 0), (1000, 200)):
         kernel.run(MANY, "tcp_lp", prefixes, groups, env=assign.env())
