@@ -28,6 +28,7 @@
  */
 #include "ccbpf/rule.h"
 #include "kern/choose.bpf.h"
+#include "kern/chosen.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -105,23 +106,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct ccbpf_choice_counts);
 } rule_counts SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct ccbpf_chosen);
-} chosen SEC(".maps");
-
-/* For `ccbpf flows`. Without memory for it nobody can say which rule it was. */
-static __always_inline void remember(struct tcp_sock *tp, u32 id)
-{
-	struct ccbpf_chosen *at =
-		bpf_sk_storage_get(&chosen, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
-
-	if (at)
-		at->rule = id;
-}
 
 static __always_inline void add_set(struct ccbpf_rule_set *to, const struct ccbpf_rule_set *set)
 {
@@ -331,6 +315,6 @@ int ccbpf_assign(struct bpf_sock_ops *ctx)
 	if (connecting)
 		choose_at_connect(ctx, tp, &rule->choice, counts);
 	else if (choose(ctx, tp, &rule->choice, counts))
-		remember(tp, id);
+		chosen_remember(tp, id);
 	return 1;
 }

@@ -19,6 +19,7 @@
 	X(list)           \
 	X(run)            \
 	X(assign)         \
+	X(systemd)        \
 	X(enable)         \
 	X(disable)        \
 	X(reload)         \
@@ -52,6 +53,8 @@ struct request {
 	bool quiet; /* -q */
 	bool exempt; /* --not */
 	bool force; /* --force */
+	bool print; /* --print */
+	bool remove; /* --remove */
 	char **rest; /* the command to run, with its arguments and a NULL; NULL: none */
 	const char *own[MOST_OWN]; /* of options with key OPTION_OWN + i */
 };
@@ -90,6 +93,8 @@ enum option_key {
 	OPTION_PRETTY,
 	OPTION_NOT,
 	OPTION_FORCE,
+	OPTION_PRINT,
+	OPTION_REMOVE,
 	OPTION_OWN, /* and up to MOST_OWN - 1 more */
 };
 #define ROW_SET { "set", OPTION_SET, "KEY=VALUE", 0, "set a parameter (can be repeated)", 0 }

@@ -148,6 +148,10 @@ static bool *switch_of(int key, struct request *request)
 		return &request->exempt;
 	case OPTION_FORCE:
 		return &request->force;
+	case OPTION_PRINT:
+		return &request->print;
+	case OPTION_REMOVE:
+		return &request->remove;
 	case 'n':
 		return &request->dry_run;
 	case 'q':

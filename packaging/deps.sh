@@ -35,7 +35,7 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
 packages="make gcc libc6-dev pkg-config libbpf-dev libelf-dev libjson-c-dev libcap-dev libmnl-dev
-          iproute2 iputils-ping procps kmod iperf3 tcpdump ethtool curl rsync libcap2-bin util-linux python3 python3-venv ca-certificates git mandoc"
+          iproute2 iputils-ping procps kmod iperf3 tcpdump ethtool curl rsync libcap2-bin util-linux systemd python3 python3-venv ca-certificates git mandoc"
 release="$ID ${VERSION_ID:-}"
 if [ "$release" = "ubuntu 24.04" ] && have linux-tools-common; then # it would have to go for the package bpftool
     bpftool version >/dev/null 2>&1 || packages="$packages linux-tools-$(uname -r)"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Which connections get which controller: the maps of bpf/run.bpf.c and bpf/assign.bpf.c.
+ * Which connections get which controller: the maps of bpf/run.bpf.c, bpf/assign.bpf.c and bpf/unit.bpf.c.
  *
  *   <root>/runs/<name>/run      array of 1, read-only: struct ccbpf_run
  *                     /counts   array of 1: struct ccbpf_run_counts
@@ -11,6 +11,9 @@
  *        cgroup_ids, cgroup_names  hashes: id or name of a cgroup -> those that name it
  *        rule_counts            hash: id of a rule -> struct ccbpf_choice_counts
  *        chosen                 storage of sockets: struct ccbpf_chosen, of those that got their controller by a rule
+ *   <root>/units/<controller>   the program that units of systemd name; its maps are found by it:
+ *        unit_counts            array of 1: struct ccbpf_choice_counts, of all these units together
+ *        chosen                 as above, with 0 in the place of a rule's id
  */
 #ifndef CCBPF_RULE_H
 #define CCBPF_RULE_H
@@ -51,9 +54,16 @@ struct ccbpf_choice_counts {
 #undef X
 };
 
+/* Units of systemd that name the program of a controller. */
+struct ccbpf_unit {
+	__u32 abi; /* CCBPF_RULE_ABI of the object */
+	__u32 reserved;
+	struct ccbpf_choice choice;
+};
+
 /* What a socket remembers of the rule that gave it its controller, in its storage. */
 struct ccbpf_chosen {
-	__u32 rule; /* its id */
+	__u32 rule; /* its id, 0: it was a unit's program */
 	__u32 reserved;
 };
 

@@ -125,6 +125,21 @@ static void check_queue(struct rows *rows)
 		    "`aqm` works without TCX links (Linux 6.6), but other tools can then remove nf_red by accident");
 }
 
+/* What `ccbpf renice` needs: an iterator over sockets, and what its program reads of them. */
+static void check_renice(struct rows *rows)
+{
+	bool walks = needs_kernel_has("bpf_iter__tcp", "sk_common");
+	char lacks[256] = "";
+
+	if (needs_missing(ccbpf_object_renice, ccbpf_object_renice_end, lacks, lacks,
+			  sizeof(lacks)))
+		return; /* no BTF: that row says it */
+	if (!walks)
+		append(lacks, sizeof(lacks), ", ", "the iterator over TCP sockets");
+	add(rows, "renice", !*lacks, NOTE, *lacks ? lacks : "running transfers can be moved",
+	    "`renice` needs Linux " KERNEL_LEAST " or newer; the controllers work without");
+}
+
 static void check_bpffs(struct rows *rows)
 {
 	bool standard = bpffs_is_above(pins_root());
@@ -254,6 +269,7 @@ static int check(const struct request *request)
 	check_features(rows);
 	check_needs(rows);
 	check_queue(rows);
+	check_renice(rows);
 	check_bpffs(rows);
 	check_security(rows);
 	check_ecn(rows);

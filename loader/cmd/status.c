@@ -25,6 +25,7 @@
 #include "out/human.h"
 #include "out/json.h"
 #include "out/table.h"
+#include "rules/units.h"
 #include "sys/kernel.h"
 #include "sys/pins.h"
 #include "util/clock.h"
@@ -283,6 +284,7 @@ static void show(const struct report *reports, unsigned int n)
 		else
 			print_none();
 		rules_print(WHAT, false);
+		units_print();
 		runs_print();
 		output_line("default: %s%s%s", sysdefault_now(), previous ? ", before: " : "",
 			    previous ?: "");
@@ -299,6 +301,7 @@ static void show(const struct report *reports, unsigned int n)
 	json_object_object_add(doc, "controllers", list);
 	rules_json(WHAT, &rules);
 	json_object_object_add(doc, "rules", rules);
+	json_object_object_add(doc, "units", units_json());
 	json_object_object_add(doc, "runs", runs_json());
 	json_object_object_add(doc, "foreign", sweep_foreign());
 	output_json(doc);

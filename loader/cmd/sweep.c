@@ -15,6 +15,7 @@
 #include "out/json.h"
 #include "rules/run.h"
 #include "rules/standing.h"
+#include "rules/units.h"
 #include "sys/pins.h"
 
 static void report(struct json_object *removed, const char *path)
@@ -126,6 +127,9 @@ int sweep(const char *what, enum sweep_extent extent, struct json_object *remove
 	failed = standing_sweep(what, all, removed);
 	if (!err)
 		err = failed;
+	failed = units_sweep(what, all, removed);
+	if (!err)
+		err = failed;
 	if (extent == SWEEP_RESTS)
 		return err;
 	sweep_sysctls(all, enabled);
@@ -145,8 +149,8 @@ int sweep(const char *what, enum sweep_extent extent, struct json_object *remove
 /* Whether a name is ours in the pin directory. */
 static bool is_ours(void *data, const char *name)
 {
-	static const char *const names[] = { PINS_TRACE, "default", "ecn",
-					     AQM_DIR,	 RUNS_DIR,  STANDING_DIR };
+	static const char *const names[] = { PINS_TRACE, "default",    "ecn",	 AQM_DIR,
+					     RUNS_DIR,	 STANDING_DIR, UNITS_DIR };
 
 	(void)data;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -171,6 +175,7 @@ struct json_object *sweep_foreign(void)
 	aqm_foreign(foreign);
 	runs_collect_foreign(foreign);
 	standing_collect_foreign(foreign);
+	units_collect_foreign(foreign);
 	return foreign;
 }
 

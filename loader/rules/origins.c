@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "rules/origins.h"
+#include "rules/units.h"
 #include "sys/objects.h"
 #include "sys/records.h"
 #include "util/memory.h"
@@ -76,6 +77,8 @@ void origins_read(struct origins *out)
 {
 	struct bpf_object *obj = NULL;
 	struct walk walk = { .to = out, .by = ORIGIN_RULE };
+	struct unit_program *units;
+	unsigned int n_units;
 
 	*out = (struct origins){ 0 };
 	if (!standing_read_quietly(&out->standing))
@@ -89,6 +92,11 @@ void origins_read(struct origins *out)
 		if (fd >= 0)
 			close(fd);
 	}
+	n_units = units_read(&units);
+	walk = (struct walk){ .to = out, .by = ORIGIN_UNIT };
+	for (unsigned int i = 0; i < n_units; i++)
+		walk_map(&obj, units[i].chosen_fd, &walk);
+	units_free(units, n_units);
 	bpf_object__close(obj);
 	if (out->n)
 		qsort(out->all, out->n, sizeof(*out->all), by_flow);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which rule or run gave a live connection its controller, as their programs remember it in the
+ * Which rule, run or unit of systemd gave a live connection its controller, as their programs remember it in the
  * storage of the sockets (bpf/chosen.bpf.c): of all network namespaces, at one instant.
  */
 #ifndef CCBPF_ORIGINS_H
@@ -17,13 +17,14 @@
 enum origin_by {
 	ORIGIN_RULE,
 	ORIGIN_RUN,
+	ORIGIN_UNIT, /* of systemd */
 };
 
 struct origin {
 	uint64_t flow; /* key of its record in `flows` */
 	uint64_t cgroup, inode; /* of its socket */
 	enum origin_by by;
-	unsigned int id; /* of the rule or run */
+	unsigned int id; /* of the rule or run, else 0 */
 };
 
 struct origins {
@@ -43,7 +44,7 @@ void origins_free(struct origins *origins);
 /* That of the connection with this key in `flows`, or NULL. */
 const struct origin *origins_of(const struct origins *origins, uint64_t flow);
 
-/* "rule 3", "run 1", a text(). */
+/* "rule 3", "run 1", "systemd", a text(). */
 const char *origin_name(const struct origin *origin);
 
 /* The same with its conditions or command, its cgroup and its processes, a text(). */

@@ -1,19 +1,46 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Who gave a connection its controller, for a person and as JSON: see origins.h. */
+#include <string.h>
+
 #include "out/json.h"
 #include "rules/origins.h"
 #include "rules/rule.h"
 #include "sys/cgroup.h"
 #include "util/text.h"
 
-static const char *const words[] = { [ORIGIN_RULE] = "rule", [ORIGIN_RUN] = "run" };
+static const char *const words[] = {
+	[ORIGIN_RULE] = "rule", [ORIGIN_RUN] = "run", [ORIGIN_UNIT] = "systemd"
+};
 
 const char *origin_name(const struct origin *origin)
 {
-	return text("%s %u", words[origin->by], origin->id);
+	return origin->id ? text("%s %u", words[origin->by], origin->id) : words[origin->by];
 }
 
-/* The rule's conditions, the run's command; NULL: it is gone. */
+static const char *cgroup_of(const struct origin *origin)
+{
+	char path[CCBPF_CGROUP_LEN];
+
+	return cgroup_path(origin->cgroup, path, sizeof(path)) ? NULL : text("%s", path);
+}
+
+/* The lowest unit in the path of its cgroup: what a service or slice has made below is no unit. */
+static const char *unit_of(const struct origin *origin)
+{
+	const char *at = cgroup_of(origin), *found = NULL, *end;
+
+	for (; at && *at; at = end) {
+		at += *at == '/';
+		end = at + strcspn(at, "/");
+		if (end - at > 6 && !strncmp(end - 6, ".slice", 6))
+			found = text("%.*s", (int)(end - at), at);
+		else
+			return end > at ? text("%.*s", (int)(end - at), at) : found;
+	}
+	return found;
+}
+
+/* The rule's conditions, the run's command, the unit's name; NULL: it is gone. */
 static const char *giver(const struct origins *origins, const struct origin *origin)
 {
 	const struct standing *standing = &origins->standing;
@@ -24,7 +51,7 @@ static const char *giver(const struct origins *origins, const struct origin *ori
 	for (unsigned int i = 0; origin->by == ORIGIN_RUN && i < origins->n_runs; i++)
 		if (origins->runs[i].id == origin->id)
 			return text("%s", origins->runs[i].about.command);
-	return NULL;
+	return origin->by == ORIGIN_UNIT ? unit_of(origin) : NULL;
 }
 
 /* Those that hold its socket: `*n`. */
@@ -35,13 +62,6 @@ static const struct holder *processes(struct origins *origins, const struct orig
 		origins->holders = holders_read();
 	origins->have_holders = true;
 	return holders_of(&origins->holders, origin->inode, n);
-}
-
-static const char *cgroup_of(const struct origin *origin)
-{
-	char path[CCBPF_CGROUP_LEN];
-
-	return cgroup_path(origin->cgroup, path, sizeof(path)) ? NULL : text("%s", path);
 }
 
 const char *origin_words(struct origins *origins, const struct origin *origin)
@@ -61,7 +81,7 @@ struct json_object *origin_id_json(const struct origin *origin)
 	struct json_object *doc = json_object_new_object();
 
 	add_text(doc, "by", words[origin->by]);
-	add_number(doc, "id", origin->id);
+	json_object_object_add(doc, "id", origin->id ? json_object_new_int64(origin->id) : NULL);
 	return doc;
 }
 

@@ -29,6 +29,7 @@ EMBED(nf_red)
 EMBED(renice)
 EMBED(run)
 EMBED(chosen)
+EMBED(unit)
 EMBED(assign)
 
 int object_open(const char *what, const char *name, const char *begin, const char *end,

@@ -21,6 +21,7 @@ OBJECT_DECLARE(nf_red)
 OBJECT_DECLARE(renice)
 OBJECT_DECLARE(run)
 OBJECT_DECLARE(chosen)
+OBJECT_DECLARE(unit)
 OBJECT_DECLARE(assign)
 
 /* Open one, by the name that its errors are to say. */

@@ -31,15 +31,20 @@ static bool lock_is_change;
 
 static char root_found[PATH_MAX]; /* by pins_root() */
 
-const char *pins_root(void)
+const char *pins_named_root(void)
 {
 	const char *given = getenv("CCBPF_PIN_ROOT");
+
+	return given && *given ? given : PINS_DEFAULT_ROOT;
+}
+
+const char *pins_root(void)
+{
+	const char *given = pins_named_root();
 	size_t length;
 
 	if (*root_found)
 		return root_found;
-	if (!given || !*given)
-		given = PINS_DEFAULT_ROOT;
 	snprintf(root_found, sizeof(root_found), "%s%s", bpffs_prefix(given), given);
 	for (length = strlen(root_found); length > 1 && root_found[length - 1] == '/'; length--)
 		root_found[length - 1] = '\0';

@@ -5,6 +5,7 @@
  *   <root>/flows events stats listener   the shared maps
  *   <root>/default                       the default controller before ours
  *   <root>/trace/                        exists, locked, while a trace runs
+ *   <root>/rules/, runs/, units/         see rules/
  *   <root>/<controller>/, aqm/…/         see attachment.h
  *
  * Whoever changes something locks the root exclusively, whoever reads locks it
@@ -26,6 +27,9 @@
  * bpffs, it is a path through who called it: /proc/<pid>/root/sys/fs/bpf/...
  */
 const char *pins_root(void);
+
+/* The root as it was named, without that path. */
+const char *pins_named_root(void);
 
 /* <root>, <root>/<a> or <root>/<a>/<b>: NULL ends. A text(). */
 const char *pin_path(const char *a, const char *b);

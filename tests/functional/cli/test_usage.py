@@ -24,7 +24,7 @@ WIDTH = 99
 
 
 def test_help_lists_every_command_and_ends_well(ccbpf: Cli) -> None:
-    assert len(COMMANDS) == 17
+    assert len(COMMANDS) == 18
     shown = ccbpf("--help").out
     for command in COMMANDS:
         assert re.search(rf"^  {command} ", shown, re.M), command
@@ -185,6 +185,7 @@ def test_check_finds_what_this_kernel_has(ccbpf: Cli) -> None:
         "JIT",
         "kernel members",
         "kernel functions",
+        "renice",
         "bpffs",
     } <= rows.keys()
     assert os.uname().release in rows["kernel"]["found"]
@@ -203,6 +204,16 @@ def test_check_names_a_missing_feature_with_its_remedy(ccbpf: Cli) -> None:
     rows = {row["name"]: row for row in elsewhere("-j", "check", code=3).json["rows"]}
     assert rows["bpffs"]["verdict"] == "missing"
     assert "mount -t bpf" in rows["bpffs"]["remedy"]
+
+
+def test_check_names_what_renice_lacks(ccbpf: Cli, tmp_path: Path) -> None:
+    """A kernel without the iterator over sockets: its BTF has only what one of the controllers reads."""
+    kernel.run(
+        "bpftool", "gen", "min_core_btf", "/sys/kernel/btf/vmlinux", tmp_path / "btf", kernel.ROOT / "build/bpf/tcp_lp.bpf.o"
+    )
+    words = ("unshare", "-m", "sh", "-c", f'mount --bind {tmp_path}/btf /sys/kernel/btf/vmlinux && exec "$@"', "sh")
+    (row,) = [row for row in ccbpf.run("-j", "check", prefix=words).json["rows"] if row["name"] == "renice"]
+    assert row["verdict"] == "note" and "the iterator over TCP sockets" in row["found"]
 
 
 def test_json_is_pretty_on_request(ccbpf: Cli) -> None:

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a socket remembers of what gave it its controller, in its storage, for `ccbpf flows`. It ends
+ * with the socket. Without memory for it nobody can say what it was.
+ */
+#ifndef CCBPF_KERN_CHOSEN_BPF_H
+#define CCBPF_KERN_CHOSEN_BPF_H
+
+#include "ccbpf/rule.h"
+#include "kern/compat.bpf.h"
+#include <bpf/bpf_helpers.h>
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct ccbpf_chosen);
+} chosen SEC(".maps");
+
+static __always_inline void chosen_remember(struct tcp_sock *tp, u32 rule)
+{
+	struct ccbpf_chosen *at =
+		bpf_sk_storage_get(&chosen, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+
+	if (at)
+		at->rule = rule;
+}
+
+#endif

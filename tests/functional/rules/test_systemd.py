@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`ccbpf systemd`: the drop-in of a unit, the program that it names, and a systemd that reads both."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.functional import kernel
+from tests.functional.conftest import CCBPF, Cli
+from tests.functional.rules.background import BACKGROUND, MOUNT, PYTHON, SYSTEM_PYTHON, Sinks, default
+
+UNITS = "/etc/systemd/system"
+NAME = "50-ccbpf.conf"
+BOOT_S = 20.0
+UNIQUE = f"ccbpf-test-{os.getpid()}"
+
+
+@dataclass
+class Host:
+    """The command, where the units of the system lie in a directory of the test."""
+
+    cli: Cli
+    units: Path
+
+    def __call__(self, *words: object, **options: Any) -> Any:
+        hide = ("unshare", "-m", "sh", "-c", f'mount --bind {self.units} {UNITS} && exec "$@"', "sh")
+        return self.cli(*words, prefix=hide, **options)
+
+    def dropin(self, unit: str) -> Path:
+        return self.units / f"{unit}.d" / NAME
+
+    @property
+    def pins(self) -> set[str]:
+        return {name for name in self.cli.names() if name.startswith("units")}
+
+
+@pytest.fixture
+def host(ccbpf: Cli, tmp_path: Path) -> Iterator[Host]:
+    units = tmp_path / "units"
+    units.mkdir()
+    yield Host(ccbpf, units)
+    ccbpf("clean", "--all")
+    assert not ccbpf.root.exists()
+
+
+def words(root: Path, unit: str, section: str, controller: str = BACKGROUND) -> str:
+    return (
+        f"# Written by `ccbpf systemd {unit} {controller}`; `ccbpf systemd {unit} --remove` removes it.\n"
+        f"[Unit]\nAfter=ccbpf-units.service\nWants=ccbpf-units.service\n\n"
+        f"[{section}]\nBPFProgram=sock_ops:{root}/units/{controller}\n"
+    )
+
+
+def test_a_dropin_comes_and_goes(host: Host) -> None:
+    done = host("systemd", "backup")
+    assert done.out.startswith(f"backup.service: {BACKGROUND} for all its connections, by {UNITS}/backup.service.d/{NAME}\n")
+    assert f"{BACKGROUND}: it was not enabled, and is now" in done.err
+    assert host.dropin("backup.service").read_text() == words(host.cli.root, "backup.service", "Service")
+    assert (host.dropin("backup.service").stat().st_mode & 0o777, host.pins) == (0o644, {"units", f"units/{BACKGROUND}"})
+    assert "names tcp_lp already" in host("systemd", "backup.service", BACKGROUND, code=5).err
+    host("systemd", "backup.service", "ltcp")
+    assert host.dropin("backup.service").read_text() == words(host.cli.root, "backup.service", "Service", "ltcp")
+    host("systemd", "bulk.slice", "ltcp")
+    host("systemd", "backup", "--remove")
+    assert not host.dropin("backup.service").parent.exists() and host.pins == {"units", "units/ltcp"}
+    host("systemd", "bulk.slice", "--remove")
+    assert not list(host.units.iterdir()) and not host.pins
+    assert "there is no such file" in host("systemd", "bulk.slice", "--remove", code=5).err
+
+
+def test_at_boot_what_the_dropins_name_is_pinned(host: Host) -> None:
+    host("systemd", "a", "tcp_lp")
+    host("systemd", "b@", "ltcp")
+    host("clean", "--all")
+    assert host.dropin("b@.service").exists() and not host.cli.root.exists()
+    assert host("-j", "systemd", "--all").json == {"controllers": ["tcp_lp", "ltcp"]}
+    assert host.pins == {"units", "units/tcp_lp", "units/ltcp"} and host.cli.status().keys() == {"tcp_lp", "ltcp"}
+    host("systemd", "--all")  # again
+    host("systemd", "a", "--remove")
+    host("systemd", "b@", "--remove")
+    assert "no unit has a drop-in" in host("systemd", "--all", code=5).err
+
+
+@pytest.mark.parametrize("section", ["Service", "Slice", "Socket", "Scope"])
+def test_print_does_nothing_else(host: Host, section: str) -> None:
+    unit = f"a@b.{section.lower()}"
+    assert host("systemd", unit, "--print").out == words(host.cli.root, unit, section)
+    shown = host("-j", "systemd", unit, "--print").json
+    assert "\n".join(shown["lines"]) + "\n" == words(host.cli.root, unit, section)
+    assert not list(host.units.iterdir()) and not host.cli.root.exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([], "no unit is named"),
+        (["a", "--all"], "do not belong together"),
+        (["a", "--print", "--remove"], "do not belong together"),
+        (["a", "tcp_lp", "--remove"], "do not belong together"),
+        (["a", "tcp_lp", "b"], "only one unit and one controller"),
+        (["a", "tcp_lq"], "did you mean tcp_lp"),
+        ([""], "not a unit's name"),
+        (["../../tmp/x"], "not a unit's name"),
+        (["a/b.service"], "not a unit's name"),
+        (["a\nb"], "not a unit's name"),
+        (["a%n"], "not a unit's name"),
+        ([".service"], "not a unit's name"),
+        (["@.service"], "not a unit's name"),
+        (["x" * 248], "not a unit's name"),
+        (["a.timer"], "no connections of their own"),
+        (["a.mount"], "no connections of their own"),
+        (["system.slice"], "pins the program at boot"),
+        (["--", "-.slice"], "pins the program at boot"),
+        (["ccbpf-units"], "pins the program at boot"),
+    ],
+)
+def test_what_is_wrong(host: Host, given: list[str], said: str) -> None:
+    assert said in host("systemd", *given, code=2).err
+    assert not list(host.units.iterdir()) and not host.cli.root.exists()
+
+
+def test_a_file_of_somebody_else_stays(host: Host) -> None:
+    path = host.dropin("a.service")
+    path.parent.mkdir()
+    path.write_text("[Service]\nNice=5\n")
+    for given in (("a",), ("a", "--remove")):
+        assert "ccbpf has not written this file" in host("systemd", *given, code=1).err
+        assert not host.cli.root.exists()  # what was enabled and pinned in vain is given back
+    path.unlink()
+    path.symlink_to(host.units / "elsewhere")
+    assert "symbolic links" in host("systemd", "a", code=1).err and not (host.units / "elsewhere").exists()
+
+
+def test_a_pin_of_somebody_else_stays(host: Host) -> None:
+    host("enable", "tcp_lp")
+    pin = host.cli.root / "units" / "tcp_lp"
+    pin.parent.mkdir()
+    kernel.run("bpftool", "map", "create", pin, "type", "array", "key", 4, "value", 8, "entries", 1, "name", "x")
+    assert "another program made it" in host("systemd", "a", code=1).err and not list(host.units.iterdir())
+    host("clean", "--all")
+    assert host.pins == {"units", "units/tcp_lp"}
+    pin.unlink()
+    pin.parent.rmdir()
+    host.cli.root.rmdir()
+
+
+@contextmanager
+def attached(host: Host, controller: str = BACKGROUND) -> Iterator[tuple[str, ...]]:
+    """A cgroup with the program of a controller, attached as systemd does it: a prefix for commands in it."""
+    path = MOUNT / f"{UNIQUE}.slice" / "a.service" / "inner"
+    path.mkdir(parents=True)
+    try:
+        kernel.run(
+            "bpftool", "cgroup", "attach", path.parent.parent, "sock_ops", "pinned", host.cli.root / "units" / controller, "multi"
+        )
+        yield ("sh", "-c", f'echo $$ > {path}/cgroup.procs; exec "$@"', "sh")
+    finally:
+        for below in (path, path.parent, path.parent.parent):
+            below.rmdir()
+
+
+def got(sinks: Sinks, prefix: tuple[str, ...], family: str = "4", *chosen: str, python: str = PYTHON) -> str:
+    return kernel.run(*prefix, *sinks.client(family, 10, *chosen, python=python)).stdout.split()[0]
+
+
+def test_connections_of_its_cgroup_get_the_controller(host: Host, sinks: Sinks) -> None:
+    host("systemd", "a")
+    with attached(host) as within:
+        assert [got(sinks, within, family) for family in ("4", "6", "mapped")] == [BACKGROUND] * 3
+        assert got(sinks, ()) == default()
+        assert got(sinks, within, "4", "reno") == "reno"
+        with sinks.held(*within) as (pid, port):
+            flow = next(flow for flow in host("-j", "flows").json["flows"] if flow["local_port"] == port)
+            origin = flow["origin"]
+            assert (origin["by"], origin["id"], origin["of"]) == ("systemd", None, "a.service")
+            assert origin["cgroup"] == f"/{UNIQUE}.slice/a.service/inner" and origin["processes"][0]["pid"] == pid
+            assert "by systemd (a.service); cgroup" in host("-v", "flows").out
+            assert host.cli.status()[BACKGROUND]["origins"] == [{"by": "systemd", "id": None, "flows": 1}]
+        host("disable", BACKGROUND)  # nothing breaks, and what is attached works again afterwards
+        assert got(sinks, within) == default()
+        host("enable", BACKGROUND)
+        assert got(sinks, within) == BACKGROUND
+        (shown,) = host("-j", "status").json["units"]
+        assert shown["controller"] == BACKGROUND
+        assert {name: n for name, n in shown["counts"].items() if n} == {"set": 5, "kept": 1, "refused": 1}
+        assert "units with tcp_lp: 5 connections, 1 kept another, 1 refused" in host("status").out
+        host("clean", "--all")
+        assert got(sinks, within) == default()
+
+
+def test_ltcp_is_for_root(host: Host, sinks: Sinks) -> None:
+    host("systemd", "a", "ltcp")
+    with attached(host, "ltcp") as within:
+        assert got(sinks, within, python=SYSTEM_PYTHON) == "ltcp"
+        nobody = (*within, "setpriv", "--reuid=65534", "--clear-groups")
+        assert got(sinks, nobody, python=SYSTEM_PYTHON) == default()
+
+
+# --- a real systemd ---
+
+# As PID 1 of namespaces of its own, on a host with cgroup v2 alone.
+BOOT = """
+mount -t proc proc /proc
+umount -R /sys/fs/cgroup
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+mount -t tmpfs tmpfs /run
+mount --bind {units} {system}
+ip link set lo up
+exec env -i container=test PATH="$PATH" {systemd} --system --unit=test.target --log-target=null --show-status=no
+"""
+
+# Writes the controllers of both ends of a connection.
+BOTH = """
+import socket, sys
+with socket.create_server(("127.0.0.1", 0)) as s, socket.create_connection(s.getsockname()) as near, s.accept()[0] as far:
+    found = [end.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).split(b"\\0")[0].decode() for end in (near, far)]
+open(sys.argv[1], "w").write(" ".join(found))
+"""
+
+
+def service(command: str, unit: str = "", more: str = "") -> str:
+    return f"[Unit]\nDefaultDependencies=no\n{unit}\n[Service]\nType=oneshot\nExecStart={command}\n{more}\n"
+
+
+def boot(host: Host, tmp_path: Path) -> None:
+    """Start test.target, whose end.service ends it."""
+    systemd = next(path for path in ("/usr/lib/systemd/systemd", "/lib/systemd/systemd") if os.path.exists(path))
+    script = tmp_path / "boot.sh"
+    script.write_text(BOOT.format(units=host.units, system=UNITS, systemd=systemd))
+    outer = MOUNT / f"{UNIQUE}-boot"
+    outer.mkdir()
+    try:
+        enter = ("sh", "-c", f'echo $$ > {outer}/cgroup.procs; exec "$@"', "sh")
+        spaces = ("unshare", "--mount", "--pid", "--fork", "--cgroup", "--net", "--uts", "--ipc", "--kill-child")
+        kernel.run("timeout", "-k", "1", BOOT_S, *enter, *spaces, "sh", "-e", script)
+    finally:
+        below = sorted((path for path in outer.rglob("*") if path.is_dir()), key=lambda path: -len(path.parts))
+        for path in (*below, outer):
+            kernel.eventually(partial(removed, path), 5, f"{path} is empty")
+
+
+def removed(path: Path) -> bool:
+    with suppress(OSError):
+        path.rmdir()
+    return not path.exists()
+
+
+def test_systemd_itself_attaches_it(host: Host, tmp_path: Path) -> None:
+    """After a boot: ccbpf-units.service pins what the drop-ins name, before the units start. A pin that is missing stops no unit."""
+    both = tmp_path / "both.py"
+    both.write_text(BOTH)
+    names = ("bg", "sliced", "plain", "missing")
+    for name in names:
+        slice_ = "Slice=bulk.slice" if name == "sliced" else ""
+        (host.units / f"{name}.service").write_text(service(f"{SYSTEM_PYTHON} {both} {tmp_path}/{name}", more=slice_))
+    host("systemd", "bg")
+    host("systemd", "bulk.slice")
+    host("systemd", "missing")
+    lost = host.dropin("missing.service")
+    lost.write_text(lost.read_text().replace(f"units/{BACKGROUND}", "units/none"))
+    host("clean", "--all")
+    environment = f"Environment=CCBPF_PIN_ROOT={host.cli.root}"
+    (host.units / "ccbpf-units.service").write_text(service(f"{CCBPF.resolve()} systemd --all", more=environment))
+    units = " ".join(f"{name}.service" for name in names)
+    (host.units / "test.target").write_text(f"[Unit]\nDefaultDependencies=no\nWants={units} end.service\n")
+    ending = f"After={units}\nSuccessAction=exit-force\nFailureAction=exit-force"
+    (host.units / "end.service").write_text(service("/bin/true", ending))
+    boot(host, tmp_path)
+    found = {name: (tmp_path / name).read_text().split() for name in names}
+    assert found == {"bg": [BACKGROUND] * 2, "sliced": [BACKGROUND] * 2, "plain": [default()] * 2, "missing": [default()] * 2}
