@@ -152,6 +152,18 @@ static int read_own(const char *what, const struct unit *unit, char content[LONG
 		    .remedy = "move it away");
 }
 
+/* What a ccbpf that was killed has left: replace_file() writes beside, under a hidden name. */
+static void remove_drafts(const struct unit *unit)
+{
+	glob_t files;
+
+	if (glob(text("%s/." FILE_NAME ".*", directory(unit)), GLOB_NOESCAPE, NULL, &files))
+		return;
+	for (size_t i = 0; i < files.gl_pathc; i++)
+		unlink(files.gl_pathv[i]);
+	globfree(&files);
+}
+
 int dropin_write(const char *what, const struct unit *unit, const char *words, bool *did)
 {
 	const char *path = dropin_path(unit);
@@ -163,6 +175,7 @@ int dropin_write(const char *what, const struct unit *unit, const char *words, b
 		return err;
 	if (mkdir(directory(unit), 0755) && errno != EEXIST)
 		return fail_errno(what, directory(unit), errno);
+	remove_drafts(unit);
 	err = replace_file(path, words, strlen(words));
 	if (!err)
 		return EXIT_OK;
@@ -181,6 +194,7 @@ int dropin_remove(const char *what, const struct unit *unit)
 	if (!*content)
 		return FAIL(EXIT_NOTHING, .what = what, .on = path, .why = "there is no such file",
 			    .remedy = NULL);
+	remove_drafts(unit);
 	if (unlink(path))
 		return fail_errno(what, path, errno);
 	rmdir(directory(unit)); /* refused unless empty */

@@ -49,6 +49,7 @@ while True: threading.Thread(target=sink, args=(s.accept()[0],), daemon=True).st
 HOLD = """
 import os, socket, sys
 s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+twice = s.dup()
 for _ in range(int(sys.argv[2])): os.fork()
 os.write(1, f"{s.getsockname()[1]}\\n".encode())
 sys.stdin.read()

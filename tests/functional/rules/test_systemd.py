@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.functional import kernel
-from tests.functional.conftest import CCBPF, Cli
+from tests.functional.conftest import CCBPF, Cli, Result
 from tests.functional.rules.background import BACKGROUND, MOUNT, PYTHON, SYSTEM_PYTHON, Sinks, default
 
 UNITS = "/etc/systemd/system"
@@ -30,9 +31,17 @@ class Host:
     cli: Cli
     units: Path
 
-    def __call__(self, *words: object, **options: Any) -> Any:
-        hide = ("unshare", "-m", "sh", "-c", f'mount --bind {self.units} {UNITS} && exec "$@"', "sh")
-        return self.cli(*words, prefix=hide, **options)
+    @property
+    def _hide(self) -> tuple[str, ...]:
+        return ("unshare", "-m", "sh", "-c", f'mount --bind {self.units} {UNITS} && LD_PRELOAD=$P exec "$@"', "sh")
+
+    def __call__(self, *words: object, **options: Any) -> Result:
+        return self.cli(*words, prefix=self._hide, **options)
+
+    def killed(self, library: Path, at: int, *words: object) -> int:
+        """Just before its change number `at`: the code with which it ends."""
+        killer = Cli(self.cli.root, {"P": str(library), "KILL_AT": str(at)})
+        return killer.run(*words, prefix=self._hide).code
 
     def dropin(self, unit: str) -> Path:
         return self.units / f"{unit}.d" / NAME
@@ -150,6 +159,26 @@ def test_a_pin_of_somebody_else_stays(host: Host) -> None:
     pin.unlink()
     pin.parent.rmdir()
     host.cli.root.rmdir()
+
+
+def test_killed_at_every_step(host: Host, kill_at: Path) -> None:
+    """The file is whole or not there, never before its pin, and the next command makes up for what is missing."""
+    host("enable", "ltcp")
+    code, at, seen = 1, 0, set()
+    while code:
+        at += 1
+        code = host.killed(kill_at, at, "systemd", "a", "ltcp")
+        assert code in (0, -signal.SIGKILL) and at < 20
+        written = host.dropin("a.service").exists()
+        seen.add((bool(host.pins), written))
+        if written:
+            assert host.dropin("a.service").read_text() == words(host.cli.root, "a.service", "Service", "ltcp")
+            assert host.pins == {"units", "units/ltcp"}
+        else:
+            host("systemd", "a", "ltcp")
+        host("systemd", "a", "--remove")
+        assert not host.pins and not list(host.units.iterdir())
+    assert seen >= {(False, False), (True, False), (True, True)}
 
 
 @contextmanager
