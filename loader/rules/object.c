@@ -54,6 +54,18 @@ int sockops_behind(int link_fd, uint64_t *cgroup)
 	return fd < 0 ? -errno : fd;
 }
 
+int sockops_at(const char *pin, uint64_t *cgroup)
+{
+	int fd = pin_open(pin, PIN_KIND_LINK), program;
+
+	*cgroup = 0;
+	if (fd < 0)
+		return fd;
+	program = sockops_behind(fd, cgroup);
+	close(fd);
+	return program;
+}
+
 int sockops_open_map(int program_fd, const char *name, const struct map_shape *shape)
 {
 	__u32 ids[MAPS_MOST] = { 0 };

@@ -23,6 +23,9 @@ int sockops_attach(const char *what, const struct bpf_object *obj, int cgroup_fd
  */
 int sockops_behind(int link_fd, uint64_t *cgroup);
 
+/* The same of a link that is pinned; without one, an error as pin_open() and the id 0. */
+int sockops_at(const char *pin, uint64_t *cgroup);
+
 /* A map that a program uses, by its name. Returns its descriptor, or an error as pin_open_map(). */
 int sockops_open_map(int program_fd, const char *name, const struct map_shape *shape);
 

@@ -226,23 +226,10 @@ static bool read_pin(unsigned int id, const char *pin, void *value, uint32_t siz
 	return good;
 }
 
-/* The program at its cgroup, or -errno. `*cgroup`: 0 is a link whose cgroup is gone, or no link. */
-static int open_program(unsigned int id, uint64_t *cgroup)
-{
-	int fd = pin_open(pin_path(dir_of(id), PIN_LINK), PIN_KIND_LINK), program;
-
-	*cgroup = 0;
-	if (fd < 0)
-		return fd;
-	program = sockops_behind(fd, cgroup);
-	close(fd);
-	return program;
-}
-
 static bool is_at_cgroup(unsigned int id)
 {
 	uint64_t cgroup;
-	int fd = open_program(id, &cgroup);
+	int fd = sockops_at(pin_path(dir_of(id), PIN_LINK), &cgroup);
 
 	if (fd >= 0)
 		close(fd);
@@ -255,7 +242,7 @@ int run_open_chosen(unsigned int id)
 	const struct map_shape shape = { BPF_MAP_TYPE_SK_STORAGE, sizeof(int), 3 * sizeof(uint64_t),
 					 0 };
 	uint64_t cgroup;
-	int fd, program = open_program(id, &cgroup);
+	int fd, program = sockops_at(pin_path(dir_of(id), PIN_LINK), &cgroup);
 
 	if (program < 0)
 		return program;
