@@ -302,5 +302,5 @@ $(BUILD)/sim/sim: $(patsubst tests/sim/%.c,$(BUILD)/sim/%.o,$(wildcard tests/sim
 # What the compilers have read. A file among these that is no more (-MP leaves out a source that has moved) counts as changed.
 READ    := $(wildcard $(BUILD)/bpf/*.d $(BUILD)/tests/*.d $(BUILD)/sim/*.d $(BUILD)/fuzz/*.d $(BUILD)/fuzz/frame/*.d $(LOADER_OBJS:.o=.d))
 -include $(READ)
-MISSING := $(if $(READ),$(shell grep -hoE '[^ :]+\.[ch]\b' $(READ) | sort -u | while read -r file; do [ -e "$$file" ] || echo "$$file"; done))
+MISSING := $(if $(READ),$(shell grep -hoE '[^ :]+\.(c|cc|h|hpp)\b' $(READ) | sort -u | while read -r file; do [ -e "$$file" ] || echo "$$file"; done))
 $(MISSING): ;
