@@ -321,9 +321,12 @@ static int gather_named(const struct controller **named, unsigned int n, struct 
 		struct report *report = &reports[*found];
 
 		err = gather(n ? named[i] : &controllers[i], &sources, report);
-		if (!err && worth_reporting(report))
+		if (!err && worth_reporting(report)) {
 			(*found)++;
-		else if (!err && n)
+			continue;
+		}
+		givers_free(&report->givers);
+		if (!err && n)
 			err = running_absent(WHAT, &report->running);
 	}
 	close_sources(&sources);
