@@ -30,7 +30,7 @@ static __noinline int tcpw_small_enter(struct sock *sk, u32 window)
 	t->paced |= pace_on(sk);
 	if (was_small)
 		return 0;
-	if (tcp_of(sk)->snd_cwnd > SMALL_PAIR) { /* its rounds counted otherwise */
+	if (tcp_of(sk)->snd_cwnd > SMALL_PAIR) { /* a large window counts rounds, not pairs */
 		t->noise.flat = 0;
 		t->flat_us = 0;
 	}
