@@ -14,6 +14,7 @@
 #include "out/errors.h"
 #include "rules/standing.h"
 #include "sys/pins.h"
+#include "util/text.h"
 
 static void add(struct standing *standing, const char *controller, struct ccbpf_rule rule)
 {
@@ -28,7 +29,7 @@ static void add(struct standing *standing, const char *controller, struct ccbpf_
 int main(int argc, char **argv)
 {
 	struct ccbpf_rule rule = { .conditions = CCBPF_RULE_REMOTE };
-	struct standing standing;
+	struct standing standing = { .link_fd = -1, .counts_fd = -1, .chosen_fd = -1 };
 	int err = argc < 4 ? EXIT_USAGE : pins_lock_change("fill") ?: standing_read("fill", &standing);
 
 	rule.remote = (struct ccbpf_prefix){
@@ -50,6 +51,8 @@ int main(int argc, char **argv)
 	}
 	if (!err)
 		err = standing_write("fill", &standing);
+	standing_close(&standing);
 	pins_unlock();
+	text_release(NULL);
 	return err;
 }
