@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""make kernels: every controller, and the queue nf_red, on every guest kernel. Loaded? At what cost to the verifier?
-Does it carry traffic, publish what it does, and does its own mechanism work (path.py)?
+"""make kernels: every controller, the queue nf_red, and `run`, `assign` and `renice`, on every guest kernel. Loaded? At what
+cost to the verifier? Does it carry traffic, publish what it does, and does its own mechanism work (path.py, ways.py)?
 
     python -m tests.kernels [KERNEL...]     a table; exit 1 if anything of this is not so, 2 if the lab failed
     python -m tests.kernels --update        the same, and what was measured becomes the baseline
@@ -18,7 +18,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.kernels import path
+from tests.kernels import path, ways
 from tests.lab.engine import virtual
 from tests.lab.guest.errors import LabError
 from tests.lab.guest.image import BUILD
@@ -34,7 +34,7 @@ REFUSAL_LINES = 12  # of the verifier's words
 
 @dataclass
 class Row:
-    """One controller on one kernel."""
+    """One controller, the queue, or one way to give a controller, on one kernel."""
 
     kernel: str
     name: str
@@ -85,7 +85,10 @@ def read_row(kernel: str, name: str, directory: Path) -> Row:
         row.refusal = "\n".join(log[-REFUSAL_LINES:])
         return row
     row.cost = read_cost((directory / "cost").read_text())
-    faults = queue_faults(row, directory) if name == path.QUEUE else controller_faults(row, directory)
+    if name in ways.NAMES:
+        faults = [ways.fault(name, directory)]
+    else:
+        faults = queue_faults(row, directory) if name == path.QUEUE else controller_faults(row, directory)
     if (directory / "disabled").read_text().strip() != "0":
         faults.append(f"not removed: {(directory / 'disable.txt').read_text().strip()}")
     row.faults = [words for words in faults if words]
@@ -119,7 +122,7 @@ def queue_faults(row: Row, directory: Path) -> list[str]:
 
 def measure(kernel: str, names: list[str]) -> list[Row]:
     outcome = virtual.run(kernel, path.script(names), BUILD / "kernels" / kernel, timeout_s=GUEST_S)
-    return [read_row(kernel, name, outcome.directory / name) for name in (*names, path.QUEUE)]
+    return [read_row(kernel, name, outcome.directory / name) for name in (*names, *ways.NAMES, path.QUEUE)]
 
 
 def grown(row: Row, baseline: dict[str, dict[str, dict[str, list[int]]]]) -> list[str]:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.kernels import ways
 from tests.lab.engine import topology
 from tests.lab.rows import catalogue
 
@@ -74,7 +75,7 @@ try() {{ # controller, address of the receiver, directory
     keep_cost $to
 }}
 for name in {plain}; do try $name {address}; done
-mkdir {queue}
+{ways}mkdir {queue}
 ip netns exec router ccbpf -vv aqm attach out --limit {limit} >{queue}/enable.txt 2>{queue}/log
 echo $? >{queue}/enabled
 for name in {marked}; do try $name {ecn_address}; done
@@ -92,13 +93,14 @@ fi
 
 
 def script(names: Iterable[str]) -> str:
-    """The guest's, for these controllers and nf_red."""
+    """The guest's, for these controllers, the ways to give one, and nf_red."""
     names = list(names)
     return SCRIPT.format(
         topology=topology.commands(), rate=RATE_MBIT, packets=BUFFER_PACKETS, every=EVERY_S, flows=FLOWS,
         seconds=SECONDS, timeout=SECONDS + 20, queue=QUEUE, accecn=ACCECN, limit=BUFFER_PACKETS * 1514,
         plain=" ".join(name for name in names if name not in MARKED),
         marked=" ".join(name for name in names if name in MARKED),
+        ways=ways.SCRIPT.format(controller=ways.CONTROLLER, address=topology.receiver_address(0, 1)),
         address=topology.receiver_address(0, 1), ecn_address=topology.receiver_address(0, 1, ecn=True),
     )  # fmt: skip
 
