@@ -134,7 +134,7 @@ struct ccbpf_rule {
 	struct ccbpf_prefix remote;
 	__u16 local_first, local_last; /* ports, in host byte order */
 	__u16 remote_first, remote_last;
-	__u32 reserved;
+	__u32 place; /* in the file of `ccbpf apply`, from 1; 0: made by hand */
 	char netns[CCBPF_UNIT_LEN]; /* as it was given */
 	char cgroup[CCBPF_CGROUP_LEN]; /* its path, or the unit's name */
 };

@@ -9,6 +9,7 @@
 #include "cc/params.h"
 #include "out/errors.h"
 #include "out/json.h"
+#include "util/nearest.h"
 #include "util/text.h"
 
 static const char *key_list(const struct controller *c)
@@ -35,6 +36,16 @@ static const char *range_of(const struct param *param)
 		    param->unit, param->def);
 }
 
+static int unknown_key(const char *what, const struct controller *c, const char *key)
+{
+	const char *near = nearest(key, &c->params[0].name, c->n_params, sizeof(c->params[0]));
+
+	return FAIL(EXIT_USAGE, .what = what, .on = c->name,
+		    .why = text("it has no parameter `%s`", key),
+		    .remedy = text("%s%s%sits keys are %s", near ? "did you mean " : "", near ?: "",
+				   near ? "? " : "", key_list(c)));
+}
+
 static int parse_one(const char *what, const struct controller *c, const char *string,
 		     struct settings *out)
 {
@@ -49,10 +60,7 @@ static int parse_one(const char *what, const struct controller *c, const char *s
 			    .remedy = text("its keys are %s", key_list(c)));
 	i = index_of(c, string, equals - string);
 	if (i < 0)
-		return FAIL(EXIT_USAGE, .what = what, .on = c->name,
-			    .why = text("it has no parameter `%.*s`", (int)(equals - string),
-					string),
-			    .remedy = text("its keys are %s", key_list(c)));
+		return unknown_key(what, c, text("%.*s", (int)(equals - string), string));
 	if (out->given[i])
 		return FAIL(EXIT_USAGE, .what = what, .on = c->name,
 			    .why = text("%s is given twice", c->params[i].name),

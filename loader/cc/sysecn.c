@@ -27,7 +27,7 @@ static const struct borrowed ecn = {
 	.not_back = "",
 };
 
-static const char *now(void)
+const char *sysecn_value(void)
 {
 	static char value[BORROWED_LEN];
 
@@ -37,7 +37,7 @@ static const char *now(void)
 
 enum sysecn sysecn_now(void)
 {
-	const char *value = now();
+	const char *value = sysecn_value();
 
 	if (!strcmp(value, ASK))
 		return SYSECN_CLASSIC;
@@ -60,7 +60,7 @@ const char *sysecn_lacks(void)
 
 const char *sysecn_text(void)
 {
-	return text("%s=%s", ecn.name, now());
+	return text("%s=%s", ecn.name, sysecn_value());
 }
 
 const char *sysecn_remedy(void)
@@ -68,6 +68,14 @@ const char *sysecn_remedy(void)
 	return sysecn_now() == SYSECN_ACCURATE
 		       ? "`ccbpf enable --ecn NAME` or `sysctl net.ipv4.tcp_ecn=1` lets them agree on RFC 3168's ECN"
 		       : "`ccbpf enable --ecn NAME` lets them ask, or `ip route change ... features ecn` on a route";
+}
+
+const char *sysecn_previous(void)
+{
+	static struct loan loan;
+
+	borrowed_look(&ecn, &loan);
+	return loan.own ? loan.previous : NULL;
 }
 
 int sysecn_set(const char *what)
@@ -97,6 +105,11 @@ static const char *restore(void)
 		return NULL;
 	return borrowed_give_back(&ecn, &loan, ASK,
 				  "it may still be set in another network namespace");
+}
+
+const char *sysecn_give_back(void)
+{
+	return restore();
 }
 
 const char *sysecn_release(const struct controller *c)

@@ -27,6 +27,10 @@ const char *sysecn_text(void);
 /* What to do about it: a constant. */
 const char *sysecn_remedy(void);
 
+/* Its value now, "" where it cannot be read; and what will be restored, or NULL. Static buffers. */
+const char *sysecn_value(void);
+const char *sysecn_previous(void);
+
 /*
  * Ask for it from now on, and remember what was. Returns EXIT_OK, or the exit
  * code after saying why not.
@@ -45,5 +49,8 @@ const char *sysecn_release(const struct controller *c);
  * Returns whether something is still remembered for this namespace.
  */
 bool sysecn_settle(void);
+
+/* Restore what was remembered though such a controller stays. Returns the value restored, or NULL. */
+const char *sysecn_give_back(void);
 
 #endif

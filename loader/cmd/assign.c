@@ -146,10 +146,8 @@ static int add(const struct request *request)
 		err = c ? kernel_require(WHAT) : kernel_require_bpf(WHAT);
 	if (err)
 		return err;
-	if (c) {
-		snprintf(rule.choice.controller, sizeof(rule.choice.controller), "%s", c->name);
-		rule.choice.flags |= c->open ? 0 : CCBPF_CHOICE_RESTRICTED;
-	}
+	if (c)
+		rule_give(&rule, c->name, !c->open);
 	err = pins_lock_change(WHAT);
 	if (err)
 		return err;

@@ -12,6 +12,7 @@
 #include "cc/shared.h"
 #include "cc/sysdefault.h"
 #include "cc/sysecn.h"
+#include "cmd/disable.h"
 #include "cmd/sweep.h"
 #include "commands.h"
 #include "out/errors.h"
@@ -42,14 +43,21 @@ static size_t count_flows(const struct controller *c)
 	return left;
 }
 
+int disable_running(const char *what, struct running *running, const char **restored,
+		    const char **ecn)
+{
+	*restored = sysdefault_release(running->controller);
+	*ecn = sysecn_release(running->controller);
+	return attachment_remove(what, &running->attachment);
+}
+
 static int disable_one(struct running *running, struct json_object *list)
 {
 	const struct controller *c = running->controller;
 	struct json_object *entry = json_object_new_object();
 	size_t draining = count_flows(c);
-	const char *restored = sysdefault_release(c);
-	const char *ecn = sysecn_release(c);
-	int err = attachment_remove(WHAT, &running->attachment);
+	const char *restored, *ecn;
+	int err = disable_running(WHAT, running, &restored, &ecn);
 
 	if (err) {
 		json_object_put(entry);

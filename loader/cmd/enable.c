@@ -267,6 +267,22 @@ void enable_give_back(const struct controller *c)
 	undo(&enabling, 1);
 }
 
+int enable_with(const struct controller *const *c, const struct values *values, unsigned int n)
+{
+	struct enabling enabling[CCBPF_KINDS] = { 0 };
+	int err;
+
+	for (unsigned int i = 0; i < n; i++) {
+		enabling[i].controller = c[i];
+		enabling[i].settings.values = values[i];
+		memset(enabling[i].settings.given, true, c[i]->n_params);
+	}
+	err = enable_all(enabling, n, NULL, false);
+	for (unsigned int i = 0; i < n; i++)
+		program_close(&enabling[i].program);
+	return err;
+}
+
 static const struct argp_option options[] = { ROW_SET, ROW_DEFAULT, ROW_ECN, { 0 } };
 
 const struct command cmd_enable = {

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "cc/controllers.h"
+#include "cc/params.h"
 
 /*
  * Enable a controller with its default parameters unless it is enabled; needs the lock for a
@@ -15,5 +16,11 @@ int enable_needed(const struct controller *c, bool *did);
 
 /* Take that back: what it was enabled for has failed. */
 void enable_give_back(const struct controller *c);
+
+/*
+ * Enable several with these parameters, all or none; none may be enabled. Needs the lock for a
+ * change. Returns EXIT_OK, or the exit code after saying why not.
+ */
+int enable_with(const struct controller *const *c, const struct values *values, unsigned int n);
 
 #endif

@@ -57,9 +57,8 @@ static void print_row(const char *what, struct table *table, const struct standi
 	const char *why = idle(what, standing, rule);
 
 	table_cell(table, "%u", rule->id);
-	table_cell(table, "%s%s%s", exempt ? "not" : rule->choice.controller,
-		   rule->choice.flags & CCBPF_CHOICE_FORCE ? " --force" : "",
-		   rule->choice.dscp == CCBPF_DSCP_LE ? " --dscp le" : "");
+	table_cell(table, "%s", rule->place ? "file" : "hand");
+	table_cell(table, "%s", rule_choice_text(rule));
 	table_cell(table, "%s", rule_conditions_text(rule));
 	table_cell(table, "%llu", (unsigned long long)(exempt ? counts->exempt : counts->set));
 	table_cell(table, "%llu", (unsigned long long)counts->kept);
@@ -71,8 +70,11 @@ static void print_row(const char *what, struct table *table, const struct standi
 int rules_print(const char *what, bool none)
 {
 	static const struct column columns[] = {
-		{ .title = "RULE", .right = true },    { .title = "GIVES" },
-		{ .title = "TO", .elastic = true },    { .title = "CONNECTIONS", .right = true },
+		{ .title = "RULE", .right = true },
+		{ .title = "BY" },
+		{ .title = "GIVES" },
+		{ .title = "TO", .elastic = true },
+		{ .title = "CONNECTIONS", .right = true },
 		{ .title = "KEPT", .right = true }, /* what their program had chosen */
 		{ .title = "REFUSED", .right = true }, /* and went on with their default */
 	};
@@ -83,7 +85,7 @@ int rules_print(const char *what, bool none)
 	if (err)
 		return err;
 	if (standing.n) {
-		table = table_new(columns, 6);
+		table = table_new(columns, sizeof(columns) / sizeof(columns[0]));
 		for (unsigned int i = 0; i < standing.n; i++)
 			print_row(what, table, &standing, i);
 		table_print(table);

@@ -13,6 +13,26 @@
 #include "util/capabilities.h"
 #include "util/text.h"
 
+static struct {
+	const char *file;
+	unsigned int line;
+} place;
+
+void fault_place(const char *file, unsigned int line)
+{
+	place.file = file;
+	place.line = line;
+}
+
+static void add_place(struct json_object *body)
+{
+	if (!place.file)
+		return;
+	json_object_object_add(body, "file", json_text(place.file));
+	if (place.line)
+		add_number(body, "line", place.line);
+}
+
 static void say_json(const char *kind, const struct fault *fault)
 {
 	struct json_object *doc = json_object_new_object();
@@ -23,6 +43,8 @@ static void say_json(const char *kind, const struct fault *fault)
 	json_object_object_add(body, "on", json_text(fault->on));
 	json_object_object_add(body, "why", json_text(fault->why));
 	json_object_object_add(body, "remedy", json_text(fault->remedy));
+	if (fault->what)
+		add_place(body);
 	if (fault->what)
 		add_number(body, "exit", fault->exit);
 	json_object_object_add(doc, kind, body);
@@ -39,6 +61,17 @@ static const char *printable(const char *string, char buffer[TEXT_MOST])
 	return make_printable(buffer);
 }
 
+/* "FILE:LINE: ", or "". */
+static void say_place(void)
+{
+	char buffer[TEXT_MOST];
+
+	if (place.file && place.line)
+		fprintf(stderr, "%s:%u: ", printable(place.file, buffer), place.line);
+	else if (place.file)
+		fprintf(stderr, "%s: ", printable(place.file, buffer));
+}
+
 int fail(const struct fault *fault)
 {
 	char buffers[4][TEXT_MOST];
@@ -47,8 +80,10 @@ int fail(const struct fault *fault)
 		say_json("error", fault);
 		return fault->exit;
 	}
-	fprintf(stderr, "%sccbpf:%s cannot %s%s%s: %s%s%s\n", output_style(stderr, STYLE_ERROR),
-		output_style(stderr, STYLE_NONE), printable(fault->what, buffers[0]),
+	fprintf(stderr, "%sccbpf:%s ", output_style(stderr, STYLE_ERROR),
+		output_style(stderr, STYLE_NONE));
+	say_place();
+	fprintf(stderr, "cannot %s%s%s: %s%s%s\n", printable(fault->what, buffers[0]),
 		fault->on ? " " : "", printable(fault->on, buffers[1]),
 		printable(fault->why, buffers[2]), fault->remedy ? "; " : "",
 		printable(fault->remedy, buffers[3]));

@@ -37,6 +37,12 @@ struct fault {
 };
 
 /*
+ * The place in a file that the faults said from now on are about: "FILE:LINE: " in front of them,
+ * and the members "file" and "line" of their JSON. Line 0: the file as a whole; file NULL: none.
+ */
+void fault_place(const char *file, unsigned int line);
+
+/*
  * Say a fault on stderr. Returns its exit code, so that a caller can `return
  * fail(...)`.
  */

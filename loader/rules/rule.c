@@ -163,6 +163,12 @@ static int parse_cgroup(const char *what, const char *given, struct ccbpf_rule *
 	if (err)
 		return err;
 	fd = cgroup_open(rule->cgroup);
+	if (fd == -ENOENT)
+		return FAIL(
+			EXIT_FAILED, .what = what, .on = text("--cgroup %s", given),
+			.why = "there is no such cgroup now",
+			.remedy =
+				"start what runs in it first; unit:NAME and slice:NAME need not run");
 	if (fd < 0)
 		return fail_errno(what, text("--cgroup %s", given), fd);
 	rule->cgroup_id = cgroup_id(fd);
@@ -223,6 +229,13 @@ int rule_parse(const char *what, const struct rule_words *words, struct ccbpf_ru
 	return EXIT_OK;
 }
 
+void rule_give(struct ccbpf_rule *rule, const char *controller, bool restricted)
+{
+	snprintf(rule->choice.controller, sizeof(rule->choice.controller), "%s", controller);
+	if (restricted)
+		rule->choice.flags |= CCBPF_CHOICE_RESTRICTED;
+}
+
 bool rule_same_conditions(const struct ccbpf_rule *a, const struct ccbpf_rule *b)
 {
 	return a->conditions == b->conditions && a->netns_cookie == b->netns_cookie &&
@@ -230,6 +243,12 @@ bool rule_same_conditions(const struct ccbpf_rule *a, const struct ccbpf_rule *b
 	       a->local_first == b->local_first && a->local_last == b->local_last &&
 	       a->remote_first == b->remote_first && a->remote_last == b->remote_last &&
 	       (!(a->conditions & CCBPF_RULE_UNIT) || !strcmp(a->cgroup, b->cgroup));
+}
+
+bool rule_same_choice(const struct ccbpf_rule *a, const struct ccbpf_rule *b)
+{
+	return a->choice.flags == b->choice.flags && a->choice.dscp == b->choice.dscp &&
+	       !strcmp(a->choice.controller, b->choice.controller);
 }
 
 bool rule_is_dead(const struct ccbpf_rule *rule)

@@ -39,6 +39,15 @@ int rule_parse_dscp(const char *what, const char *given, uint32_t *dscp);
 /* Whether two ask the same of a connection. */
 bool rule_same_conditions(const struct ccbpf_rule *a, const struct ccbpf_rule *b);
 
+/* Whether two give a connection the same. */
+bool rule_same_choice(const struct ccbpf_rule *a, const struct ccbpf_rule *b);
+
+/* Let it give this controller; `restricted`: only to sockets of root. */
+void rule_give(struct ccbpf_rule *rule, const char *controller, bool restricted);
+
+/* "tcp_lp --force --dscp le", or "not": a text(). */
+const char *rule_choice_text(const struct ccbpf_rule *rule);
+
 /* Whether what it names is gone: its cgroup was removed. */
 bool rule_is_dead(const struct ccbpf_rule *rule);
 

@@ -56,6 +56,15 @@ const char *rule_conditions_text(const struct ccbpf_rule *rule)
 	return words;
 }
 
+const char *rule_choice_text(const struct ccbpf_rule *rule)
+{
+	__u32 flags = rule->choice.flags;
+
+	return text("%s%s%s", flags & CCBPF_CHOICE_EXEMPT ? "not" : rule->choice.controller,
+		    flags & CCBPF_CHOICE_FORCE ? " --force" : "",
+		    rule->choice.dscp == CCBPF_DSCP_LE ? " --dscp le" : "");
+}
+
 struct json_object *rule_json(const struct ccbpf_rule *rule,
 			      const struct ccbpf_choice_counts *counts)
 {
@@ -74,6 +83,7 @@ struct json_object *rule_json(const struct ccbpf_rule *rule,
 	CONDITIONS(X)
 #undef X
 	add_bool(doc, "gone", rule_is_dead(rule));
+	add_bool(doc, "file", rule->place);
 #define X(name, text) add_number(counted, #name, counts->name);
 	CCBPF_CHOICE_COUNTS(X)
 #undef X

@@ -39,6 +39,8 @@ int rule_order(const void *a, const void *b)
 		return rank(x) > rank(y) ? -1 : 1;
 	if (more_x != more_y)
 		return more_x > more_y ? -1 : 1;
+	if (x->place != y->place)
+		return x->place < y->place ? -1 : 1;
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 

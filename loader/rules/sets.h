@@ -13,7 +13,8 @@
  *   2. the longer prefix
  *   3. --not
  *   4. more conditions
- *   5. the older one
+ *   5. the one made by hand; of a file's, the one that stands first in it
+ *   6. the older one
  */
 int rule_order(const void *a, const void *b);
 

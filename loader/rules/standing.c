@@ -2,6 +2,7 @@
 /* The standing rules: see standing.h. */
 #include <bpf/bpf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -99,6 +100,23 @@ int standing_read(const char *what, struct standing *out)
 	int err = standing_read_quietly(out);
 
 	return err ? pin_unusable(what, link_path(), err) : EXIT_OK;
+}
+
+struct standing standing_copy(const struct standing *standing)
+{
+	struct standing copy = *standing;
+
+	copy.rules = must_alloc(copy.n + 1, sizeof(*copy.rules));
+	copy.counts = must_alloc(copy.n + 1, sizeof(*copy.counts));
+	for (unsigned int i = 0; i < copy.n; i++) {
+		copy.rules[i] = standing->rules[i];
+		copy.counts[i] = standing->counts[i];
+	}
+	if (copy.link_fd >= 0)
+		copy.link_fd = fcntl(copy.link_fd, F_DUPFD_CLOEXEC, 3);
+	if (copy.counts_fd >= 0)
+		copy.counts_fd = fcntl(copy.counts_fd, F_DUPFD_CLOEXEC, 3);
+	return copy;
 }
 
 void standing_add(struct standing *standing, struct ccbpf_rule *rule)

@@ -35,6 +35,9 @@ int standing_read(const char *what, struct standing *out);
 /* The same in silence. Returns 0 or -errno. */
 int standing_read_quietly(struct standing *out);
 
+/* A copy, with descriptors of its own. */
+struct standing standing_copy(const struct standing *standing);
+
 /* Add one; its id is given by this. Not in force before standing_write(). */
 void standing_add(struct standing *standing, struct ccbpf_rule *rule);
 

@@ -359,7 +359,7 @@ def test_what_is_wrong(assign: Cli, words: list[str], said: str) -> None:
 
 
 def test_what_is_not_there(assign: Cli) -> None:
-    assert "No such file" in assign("assign", "--cgroup", "/no/such", code=1).err
+    assert "no such cgroup" in assign("assign", "--cgroup", "/no/such", code=1).err
     assert "there is no such rule" in assign("assign", "remove", "7", code=5).err
     assert "there are no rules" in assign("assign", "remove", "--all", code=5).err
     assert assign("assign", "list").out == "there are no rules\n"
