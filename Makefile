@@ -34,11 +34,15 @@ LIBS := libbpf libelf json-c libcap libmnl
 WARN       := -Wall -Wextra -Werror
 BPF_CFLAGS := -target bpf -mcpu=v3 -g -O2 -std=gnu11 $(WARN) -Wno-unused-parameter -ffile-compilation-dir=. -Iinclude -I.
 CFLAGS     ?= -g -O2
+CXXFLAGS   ?= -g -O2
 HERE       := '-ffile-prefix-map=$(subst ','\'',$(CURDIR))=.' # the same bytes wherever the tree lies: results are kept by them
 # -iquote: a header of loader/sys/ must not be found in the place of one of the system's <sys/...>.
 ALL_CPPFLAGS = $(HERE) -D_GNU_SOURCE -DCCBPF_VERSION='"$(VERSION)"' -DCCBPF_BPF_DIR='"$(BUILD)/bpf"' \
               -Iinclude -iquote loader $(shell pkg-config --cflags $(LIBS)) $(CPPFLAGS) $(CFLAGS)
 ALL_CFLAGS   = -std=gnu11 $(WARN) $(ALL_CPPFLAGS)
+# The one file in C++ has a library in it, which reads what a user writes: what is undefined in it ends the process.
+TRAPS        = -fsanitize=undefined -fsanitize-undefined-trap-on-error
+ALL_CXXFLAGS = -std=c++17 $(WARN) $(HERE) -D_GNU_SOURCE -D_GLIBCXX_ASSERTIONS -Iinclude -iquote loader $(CPPFLAGS) $(CXXFLAGS)
 DEPFLAGS    = -MMD -MP -MT $@
 
 # SANITIZE=1 builds the command a second time, with ASan and UBSan, as build/sanitize/ccbpf. The functional tests run it
@@ -59,7 +63,7 @@ endif
 
 BPF_OBJS    := $(patsubst bpf/%.bpf.c,$(BUILD)/bpf/%.bpf.o,$(wildcard bpf/*.bpf.c))
 LOADER_SRCS := $(wildcard loader/*.c loader/*/*.c loader/*/*/*.c)
-LOADER_OBJS := $(patsubst loader/%.c,$(OUT)/loader/%.o,$(LOADER_SRCS))
+LOADER_OBJS := $(patsubst loader/%.c,$(OUT)/loader/%.o,$(LOADER_SRCS)) $(OUT)/loader/config/tree.o
 TOOLS       := $(patsubst tests/lab/engine/%.c,$(BUILD)/tests/%,$(wildcard tests/lab/engine/*.c)) $(BUILD)/tests/traffic
 LAWS        := $(BUILD)/tests/liblaws.so
 NO_SIM      := $(patsubst %,bpf/%.bpf.c,assign chosen renice run unit) # they walk the kernel's sockets, or choose for them
@@ -215,11 +219,16 @@ $(OUT)/loader/%.o: loader/%.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(SANITIZERS) $(DEPFLAGS) -MF $(@:.o=.d) -c $< -o $@
 
+$(OUT)/loader/%.o: loader/%.cc Makefile
+	$(call say,CXX,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CXX) $(ALL_CXXFLAGS) $(or $(SANITIZERS),$(TRAPS)) $(DEPFLAGS) -MF $(@:.o=.d) -c $< -o $@
+
 $(OUT)/loader/sys/objects.o: $(BPF_OBJS)
 
 $(OUT)/ccbpf: $(LOADER_OBJS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) $(SANITIZERS) -o $@ $^ $(shell pkg-config --libs $(LIBS))
+	$(Q)$(CXX) -static-libstdc++ -static-libgcc $(LDFLAGS) $(SANITIZERS) -o $@ $^ $(shell pkg-config --libs $(LIBS))
 
 # Generated from the tables that the command prints; the date in the manual is that of the commit.
 EPOCH = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
@@ -233,7 +242,7 @@ $(OUT)/completions/ccbpf.bash: packaging/completions.py packaging/tables.py $(OU
 	$(Q)python3 -B packaging/completions.py $(OUT)/ccbpf $(@D)
 
 # Standing rules by the thousand, for a test and for the bench.
-$(OUT)/many-rules: tests/functional/rules/many.c $(filter-out %/main.o $(OUT)/loader/cmd/%,$(LOADER_OBJS))
+$(OUT)/many-rules: tests/functional/rules/many.c $(filter-out %/main.o $(OUT)/loader/cmd/% $(OUT)/loader/config/%,$(LOADER_OBJS))
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(SANITIZERS) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs $(LIBS))
 

@@ -19,6 +19,7 @@
 	X(list)           \
 	X(run)            \
 	X(assign)         \
+	X(apply)          \
 	X(systemd)        \
 	X(enable)         \
 	X(disable)        \

@@ -11,6 +11,7 @@
 #include "cc/sysdefault.h"
 #include "cc/sysecn.h"
 #include "cmd/sweep.h"
+#include "config/applied.h"
 #include "out/errors.h"
 #include "out/json.h"
 #include "rules/run.h"
@@ -80,12 +81,14 @@ static bool trace_runs(void)
 /*
  * Restore the sysctls that nobody needs any more. What was remembered goes, but
  * stays where it could not be restored, so that a later `clean` can; unless `all`
- * is to go.
+ * is to go. The same of what a file has (config/applied.h).
  */
 static void sweep_sysctls(bool all, bool enabled)
 {
 	bool keep_default = sysdefault_settle(enabled) && !all, keep_ecn = sysecn_settle() && !all;
 
+	if (!enabled)
+		pin_remove(pin_path(PINS_APPLIED, NULL));
 	if (!enabled && !keep_default)
 		pin_remove(pin_path("default", NULL));
 	if (!enabled && !keep_ecn)
@@ -149,8 +152,8 @@ int sweep(const char *what, enum sweep_extent extent, struct json_object *remove
 /* Whether a name is ours in the pin directory. */
 static bool is_ours(void *data, const char *name)
 {
-	static const char *const names[] = { PINS_TRACE, "default",    "ecn",	 AQM_DIR,
-					     RUNS_DIR,	 STANDING_DIR, UNITS_DIR };
+	static const char *const names[] = { PINS_TRACE, "default", "ecn",	  PINS_APPLIED,
+					     AQM_DIR,	 RUNS_DIR,  STANDING_DIR, UNITS_DIR };
 
 	(void)data;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)

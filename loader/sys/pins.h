@@ -4,6 +4,7 @@
  *
  *   <root>/flows events stats listener   the shared maps
  *   <root>/default                       the default controller before ours
+ *   <root>/applied                       what the file of `ccbpf apply` has
  *   <root>/trace/                        exists, locked, while a trace runs
  *   <root>/rules/, runs/, units/         see rules/
  *   <root>/<controller>/, aqm/…/         see attachment.h

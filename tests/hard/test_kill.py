@@ -119,6 +119,77 @@ def test_killed_at_fifty_instants(words: str, host: Host, dice: random.Random) -
     assert killed >= 0.9 * INSTANTS, f"only {killed} of {INSTANTS} were killed"
 
 
+APPLIED = """
+[controller.tcp_lp]
+set.delta = 100
+default = true
+[controller.tcpw_lp]
+[[rule]]
+remote = "192.0.2.0/24"
+[[rule]]
+controller = "tcpw_lp"
+local-port = 873
+"""
+TO_APPLY = """
+[controller.tcp_lp]
+set.delta = 200
+[controller.tcp_lp_ecn]
+default = true
+ecn = true
+[[rule]]
+controller = "tcp_lp_ecn"
+remote = "192.0.2.0/24"
+[[rule]]
+remote = "2001:db8::/32"
+"""
+
+
+def rules_of(host: Host) -> list[tuple[object, ...]]:
+    """Without their ids, which grow, and their counters."""
+    keys = ("controller", "remote", "local-port", "file")
+    return [tuple(rule[key] for key in keys) for rule in json.loads(host("-j assign list"))["rules"]]
+
+
+def state_of(host: Host) -> tuple[object, list[tuple[object, ...]], str]:
+    controllers = {c["name"]: c["params"] for c in json.loads(host("-j status"))["controllers"]}
+    return controllers, rules_of(host), host.sysctls()
+
+
+def test_apply_killed_at_fifty_instants(host: Host, dice: random.Random, tmp_path: Path) -> None:
+    """The rules are the old ones or the new ones, the one made by hand among them; the next apply, of either file, finishes."""
+    before = host.sysctls()
+    old, new = (tmp_path / name for name in ("old.toml", "new.toml"))
+    for file, text in ((old, APPLIED), (new, TO_APPLY)):
+        file.write_text(text)
+        file.chmod(0o644)
+    host(f"apply {old}")
+    host("assign --not --remote 192.0.2.7")
+    at_old = state_of(host)
+    calls = host.calls(f"apply {new}")
+    at_new = state_of(host)
+    host(f"apply {old}")
+    assert state_of(host) == at_old != at_new
+    killed, seen = 0, []
+    for number, at in enumerate(instants(calls, dice)):
+        instant = f"killed before system call {at} of {calls}"
+        ended = host.killed(f"apply {new}", at)
+        assert ended.returncode in (DONE, KILLED), (instant, ended)
+        killed += ended.returncode == KILLED
+        host.assert_understood(instant)
+        found = state_of(host)
+        assert rules_of(host) in (at_old[1], at_new[1]), instant
+        seen += [found] if found not in seen else []
+        if number % 2:
+            host(f"apply {new}")
+            assert state_of(host) == at_new, instant
+            assert not json.loads(host(f"-j apply {new}"))["changes"], instant
+        host(f"apply {old}")
+        assert state_of(host) == at_old, instant
+    assert killed >= 0.9 * INSTANTS and len(seen) >= 4, (killed, seen)
+    host("clean --all")
+    host.assert_clean(before, "at the end")
+
+
 def test_renice_killed_at_fifty_instants(host: Host, dice: random.Random) -> None:
     """It pins nothing: what is enabled stays as it was, no program is left, and the connection works with either controller."""
     near = host.line.near
