@@ -91,7 +91,8 @@ static void check_sentence(char *line)
 	struct json_object *doc, *error, *remedy;
 
 	if (!output.json) {
-		HOLDS(!strncmp(line, "ccbpf: cannot ", 14) && strchr(line, ';'));
+		HOLDS(!strncmp(line, "ccbpf: ", 7) && strchr(line, ';'));
+		HOLDS(strstr(line, "cannot ")); /* perhaps behind "FILE:LINE: " */
 		return;
 	}
 	doc = json_tokener_parse(line);
