@@ -55,6 +55,11 @@ enum {
 enum {
 	BPF_SOCK_OPS_STATE_CB_FLAG = 4,
 	BPF_SOCK_OPS_RTT_CB_FLAG = 8,
+	BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG = 64,
+};
+
+enum {
+	BPF_WRITE_HDR_TCP_CURRENT_MSS = 1,
 };
 
 enum bpf_sock_ops_op {
@@ -63,6 +68,7 @@ enum bpf_sock_ops_op {
 	BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB = 5,
 	BPF_SOCK_OPS_STATE_CB = 10,
 	BPF_SOCK_OPS_RTT_CB = 12,
+	BPF_SOCK_OPS_HDR_OPT_LEN_CB = 14,
 };
 
 /* Only the states that sockops programs are told of and ours ask for. */
@@ -104,6 +110,7 @@ struct sock_common {
 	__u16 skc_num;
 	unsigned short skc_family;
 	volatile unsigned char skc_state;
+	unsigned long skc_flags;
 	possible_net_t skc_net;
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
@@ -167,7 +174,17 @@ struct inet_connection_sock {
 	struct inet_sock icsk_inet;
 	__u8 icsk_ca_state : 5;
 	__u8 icsk_ca_setsockopt : 1;
+	struct {
+		__u32 lrcvtime;
+		__u16 rcv_mss;
+	} icsk_ack;
 	__u64 icsk_ca_priv[13];
+};
+
+struct rb_node;
+
+struct rb_root {
+	struct rb_node *rb_node;
 };
 
 struct tcp_options_received {
@@ -175,6 +192,7 @@ struct tcp_options_received {
 	__u32 rcv_tsecr;
 	__u16 saw_tstamp : 1;
 	__u16 tstamp_ok : 1;
+	__u16 rcv_wscale : 4;
 };
 
 struct tcp_rack {
@@ -212,6 +230,13 @@ struct tcp_sock {
 	__u32 rate_delivered;
 	__u32 rate_interval_us;
 	__u64 bytes_acked;
+	__u64 bytes_received;
+	__u32 rcv_nxt;
+	__u32 rcv_wup;
+	__u32 rcv_wnd;
+	__u32 rcv_ssthresh;
+	__u32 window_clamp;
+	struct rb_root out_of_order_queue;
 	__u32 total_retrans;
 	struct tcp_options_received rx_opt;
 	struct tcp_rack rack;

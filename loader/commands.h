@@ -56,6 +56,8 @@ struct request {
 	bool force; /* --force */
 	bool print; /* --print */
 	bool remove; /* --remove */
+	bool download; /* -d, --download */
+	bool upload; /* -u, --upload */
 	char **rest; /* the command to run, with its arguments and a NULL; NULL: none */
 	const char *own[MOST_OWN]; /* of options with key OPTION_OWN + i */
 };

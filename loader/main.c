@@ -152,10 +152,14 @@ static bool *switch_of(int key, struct request *request)
 		return &request->print;
 	case OPTION_REMOVE:
 		return &request->remove;
+	case 'd':
+		return &request->download;
 	case 'n':
 		return &request->dry_run;
 	case 'q':
 		return &request->quiet;
+	case 'u':
+		return &request->upload;
 	default:
 		return NULL;
 	}

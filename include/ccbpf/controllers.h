@@ -40,6 +40,7 @@ enum ccbpf_kind {
 #define X(number, name, access, title, source) CCBPF_KIND_##name = number,
 	CCBPF_CONTROLLERS(X)
 #undef X
+	CCBPF_KIND_rx_lp = 13, /* no controller: what `ccbpf run --download` receives */
 	CCBPF_KINDS = 16, /* slots of the `stats` map, with room for more controllers */
 };
 

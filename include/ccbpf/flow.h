@@ -211,6 +211,16 @@ enum ccbpf_chirp_wait {
 	X(of, chirps_why, chirp_end, "word",                                                                          \
 	  "why the last discarded chirp ended early; null: none was discarded")
 
+#define CCBPF_FLOW_RX(X, of)                                                               \
+	X(of, received, u64, "bytes", "received payload")                                  \
+	X(of, held_ms, u32, "ms", "time in which the window was held back")                \
+	X(of, window_bytes, u32, "bytes",                                                  \
+	  "window that the law allows; cwnd is the same in packets")                       \
+	X(of, flight_bytes, u32, "bytes", "what the last round trip brought")              \
+	X(of, scale_bytes, u32, "bytes", "unit of the window scale")                       \
+	X(of, inference_left_us, u32, "us", "time until the inference phase ends, else 0") \
+	X(of, peer_tick_ns, u32, "ns", "tick of the sender's timestamp clock; 0: not known (yet)")
+
 struct ccbpf_flow_lp {
 	CCBPF_FLOW_LP(CCBPF_FLOW_FIELD, ccbpf_flow_lp)
 };
@@ -233,6 +243,10 @@ struct ccbpf_flow_nf {
 	CCBPF_FLOW_NF(CCBPF_FLOW_FIELD, ccbpf_flow_nf)
 };
 
+struct ccbpf_flow_rx {
+	CCBPF_FLOW_RX(CCBPF_FLOW_FIELD, ccbpf_flow_rx)
+};
+
 /*
  * The controllers' own parts: X(part, member, FIELDS, "what it is")
  *
@@ -245,7 +259,8 @@ struct ccbpf_flow_nf {
 	  "coefficients of HighSpeed TCP at this window")                        \
 	X(tcpw, tcpw, CCBPF_FLOW_TCPW, "TCPW-LP's queue and its average delays") \
 	X(ltcp, ltcp, CCBPF_FLOW_LTCP, "LTCP's virtual layers")                  \
-	X(nf, nf, CCBPF_FLOW_NF, "NF-TCP's chirps and their estimate")
+	X(nf, nf, CCBPF_FLOW_NF, "NF-TCP's chirps and their estimate")           \
+	X(receive, rx, CCBPF_FLOW_RX, "the receive window of a download")
 
 /* Which parts the records of a controller have: X(controller, part) */
 #define CCBPF_FLOW_OWN(X)      \
@@ -255,7 +270,8 @@ struct ccbpf_flow_nf {
 	X(hstcp_lp, highspeed) \
 	X(tcpw_lp, tcpw)       \
 	X(ltcp, ltcp)          \
-	X(nf_tcp, nf)
+	X(nf_tcp, nf)          \
+	X(rx_lp, receive)
 
 struct ccbpf_flow {
 	CCBPF_FLOW_COMMON(CCBPF_FLOW_FIELD, ccbpf_flow)

@@ -4,7 +4,8 @@
  *
  *   <root>/runs/<name>/run      array of 1, read-only: struct ccbpf_run
  *                     /counts   array of 1: struct ccbpf_run_counts
- *                     /link     the program at the run's cgroup
+ *                     /link     bpf/run.bpf.c at the run's cgroup, where it sends in the background
+ *                     /receive  bpf/rx_lp.bpf.c there, where it receives in the background
  *   <root>/rules/link           the program at the root cgroup; its maps are found by it:
  *        rules                  array: struct ccbpf_rule, in the order in which they win
  *        prefixes               LPM trie: struct ccbpf_prefix -> struct ccbpf_rule_set, all that may match an address
@@ -21,7 +22,7 @@
 #include "ccbpf/flow.h"
 #include "ccbpf/types.h"
 
-#define CCBPF_RULE_ABI 1 /* grows with any change to one of these layouts */
+#define CCBPF_RULE_ABI 2 /* grows with any change to one of these layouts */
 
 #define CCBPF_CGROUP_LEN 512 /* bytes of a cgroup's path with its NUL */
 #define CCBPF_WORD_LEN 32 /* of a command's name, with its NUL */
@@ -76,30 +77,43 @@ struct ccbpf_chosen_record {
 	__u32 reserved;
 };
 
+/* What of a run is in the background. */
+#define CCBPF_RUN_UPLOAD 1 /* what it sends: bpf/run.bpf.c */
+#define CCBPF_RUN_DOWNLOAD 2 /* what it receives: bpf/rx_lp.bpf.c */
+
 /* A run: one command in a cgroup of its own. */
 struct ccbpf_run {
 	__u32 abi; /* CCBPF_RULE_ABI of the object */
 	__u32 uid; /* of the command */
 	__u64 started_ns; /* CLOCK_MONOTONIC */
+	__u32 directions; /* CCBPF_RUN_UPLOAD, CCBPF_RUN_DOWNLOAD */
+	__u32 reserved;
 	struct ccbpf_choice choice;
 	char command[CCBPF_WORD_LEN];
 	char cgroup[CCBPF_CGROUP_LEN]; /* its path below the cgroup file system */
 };
 
 /*   X(name, text): what the connections that got the controller did */
-#define CCBPF_RUN_COUNTS(X)                                                              \
-	X(opened, "connections in the background")                                       \
-	X(closed, "connections among them that have ended")                              \
-	X(uncounted, "connections among them without memory for a count of their bytes") \
-	X(bytes, "bytes of payload sent by connections that have ended, or are ending")  \
-	X(sending_ns, "ns: time in which they sent, all connections together")           \
-	X(held_ns, "ns: time among it in which the controller held its window back")
+#define CCBPF_RUN_COUNTS(X)                                                                     \
+	X(opened, "connections in the background")                                              \
+	X(closed, "connections among them that have ended")                                     \
+	X(uncounted, "connections among them without memory for a count of their bytes")        \
+	X(bytes, "bytes of payload sent by connections that have ended, or are ending")         \
+	X(sending_ns, "ns: time in which they sent, all connections together")                  \
+	X(held_ns, "ns: time among it in which the controller held its window back")            \
+	X(receivers, "connections whose receive window was in the background")                  \
+	X(unstamped, "connections without TCP timestamps, whose receive window was left alone") \
+	X(unheld, "connections without memory for the state of their receive window")           \
+	X(received, "bytes of payload received by the connections among receivers")             \
+	X(receiving_ns, "ns: time in which they received, all connections together")            \
+	X(receiving_held_ns, "ns: time among it in which their receive window was held back")
 
 struct ccbpf_run_counts {
 	struct ccbpf_choice_counts choice;
 #define X(name, text) __u64 name;
 	CCBPF_RUN_COUNTS(X)
 #undef X
+	__u64 opening; /* 1: the run ends before its connections, so their windows open */
 };
 
 #define CCBPF_RULES_MOST 2048

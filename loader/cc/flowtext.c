@@ -127,6 +127,17 @@ static const char *nf_words(const struct ccbpf_flow_nf *f)
 					: "");
 }
 
+static const char *rx_words(const struct ccbpf_flow_rx *f)
+{
+	const char *now = text("window %s, %s in the last round trip", human_bytes(f->window_bytes),
+			       human_bytes(f->flight_bytes));
+
+	if (f->inference_left_us)
+		now = text("%s, inference for %s ms more", now, human_ms(f->inference_left_us));
+	return text("%s; received %s, held back for %.1f s", now, human_bytes(f->received),
+		    f->held_ms / 1e3);
+}
+
 static const char *word_of(const struct reason *reason)
 {
 	return reason ? reason->word : NULL;
@@ -195,6 +206,8 @@ const char *flow_own_words(const struct ccbpf_flow *flow)
 		return ltcp_words(&flow->ltcp);
 	case CCBPF_KIND_nf_tcp:
 		return nf_words(&flow->nf);
+	case CCBPF_KIND_rx_lp:
+		return rx_words(&flow->rx);
 	default:
 		return parts_words(flow);
 	}

@@ -140,6 +140,17 @@ static void check_renice(struct rows *rows)
 	    "`renice` needs Linux " KERNEL_LEAST " or newer; the controllers work without");
 }
 
+/* What `ccbpf run --download` finds here. */
+static void check_downloads(struct rows *rows)
+{
+	char lacks[256] = "";
+
+	if (needs_missing(ccbpf_object_rx_lp, ccbpf_object_rx_lp_end, lacks, lacks, sizeof(lacks)))
+		return; /* no BTF: that row says it */
+	add(rows, "downloads", !*lacks, NOTE, *lacks ? lacks : "all that `run --download` reads",
+	    "`run --download` needs Linux " KERNEL_LEAST " or newer; the controllers work without");
+}
+
 static void check_bpffs(struct rows *rows)
 {
 	bool standard = bpffs_is_above(pins_root());
@@ -206,7 +217,7 @@ static void check_chirps(struct rows *rows)
 	if (err != -EPERM) /* else the row of the capabilities says it */
 		add(rows, "socket storage", !err, NOTE,
 		    err ? text("refused: %s", strerror(-err)) : "yes",
-		    "nf_tcp sends no chirps: sockets need net.core.optmem_max of 20480 bytes, and on x86 since Linux 6.19 a CPU with cmpxchg16b (a guest: a model with cx16)");
+		    "nf_tcp sends no chirps, and `run --download` holds nothing: sockets need net.core.optmem_max of 20480 bytes, and on x86 since Linux 6.19 a CPU with cmpxchg16b (a guest: a model with cx16)");
 	add(rows, "departures", !fq, NOTE,
 	    fq ? text("fq chooses them on %s", fq) : "no device has fq",
 	    "through fq nf_tcp sends no chirps: `tc qdisc replace dev DEVICE root fq_codel`");
@@ -270,6 +281,7 @@ static int check(const struct request *request)
 	check_needs(rows);
 	check_queue(rows);
 	check_renice(rows);
+	check_downloads(rows);
 	check_bpffs(rows);
 	check_security(rows);
 	check_ecn(rows);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ccbpf run [NAME] [--dscp le] [--uid USER] [-q] [--] COMMAND [ARGUMENT…], in short
- * `netnice COMMAND …`: run a command whose TCP connections are in the background.
+ * ccbpf run [NAME] [-d] [-u] [--dscp le] [--uid USER] [-q] [--] COMMAND [ARGUMENT…], in short
+ * `netnice COMMAND …`: run a command whose TCP connections are in the background: in what
+ * they send (-u, the default), in what they receive (-d), or in both.
  *
- *   1. enable the controller, if it is not
- *   2. make a cgroup, attach bpf/run.bpf.c to it, pin (rules/run.h)
+ *   1. enable the controller of what is sent, if it is not
+ *   2. make a cgroup, attach bpf/run.bpf.c and bpf/rx_lp.bpf.c to it, pin (rules/run.h)
  *   3. start the command in that cgroup, as the user who called sudo (sys/child.h)
  *   4. wait, sending on what signals come
  *   5. remove cgroup and pins, say in one line what was sent, end as the command ended
@@ -42,6 +43,8 @@
 #include "util/text.h"
 
 #define WHAT "run"
+
+#define RECEIVER "rx_lp" /* of what is received: bpf/rx_lp.bpf.c */
 
 #define EXIT_OURS 125
 #define EXIT_NOT_EXECUTED 126
@@ -83,13 +86,38 @@ static int not_permitted(const char *out)
 				: capabilities_remedy());
 }
 
+/* Without an option: what is sent. */
+static unsigned int directions_of(const struct request *request)
+{
+	unsigned int directions = request->download ? CCBPF_RUN_DOWNLOAD : 0;
+
+	return request->upload || !request->download ? directions | CCBPF_RUN_UPLOAD : directions;
+}
+
+/* What chooses how to send makes no sense where only what is received is in the background. */
+static int check_directions(const struct request *request)
+{
+	const char *on = request->n_args	  ? request->args[0]
+			 : request->own[OWN_DSCP] ? "--dscp"
+						  : NULL;
+
+	if (!on || directions_of(request) & CCBPF_RUN_UPLOAD)
+		return EXIT_OK;
+	return FAIL(EXIT_USAGE, .what = WHAT, .on = on,
+		    .why = "that is for what is sent, and --download alone is for what is received",
+		    .remedy = "add --upload, or leave it out");
+}
+
 static int describe(const struct request *request, const struct controller *c,
 		    const struct user *user, struct ccbpf_run *about)
 {
 	const char *command = request->rest ? request->rest[0] : "", *slash = strrchr(command, '/');
 
-	*about = (struct ccbpf_run){ .uid = user->uid, .started_ns = monotonic_ns() };
-	snprintf(about->choice.controller, sizeof(about->choice.controller), "%s", c->name);
+	*about = (struct ccbpf_run){ .uid = user->uid,
+				     .started_ns = monotonic_ns(),
+				     .directions = directions_of(request) };
+	snprintf(about->choice.controller, sizeof(about->choice.controller), "%s",
+		 about->directions & CCBPF_RUN_UPLOAD ? c->name : RECEIVER);
 	about->choice.flags = c->open ? 0 : CCBPF_CHOICE_RESTRICTED;
 	snprintf(about->command, sizeof(about->command), "%s", slash ? slash + 1 : command);
 	return rule_parse_dscp(WHAT, request->own[OWN_DSCP], &about->choice.dscp);
@@ -111,26 +139,37 @@ static int check_new(const struct ccbpf_run *about)
 		     : EXIT_OK;
 }
 
+/* The shared map of flows, -1 where there is none yet. It is there once a controller is enabled. */
+static int open_flows(bool enabled, int *flows_fd)
+{
+	int err = shared_open(WHAT, SHARED_FLOWS, flows_fd);
+
+	if (!err && enabled && *flows_fd < 0)
+		err = pin_unusable(WHAT, pin_path(shared_name(SHARED_FLOWS), NULL), -ENOENT);
+	return err;
+}
+
 /* Steps 1 and 2. */
 static int begin(const struct controller *c, const struct ccbpf_run *about, bool quiet,
 		 struct run *run)
 {
+	bool did = false, new_flows = false, upload = about->directions & CCBPF_RUN_UPLOAD;
 	int flows_fd = -1, err = pins_lock_change(WHAT);
-	bool did = false;
 
 	if (err)
 		return err;
 	err = sweep(WHAT, SWEEP_RESTS, NULL);
 	if (!err)
 		err = check_new(about);
-	if (!err)
+	if (!err && upload)
 		err = enable_needed(c, &did);
 	if (!err)
-		err = shared_open(WHAT, SHARED_FLOWS, &flows_fd);
-	if (!err && flows_fd < 0)
-		err = pin_unusable(WHAT, pin_path(shared_name(SHARED_FLOWS), NULL), -ENOENT);
+		err = open_flows(upload, &flows_fd);
+	new_flows = flows_fd < 0;
 	if (!err)
-		err = run_begin(WHAT, about, flows_fd, run);
+		err = run_begin(WHAT, about, &flows_fd, run);
+	if (!err && new_flows)
+		err = pin_make(WHAT, flows_fd, pin_path(shared_name(SHARED_FLOWS), NULL));
 	if (flows_fd >= 0)
 		close(flows_fd);
 	if (err && did)
@@ -162,6 +201,8 @@ static unsigned int end(struct run *run)
 	if (pins_lock_change(WHAT))
 		return 0;
 	left = run_end(run);
+	if (run->about.directions & CCBPF_RUN_DOWNLOAD)
+		sweep(WHAT, SWEEP_UNUSED, NULL); /* the map of flows, where nothing else uses it */
 	pins_unlock();
 	return left;
 }
@@ -223,7 +264,9 @@ static int lead(const struct request *request, const struct user *user, struct r
 static int become(const struct request *request, const struct ccbpf_run *about)
 {
 	char cgroup[CCBPF_CGROUP_LEN];
-	int err = request->own[OWN_UID] ? -ENOENT : prepared_enter(&about->choice, cgroup);
+	int err = request->own[OWN_UID] || request->download
+			  ? -ENOENT
+			  : prepared_enter(&about->choice, cgroup);
 
 	if (!err)
 		return not_started(request->rest, NULL, child_none(request->rest));
@@ -236,7 +279,10 @@ static int prepare(const struct request *request, const struct controller *c)
 	const struct user nobody = { 0 };
 	struct ccbpf_run about;
 	struct run run;
-	int refused, err = request->rest
+	int refused, err = request->download ? FAIL(EXIT_USAGE, .what = WHAT, .on = "--download",
+						    .why = "a prepared cgroup is for what is sent",
+						    .remedy = "`sudo netnice --download COMMAND`")
+			   : request->rest
 				   ? FAIL(EXIT_USAGE, .what = WHAT, .on = "--prepare",
 					  .why = "it takes no command, which the user runs later",
 					  .remedy = "leave the command out")
@@ -280,6 +326,8 @@ static int run(const struct request *request)
 	if (!err)
 		err = user_find(WHAT, request->own[OWN_UID], &user);
 	if (!err)
+		err = check_directions(request);
+	if (!err)
 		err = check_restricted(c, user.uid);
 	if (!err)
 		err = describe(request, c, &user, &about);
@@ -299,6 +347,8 @@ static int run(const struct request *request)
 }
 
 static const struct argp_option options[] = {
+	{ "download", 'd', 0, 0, "what it receives is in the background", 0 },
+	{ "upload", 'u', 0, 0, "what it sends (the default; with --download: both)", 0 },
 	{ "dscp", OPTION_OWN + OWN_DSCP, "le", 0, "mark the packets as well: lower effort", 0 },
 	{ "uid", OPTION_OWN + OWN_UID, "USER", 0,
 	  "run it as this user (default: who called sudo, else root)", 0 },
@@ -315,7 +365,8 @@ const struct command cmd_run = {
 	.args = "[NAME] [--] COMMAND [ARGUMENT...]",
 	.text = "Run a command in the background class",
 	.more = "Every TCP connection of the command and its children gets the controller NAME, by default `tcp_lp`, "
-		"unless the program chooses one itself. `netnice COMMAND` is the same. At the end one line on stderr says what was "
+		"unless the program chooses one itself. With --download its receive window yields instead, whatever the sender's "
+		"controller. `netnice COMMAND` is the same. At the end one line on stderr says what was "
 		"sent. The exit code is the command's; 125: ccbpf failed, 126: the command cannot be executed, 127: it is not "
 		"found. Work that a daemon does for the command is not reached.",
 	.options = options,

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "aqm/aqm.h"
+#include "cc/flows.h"
 #include "cc/running.h"
 #include "cc/shared.h"
 #include "cc/sysdefault.h"
@@ -66,6 +67,37 @@ static bool flows_left(void)
 	left = bpf_map_get_next_key(fd, NULL, &key) == 0;
 	close(fd);
 	return left;
+}
+
+/* Whether the records of what a run receives are of a run that there is. */
+static bool is_live(const struct run *runs, unsigned int n, __u64 instance)
+{
+	for (unsigned int i = 0; i < n; i++)
+		if (runs[i].known && runs[i].about.started_ns == instance)
+			return true;
+	return false;
+}
+
+/* A connection may end after its run, and after the program that would remove its record. */
+static void sweep_records(void)
+{
+	int fd = shared_open_quietly(SHARED_FLOWS);
+	struct flow *flows = NULL;
+	struct run *runs = NULL;
+	size_t n = 0;
+	unsigned int n_runs;
+
+	if (fd < 0)
+		return;
+	n_runs = runs_read(&runs);
+	if (flows_read(fd, &flows, &n) == 0)
+		for (size_t i = 0; i < n; i++)
+			if (flows[i].record.kind == CCBPF_KIND_rx_lp &&
+			    !is_live(runs, n_runs, flows[i].record.instance))
+				bpf_map_delete_elem(fd, &flows[i].key);
+	free(flows);
+	free(runs);
+	close(fd);
 }
 
 /* Whether `ccbpf trace` runs: it listens to the shared maps. */
@@ -133,6 +165,7 @@ int sweep(const char *what, enum sweep_extent extent, struct json_object *remove
 	failed = units_sweep(what, all, removed);
 	if (!err)
 		err = failed;
+	sweep_records();
 	if (extent == SWEEP_RESTS)
 		return err;
 	sweep_sysctls(all, enabled);

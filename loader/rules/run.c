@@ -14,21 +14,19 @@
 #include "out/json.h"
 #include "rules/object.h"
 #include "rules/prepared.h"
+#include "rules/programs.h"
 #include "rules/run.h"
 #include "sys/attachment.h"
 #include "sys/cgroup.h"
-#include "sys/objects.h"
 #include "sys/pins.h"
 #include "util/memory.h"
 #include "util/text.h"
 
-#define PIN_RUN "run"
-#define PIN_COUNTS "counts"
-#define MAP_RUN ".rodata.run"
 #define MAP_ACCOUNTS "accounts" /* storage of the sockets that it reached */
 #define RUNS_MOST 100000 /* ids */
 
-static const char *const own_pins[] = { PIN_LINK, PIN_COUNTS, PIN_RUN }; /* as they are removed */
+/* As they are removed. */
+static const char *const own_pins[] = { PIN_LINK, PIN_RECEIVE, PIN_COUNTS, PIN_RUN };
 
 static const char *dir_of(unsigned int id)
 {
@@ -78,54 +76,6 @@ static int plan_cgroup(const char *what, struct run *run)
 		    .remedy = "run it from another cgroup");
 }
 
-static int load(const char *what, struct run *run, int flows_fd, struct bpf_object **obj)
-{
-	struct bpf_map *about, *counts;
-	struct ccbpf_run *initial;
-	int err = object_open(what, "run", ccbpf_object_run, ccbpf_object_run_end, obj);
-
-	if (!err)
-		err = object_map(what, *obj, MAP_RUN, sizeof(*initial), &about);
-	if (!err)
-		err = object_map(what, *obj, PIN_COUNTS, sizeof(run->counts), &counts);
-	if (!err)
-		err = object_reuse(what, *obj, "flows", flows_fd);
-	if (err)
-		return err;
-	initial = object_initial(about);
-	run->about.abi = initial->abi;
-	*initial = run->about;
-	run->known = true;
-	return object_load(what, *obj);
-}
-
-/* Pin what says what it is. */
-static int pin(const char *what, struct run *run, const struct bpf_object *obj)
-{
-	int counts = bpf_object__find_map_fd_by_name(obj, PIN_COUNTS);
-	int about = bpf_object__find_map_fd_by_name(obj, MAP_RUN);
-	int err = pin_make(what, about, pin_path(dir_of(run->id), PIN_RUN));
-
-	if (!err)
-		err = pin_make(what, counts, pin_path(dir_of(run->id), PIN_COUNTS));
-	run->counts_fd = fcntl(counts, F_DUPFD_CLOEXEC, 3);
-	return err;
-}
-
-static int attach(const char *what, struct run *run, const struct bpf_object *obj)
-{
-	int err = cgroup_make(run->about.cgroup);
-
-	if (err == -EEXIST && prepared_is(run->about.cgroup))
-		err = 0; /* `clean --all` left it to processes that were in it */
-	if (!err)
-		err = run->cgroup_fd = cgroup_open(run->about.cgroup);
-	if (err < 0)
-		return fail_errno(what, text("the cgroup %s", run->about.cgroup), err);
-	return sockops_attach(what, obj, run->cgroup_fd, text("the cgroup %s", run->about.cgroup),
-			      pin_path(dir_of(run->id), PIN_LINK));
-}
-
 /* Remove its cgroup and pins. Returns 0 or -errno: -EBUSY while a process is in the cgroup. */
 static int remove_run(const struct run *run)
 {
@@ -146,9 +96,8 @@ static int remove_run(const struct run *run)
 	return err;
 }
 
-int run_begin(const char *what, const struct ccbpf_run *about, int flows_fd, struct run *run)
+int run_begin(const char *what, const struct ccbpf_run *about, int *flows_fd, struct run *run)
 {
-	struct bpf_object *obj = NULL;
 	int err;
 
 	*run = (struct run){ .about = *about, .lock_fd = -1, .cgroup_fd = -1, .counts_fd = -1 };
@@ -156,12 +105,7 @@ int run_begin(const char *what, const struct ccbpf_run *about, int flows_fd, str
 	if (!err)
 		err = plan_cgroup(what, run);
 	if (!err)
-		err = load(what, run, flows_fd, &obj);
-	if (!err)
-		err = pin(what, run, obj);
-	if (!err)
-		err = attach(what, run, obj);
-	bpf_object__close(obj);
+		err = programs_begin(what, run, dir_of(run->id), flows_fd);
 	if (!err) {
 		run->phase = RUN_LED;
 		return EXIT_OK;
@@ -226,16 +170,6 @@ static bool read_pin(unsigned int id, const char *pin, void *value, uint32_t siz
 	return good;
 }
 
-static bool is_at_cgroup(unsigned int id)
-{
-	uint64_t cgroup;
-	int fd = sockops_at(pin_path(dir_of(id), PIN_LINK), &cgroup);
-
-	if (fd >= 0)
-		close(fd);
-	return cgroup;
-}
-
 int run_open_chosen(unsigned int id)
 {
 	/* as in bpf/run.bpf.c: three numbers */
@@ -278,9 +212,10 @@ static void read_run(unsigned int id, struct run *run)
 		run->counts = (struct ccbpf_run_counts){ 0 };
 	if (is_led(id))
 		run->phase = RUN_LED;
-	else if (prepared_is(run->about.cgroup) && is_at_cgroup(id))
+	else if (prepared_is(run->about.cgroup) && programs_attached(dir_of(id)))
 		run->phase = RUN_PREPARED;
-	else if (*run->about.cgroup && is_at_cgroup(id) && cgroup_populated(run->about.cgroup))
+	else if (*run->about.cgroup && programs_attached(dir_of(id)) &&
+		 cgroup_populated(run->about.cgroup))
 		run->phase = RUN_BEHIND;
 }
 
@@ -336,6 +271,8 @@ static int dissolve(const struct run *run)
 	snprintf(above, sizeof(above), "%s", run->about.cgroup);
 	slash = strrchr(above, '/');
 	slash[slash == above] = '\0';
+	if (run->about.directions & CCBPF_RUN_DOWNLOAD)
+		programs_open_windows(dir_of(run->id));
 	err = cgroup_move(run->about.cgroup, above);
 	return prepared_is(run->about.cgroup) ? 0 : err;
 }

@@ -5,7 +5,8 @@
  *   <root>/runs/<id>/         locked by the `ccbpf run` that waits for the command
  *                    run      what it is, and its cgroup's path: pinned before the cgroup is made
  *                    counts   its account
- *                    link     the program at the cgroup: pinned before the command starts
+ *                    link     the program for what it sends, at the cgroup: pinned before the
+ *                    receive  command starts; and the one for what it receives
  *
  * Killed at any instant, it leaves at most a directory that nobody locks. What is in it
  * names the cgroup, so that the next command can remove both, as soon as no process is in
@@ -39,10 +40,11 @@ struct run {
 
 /*
  * Make the cgroup and attach the program; needs the lock for a change. `about` says what,
- * except for the cgroup, unless that is a prepared one. `flows_fd`: the shared map. Returns EXIT_OK, or the exit code after
- * saying why not: then nothing is left.
+ * except for the cgroup, unless that is a prepared one. `*flows_fd`: the shared map; -1: it
+ * becomes a new one, to be pinned. Returns EXIT_OK, or the exit code after saying why not:
+ * then nothing is left.
  */
-int run_begin(const char *what, const struct ccbpf_run *about, int flows_fd, struct run *run);
+int run_begin(const char *what, const struct ccbpf_run *about, int *flows_fd, struct run *run);
 
 /*
  * Its command has ended: remove what is not needed any more; needs the lock for a change.

@@ -37,6 +37,23 @@ static const char *duration(uint64_t ns)
 	return ns < 60000000000ULL ? text("%.1f s", ns / 1e9) : human_age(ns);
 }
 
+static void add_received(char *words, unsigned int size, const struct ccbpf_run_counts *c)
+{
+	if (c->receivers)
+		append(words, size, "",
+		       "received %s in the background over %s; their receive window was held back for %s of %s",
+		       human_bytes(c->received), connections(c->receivers),
+		       duration(c->receiving_held_ns), duration(c->receiving_ns));
+	else
+		append(words, size, "", "no TCP connection of it received in the background");
+	if (c->unstamped)
+		append(words, size, "; ", "%s without TCP timestamps received as usual",
+		       connections(c->unstamped));
+	if (c->unheld)
+		append(words, size, "; ", "%s received as usual: no kernel memory",
+		       connections(c->unheld));
+}
+
 const char *run_words(const struct run *run)
 {
 	const struct ccbpf_run_counts *c = &run->counts;
@@ -45,13 +62,17 @@ const char *run_words(const struct run *run)
 	uint64_t open = c->opened - c->closed;
 
 	*words = '\0';
+	if (run->about.directions & CCBPF_RUN_DOWNLOAD)
+		add_received(words, sizeof(words), c);
+	if (!(run->about.directions & CCBPF_RUN_UPLOAD))
+		return words;
 	if (c->opened)
-		append(words, sizeof(words), "",
+		append(words, sizeof(words), "; ",
 		       "sent %s in the background (%s) over %s; the window was held back for %s of %s",
 		       human_bytes(c->bytes), run->about.choice.controller, connections(c->opened),
 		       duration(c->held_ns), duration(c->sending_ns));
 	else
-		append(words, sizeof(words), "", "no TCP connection of it was in the background");
+		append(words, sizeof(words), "; ", "no TCP connection of it was in the background");
 	if (c->opened && open)
 		append(words, sizeof(words), "; ", "%s not closed yet, not counted in full",
 		       connections(open));
@@ -81,6 +102,8 @@ struct json_object *run_json(const struct run *run)
 	add_text(doc, "state", run_phase_word(run->phase));
 	add_text(doc, "command", run->known ? about->command : NULL);
 	add_text(doc, "controller", run->known ? about->choice.controller : NULL);
+	add_bool(doc, "upload", about->directions & CCBPF_RUN_UPLOAD);
+	add_bool(doc, "download", about->directions & CCBPF_RUN_DOWNLOAD);
 	json_object_object_add(doc, "dscp",
 			       run->known && about->choice.dscp < CCBPF_DSCP_KEEP
 				       ? json_object_new_int(about->choice.dscp)

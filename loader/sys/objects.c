@@ -31,6 +31,7 @@ EMBED(run)
 EMBED(chosen)
 EMBED(unit)
 EMBED(assign)
+EMBED(rx_lp)
 
 int object_open(const char *what, const char *name, const char *begin, const char *end,
 		struct bpf_object **obj)

@@ -23,6 +23,7 @@ OBJECT_DECLARE(run)
 OBJECT_DECLARE(chosen)
 OBJECT_DECLARE(unit)
 OBJECT_DECLARE(assign)
+OBJECT_DECLARE(rx_lp)
 
 /* Open one, by the name that its errors are to say. */
 int object_open(const char *what, const char *name, const char *begin, const char *end,

@@ -69,7 +69,7 @@ def unfit(experiment: VirtualExperiment) -> Iterator[str]:
     known = (*catalogue.ours(), *PEERS)
     for name in sorted(controllers_of(experiment) - set(known)):
         yield f"controller {name}: there are {', '.join(known)}"
-    for key in ("gso", "bleach", "relay"):
+    for key in ("gso", "bleach", "relay", "download"):
         if getattr(link, key, None) or any(getattr(flow, key, None) for flow in experiment.flows):
             yield key
     if link.hops > 1 or any(flow.hop for flow in experiment.flows if isinstance(flow, VirtualFlow)):

@@ -15,6 +15,7 @@
 #include "law/noise.h"
 #include "law/range.h"
 #include "law/red.h"
+#include "law/rx_window.h"
 #include "law/silence.h"
 #include "law/small_window.h"
 #include "law/spacing.h"

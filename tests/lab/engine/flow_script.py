@@ -55,7 +55,7 @@ def flow_commands(experiment: Experiment, number: int) -> tuple[str, str]:
     bound = flow.seconds + GRACE_S
     patience = f" --rcv-timeout {(flow.start_s + bound) * 1e3:.0f}" if flow.start_s > PATIENCE_S else ""
     server = (
-        f"ip netns exec {topology.receiver(hop_of(flow))} iperf3 -s -1 -p {port} -i {SAMPLE_S} -f k --forceflush{patience}"
+        f"{received_by(flow)}ip netns exec {topology.receiver(hop_of(flow))} iperf3 -s -1 -p {port} -i {SAMPLE_S} -f k --forceflush{patience}"
         f" 2>&1 | stamped >server-{number}.txt &"
     )
     address = address_of(experiment, flow)
@@ -70,6 +70,21 @@ def flow_commands(experiment: Experiment, number: int) -> tuple[str, str]:
         f' 2>client-{number}.err || code=$?; echo $code >client-{number}.exit ) & clients="$clients $!"'
     )
     return server, client
+
+
+def received_by(flow: Flow) -> str:
+    """What the receiver is started by."""
+    return "ccbpf run --quiet --download -- " if isinstance(flow, VirtualFlow) and flow.download else ""
+
+
+def listening_commands(experiment: Experiment) -> list[str]:
+    """Wait until the receivers of downloads listen: `ccbpf run` first loads its program."""
+    lines = []
+    for number, flow in enumerate(experiment.flows):
+        if received_by(flow):
+            listens = f"ip netns exec {topology.receiver(hop_of(flow))} ss -Hltn 'sport = :{FIRST_PORT + number}'"
+            lines.append(f'until [ -n "$({listens})" ]; do sleep 0.1; done')
+    return lines
 
 
 def handover_commands(experiment: Experiment) -> list[str]:

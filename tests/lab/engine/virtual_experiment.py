@@ -21,6 +21,7 @@ from .flow_script import (
     SAMPLE_S,
     flow_commands,
     handover_commands,
+    listening_commands,
     relay_commands,
     relays,
     route_commands,
@@ -32,6 +33,7 @@ from .path_script import POLICED, change_commands, polices, queue_commands, stal
 from .scenario import (
     NF_RED,
     VirtualExperiment,
+    VirtualFlow,
     controllers_of,
     gso_of,
     hops_of,
@@ -42,7 +44,8 @@ from .scenario import (
 from .virtual_result import COUNTERS, EVENTS, FLOWS, PortTaken, VirtualResult, parse
 
 SETTLE_S = 1.0  # between the topology's making and time 0
-PROBES = "nf_tcp"  # the controller whose records are read all the time: they count its probes
+PROBES = "nf_tcp"  # the controller whose records are read all the time: they count its probes; those of a receiver as well
+RECEIVER = "rx_lp"  # of a flow that is a download
 FLOWS_EVERY_S = 1.0
 SAID_S = 5.0  # how often the guest says on its console where it is
 OURS = BUILD / "bpf"
@@ -62,7 +65,8 @@ def modules(experiment: Experiment) -> list[str]:
 
 def objects_of(experiment: Experiment) -> list[str]:
     """Our programs that decide its result."""
-    return controllers_to_enable(experiment) + ([NF_RED] if marks_low_class(experiment) else [])
+    receivers = [RECEIVER] if any(isinstance(flow, VirtualFlow) and flow.download for flow in experiment.flows) else []
+    return controllers_to_enable(experiment) + ([NF_RED] if marks_low_class(experiment) else []) + receivers
 
 
 def script(experiment: Experiment, reserve: bool = False) -> str:
@@ -83,11 +87,12 @@ def script(experiment: Experiment, reserve: bool = False) -> str:
     lines += [f"modprobe -q tcp_{name} || true" for name in modules(experiment)]
     if ours:
         lines += [f"ccbpf enable {' '.join(ours)}{parameters} >enable.txt", f"ccbpf trace -j >{EVENTS} 2>trace.err & helpers=$!"]
-    if PROBES in ours:
-        lines += [f'ccbpf -j flows --watch {FLOWS_EVERY_S:g} >{FLOWS} 2>flows.err & helpers="$helpers $!"']
     lines += relay_commands(experiment)
     others = [traffic_commands(experiment, number, traffic) for number, traffic in enumerate(traffic_of(experiment))]
     lines += [server for server, _ in (*flows, *others)]
+    lines += listening_commands(experiment)
+    if PROBES in ours or RECEIVER in objects_of(experiment):
+        lines += [f'ccbpf -j flows --watch {FLOWS_EVERY_S:g} >{FLOWS} 2>flows.err & helpers="$helpers $!"']
     lines += [
         f"sleep {SETTLE_S:g}",
         "read -r start idle </proc/uptime; echo $start >start",

@@ -87,9 +87,9 @@ FLOW = {
     "name": text, "controller": text, "start_s": seconds, "stop_s": number(0.1, DAY_S), "count": whole(0, 1000),
     "every_s": seconds, "background": flag, "reverse": flag, "ecn": flag, "rtt_ms": number(0, MS_MAX),
     "hop": whole(0, HOPS_MAX), "relay": text, "dscp": dscp, "window_bytes": whole(0, 1 << 30),
-    "handover": Key(TABLE, of=HANDOVER),
+    "download": flag, "handover": Key(TABLE, of=HANDOVER),
 }  # fmt: skip
-FLOW_OPTIONS = ("reverse", "ecn", "rtt_ms", "hop", "relay", "dscp", "window_bytes")
+FLOW_OPTIONS = ("reverse", "ecn", "rtt_ms", "hop", "relay", "dscp", "window_bytes", "download")
 
 TRAFFIC_COMMON = {
     "name": text, "kind": text, "start_s": seconds, "stop_s": number(0.1, DAY_S), "hop": whole(0, HOPS_MAX),
@@ -119,6 +119,7 @@ SWEEP = {"what": text, "values": Key(LIST)}
 POINT = {"kernels": texts, "for": texts, "only": one_word("sim")}  # beside the keys that the template asks for
 CONTROLLER = {
     "is": text, "queue": text, "nf_red": Key(TABLE, of=NF_RED), "ecn": flag, "dscp": dscp,
+    "download": flag,
 }  # fmt: skip
 
 PLOTS = ("rates", "windows", "queue", "curve", "responses", "estimates")

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The receiver's control law: TCP-LP's figure 3 on the window that a receiver advertises, in
+ * bytes, as RFC 9840 (rLEDBAT) has it for LEDBAT++. It is called when an ACK is about to be
+ * sent, and returns the window that the ACK is to carry. The sender is any sender.
+ *
+ *	measure	 owd  one-way delay of the newest data (law/rx_clock.h)
+ *		 d    = RTT_min + owd - owd_min, fed to law/delay.h in the place of an RTT
+ *	decide	 indication (eq. 2); at most one reaction per round trip (law/inference.h)
+ *	act
+ *	                    a loss, or 4 rounds in a queue that did not bring more
+ *	  START ----------------------------------------------> AVOIDANCE
+ *	  w = 5/2 of what a round trip brings                   w += MSS per round trip
+ *	  (never in the sender's way)                            |          ^
+ *	                                           indication:   v          | 3 RTT without
+ *	                                           w = w/2      INFERENCE --+ another one
+ *	                                           another one: w = 2 MSS
+ *	  loss: w = w/2
+ *
+ *  1. A round trip ends when data arrives that answers an ACK of its beginning, by our own
+ *     timestamp that comes back (TSecr). What arrived meanwhile is the flight.
+ *  2. What was advertised is never taken back: a smaller window stands still at its right
+ *     edge until data has used it up. A reaction's round trip ends with the first data beyond
+ *     that edge. Where the window scale rounds the edge up with each ACK it is followed, by
+ *     at most as much again.
+ *  3. The window is at least 2 MSS (RFC 9840), and a multiple of the window scale's unit above
+ *     that, or rounding would give back what a cut takes.
+ *  4. The window only grows while it is what limits the flow: a round trip that brings less
+ *     than half of it is limited by the sender or the application.
+ *  5. A loss is a hole that is filled by a packet sent after those behind it, by TSval. A hole
+ *     that an older packet fills was reordering. The queue at the hole tells the buffer.
+ *  6. owd_min cannot tell the drift of the two clocks from a queue. Where a whole round's
+ *     delays lie above the queue that the RTT shows, owd_min follows, by 1/1024 of the time.
+ *  7. A delay that stands still is a longer path (law/flat.h).
+ *  8. After a silence the smoothing starts anew, and the round trip too: the pause is none.
+ *
+ * Ranges: windows up to 2^30 bytes. Sequence numbers and us are u32 that wrap.
+ */
+#ifndef CCBPF_LAW_RX_WINDOW_H
+#define CCBPF_LAW_RX_WINDOW_H
+
+#include "law/rx_delay.h"
+
+/* bytes: what this round has brought so far, or the last one */
+LAW u32 rx_arriving(const struct rx *x, const struct rx_ack *a)
+{
+	return law_max(x->flight, a->rcv_nxt - x->round_seq);
+}
+
+LAW u32 rx_least(const struct rx_ack *a)
+{
+	return RX_LEAST_SEGMENTS * a->mss;
+}
+
+/* bytes: @window as it can be advertised */
+LAW u32 rx_rounded(u32 window, const struct rx_ack *a)
+{
+	u32 down = law_min(window, RX_MOST) & ~(a->unit - 1);
+
+	return law_max(down, rx_least(a));
+}
+
+/* --- rounds, silences and holes ----------------------------------------------- */
+
+/* Our timestamp of the round's beginning came back, with new data: a round trip. */
+LAW bool rx_round(struct rx *x, const struct rx_ack *a)
+{
+	u32 passed_us = a->now_us - x->round_us;
+
+	if ((s32)(a->tsecr - x->round_ts) < 0 || a->rcv_nxt == x->rcv_nxt)
+		return false;
+	x->flight = a->rcv_nxt - x->round_seq;
+	if (a->fresh) {
+		x->rtt_us = law_clamp(passed_us, RX_TICK_US, DELAY_MAX_US);
+		x->rtt_min_us = law_min(x->rtt_min_us, x->rtt_us);
+	}
+	rx_begin_round(x, a);
+	rx_align(x);
+	x->low_us = noise_learn(&x->noise);
+	rx_drift(x, passed_us);
+	rx_notice_flat(x, a->now_us);
+	return true;
+}
+
+LAW void rx_notice_silence(struct rx *x, const struct rx_ack *a)
+{
+	u32 since_us = a->now_us - x->heard_us;
+
+	if (a->rcv_nxt == x->rcv_nxt)
+		return;
+	x->heard_us = a->now_us;
+	if (law_likely(since_us < law_max(RX_IDLE_US, 2 * x->rtt_us)))
+		return;
+	delay_restart(&x->delay);
+	noise_begin(&x->noise);
+	inference_idle(&x->inference, since_us >> KIUS_SHIFT);
+	rx_begin_round(x, a);
+}
+
+/* Returns whether a hole was just filled, wholly or in part, by a packet that was sent again. */
+LAW bool rx_lost(struct rx *x, const struct rx_ack *a)
+{
+	bool filled = x->hole && a->rcv_nxt != x->rcv_nxt;
+	bool lost = filled && law_after(a->tsval, x->hole_ts);
+
+	if (a->hole && (!x->hole || filled)) {
+		x->hole_ts = a->tsval;
+		x->hole_us = x->queue_us;
+	}
+	x->hole = a->hole;
+	return lost;
+}
+
+/* --- the window --------------------------------------------------------------- */
+
+/* A reaction: until data beyond what is advertised, or was sent, arrives there is no other. */
+LAW void rx_mute(struct rx *x, const struct rx_ack *a)
+{
+	u32 sent = law_min(a->left, 2 * law_max(rx_arriving(x, a), a->mss));
+
+	x->credit = 0;
+	x->follow_until = a->rcv_nxt + 2 * sent;
+	inference_mute(&x->inference, a->rcv_nxt + sent);
+}
+
+/* The edge crept while the window shrinks: what lies before it was not sent after the cut. */
+LAW void rx_follow(struct rx *x, const struct rx_ack *a)
+{
+	u32 sent = law_min(a->left, 2 * law_max(rx_arriving(x, a), a->mss));
+
+	if (!x->inference.muted || a->left <= x->window + rx_least(a))
+		return;
+	if (!law_after(a->rcv_nxt + sent, x->follow_until) &&
+	    law_after(a->rcv_nxt + sent, x->inference.muted_until))
+		inference_mute(&x->inference, a->rcv_nxt + sent);
+}
+
+/* bytes: half of the window, or of what arrives where that is less */
+LAW u32 rx_half(const struct rx *x, const struct rx_ack *a)
+{
+	u32 used = law_min(x->window, rx_arriving(x, a) + rx_least(a));
+
+	return law_max(used / 2, rx_least(a));
+}
+
+LAW void rx_leave_start(struct rx *x, const struct rx_ack *a)
+{
+	x->avoiding = 1;
+	x->window = law_max(x->flight / 2, rx_least(a));
+	inference_init(&x->inference);
+	rx_mute(x, a);
+}
+
+/* START: out of the sender's way, and never far ahead, as nothing can be taken back. */
+LAW enum rx_verdict rx_start(struct rx *x, const struct rx_ack *a, bool round, bool lost)
+{
+	u32 ahead = law_min(rx_arriving(x, a), RX_MOST / 4) * 5 / 2;
+
+	x->window = law_max(ahead, RX_START_WINDOW);
+	if (round && x->flight > x->most_flight + x->most_flight / 4) {
+		x->most_flight = x->flight;
+		x->flat = 0;
+	} else if (round && x->low_us != NOISE_UNKNOWN && x->low_us > RX_FLOOR_US) {
+		x->flat++;
+	}
+	if (!lost && x->flat < RX_FLAT)
+		return RX_GROW;
+	rx_leave_start(x, a);
+	return lost ? RX_LOSS : RX_FLATTENED;
+}
+
+/* A window of data that arrived earns a segment. */
+LAW void rx_grow(struct rx *x, const struct rx_ack *a, u32 arrived)
+{
+	if (2 * rx_arriving(x, a) + rx_least(a) < x->window || x->window >= RX_MOST)
+		return;
+	x->credit += arrived;
+	if (x->credit < x->window)
+		return;
+	x->credit -= law_min(x->credit, x->window);
+	x->window += a->mss;
+}
+
+/* Figure 3. */
+LAW enum rx_verdict rx_avoid(struct rx *x, const struct rx_ack *a, bool indicated, u32 arrived)
+{
+	struct inference_ack at = {
+		.now_us = a->now_us,
+		.rtt_us = x->rtt_min_us + x->queue_us,
+		.snd_una = a->rcv_nxt,
+		.snd_nxt = a->rcv_nxt,
+		.rtts = RX_RTTS,
+	};
+	enum inference_verdict verdict;
+
+	inference_expire(&x->inference, a->now_us);
+	verdict = inference_step(&x->inference, &at, indicated);
+	if (verdict == INFERENCE_GROW) {
+		rx_grow(x, a, arrived);
+	} else if (verdict != INFERENCE_HOLD) {
+		x->window = verdict == INFERENCE_HALVE ? rx_half(x, a) : rx_least(a);
+		rx_mute(x, a);
+	}
+	return (enum rx_verdict)verdict;
+}
+
+/* An ACK is about to be sent: what the window becomes, in x->window. */
+LAW enum rx_verdict rx_step(struct rx *x, const struct rx_ack *a)
+{
+	u32 arrived = a->rcv_nxt - x->rcv_nxt;
+	struct delay_params p;
+	bool lost = rx_lost(x, a), round, indicated;
+
+	rx_notice_silence(x, a);
+	round = rx_round(x, a);
+	rx_follow(x, a);
+	if (x->avoiding && inference_unmute(&x->inference, a->rcv_nxt))
+		delay_restart(&x->delay);
+	indicated = rx_measure(x, a);
+	if (lost) {
+		rx_params(x, &p);
+		delay_lost(&x->delay, x->hole_us, !x->avoiding, &p);
+	}
+	x->rcv_nxt = a->rcv_nxt;
+	if (!x->avoiding)
+		return rx_start(x, a, round, lost);
+	if (lost && !x->inference.muted) {
+		x->window = rx_half(x, a);
+		rx_mute(x, a);
+		return RX_LOSS;
+	}
+	return rx_avoid(x, a, indicated, arrived);
+}
+
+/* bytes: what this ACK may advertise */
+LAW u32 rx_window(struct rx *x, const struct rx_ack *a)
+{
+	return rx_rounded(x->window, a);
+}
+
+/* Is the flow held back? For the account. */
+LAW bool rx_holds(const struct rx *x, u32 now_us, u32 mss)
+{
+	return x->avoiding && (inference_left_us(&x->inference, now_us) ||
+			       x->window <= 2 * RX_LEAST_SEGMENTS * mss);
+}
+
+#endif

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The programs of a run: see programs.h. Their maps `counts` and `flows` are the same. */
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "out/errors.h"
+#include "rules/object.h"
+#include "rules/prepared.h"
+#include "rules/programs.h"
+#include "sys/attachment.h"
+#include "sys/cgroup.h"
+#include "sys/objects.h"
+#include "sys/pins.h"
+#include "util/text.h"
+
+#define MAP_RUN ".rodata.run"
+#define MAP_FLOWS "flows"
+#define OPENING_US 300000 /* two round trips of a long path */
+
+static const struct direction {
+	unsigned int bit; /* CCBPF_RUN_... */
+	const char *name, *object, *end, *pin;
+} directions[] = {
+	{ CCBPF_RUN_UPLOAD, "run", ccbpf_object_run, ccbpf_object_run_end, PIN_LINK },
+	{ CCBPF_RUN_DOWNLOAD, "rx_lp", ccbpf_object_rx_lp, ccbpf_object_rx_lp_end, PIN_RECEIVE },
+};
+#define DIRECTIONS (sizeof(directions) / sizeof(directions[0]))
+
+/* Let the object use the map behind `*fd`; where there is none yet, what it makes is it. */
+static int reuse(const char *what, const struct bpf_object *obj, const char *name, int fd)
+{
+	return fd < 0 ? EXIT_OK : object_reuse(what, obj, name, fd);
+}
+
+static int keep(const char *what, const struct bpf_object *obj, const char *name, int *fd)
+{
+	if (*fd < 0)
+		*fd = fcntl(bpf_object__find_map_fd_by_name(obj, name), F_DUPFD_CLOEXEC, 3);
+	return *fd < 0 ? fail_errno(what, name, -errno) : EXIT_OK;
+}
+
+static int load(const char *what, const struct direction *direction, struct run *run, int *flows_fd,
+		struct bpf_object **obj)
+{
+	struct bpf_map *about, *counts;
+	struct ccbpf_run *initial;
+	int err = object_open(what, direction->name, direction->object, direction->end, obj);
+
+	if (!err)
+		err = object_map(what, *obj, MAP_RUN, sizeof(*initial), &about);
+	if (!err)
+		err = object_map(what, *obj, PIN_COUNTS, sizeof(run->counts), &counts);
+	if (!err)
+		err = reuse(what, *obj, MAP_FLOWS, *flows_fd);
+	if (!err)
+		err = reuse(what, *obj, PIN_COUNTS, run->counts_fd);
+	if (err)
+		return err;
+	initial = object_initial(about);
+	run->about.abi = initial->abi;
+	*initial = run->about;
+	run->known = true;
+	err = object_load(what, *obj);
+	if (!err)
+		err = keep(what, *obj, MAP_FLOWS, flows_fd);
+	return err ?: keep(what, *obj, PIN_COUNTS, &run->counts_fd);
+}
+
+/* Pin what says what it is. */
+static int pin(const char *what, const struct run *run, const char *dir,
+	       const struct bpf_object *obj)
+{
+	int about = bpf_object__find_map_fd_by_name(obj, MAP_RUN);
+	int err = pin_make(what, about, pin_path(dir, PIN_RUN));
+
+	return err ?: pin_make(what, run->counts_fd, pin_path(dir, PIN_COUNTS));
+}
+
+static int make_cgroup(const char *what, struct run *run)
+{
+	int err = cgroup_make(run->about.cgroup);
+
+	if (err == -EEXIST && prepared_is(run->about.cgroup))
+		err = 0; /* `clean --all` left it to processes that were in it */
+	if (!err)
+		err = run->cgroup_fd = cgroup_open(run->about.cgroup);
+	return err < 0 ? fail_errno(what, text("the cgroup %s", run->about.cgroup), err) : EXIT_OK;
+}
+
+int programs_begin(const char *what, struct run *run, const char *dir, int *flows_fd)
+{
+	struct bpf_object *obj[DIRECTIONS] = { NULL };
+	const struct bpf_object *first = NULL;
+	int err = EXIT_OK;
+
+	for (size_t i = 0; !err && i < DIRECTIONS; i++) {
+		if (!(run->about.directions & directions[i].bit))
+			continue;
+		err = load(what, &directions[i], run, flows_fd, &obj[i]);
+		first = first ?: obj[i];
+	}
+	if (!err)
+		err = pin(what, run, dir, first);
+	if (!err)
+		err = make_cgroup(what, run);
+	for (size_t i = 0; !err && i < DIRECTIONS; i++)
+		if (obj[i])
+			err = sockops_attach(what, obj[i], run->cgroup_fd,
+					     text("the cgroup %s", run->about.cgroup),
+					     pin_path(dir, directions[i].pin));
+	for (size_t i = 0; i < DIRECTIONS; i++)
+		bpf_object__close(obj[i]);
+	return err;
+}
+
+static bool attached(const char *path)
+{
+	uint64_t cgroup;
+	int program = sockops_at(path, &cgroup);
+
+	if (program >= 0)
+		close(program);
+	return cgroup;
+}
+
+bool programs_attached(const char *dir)
+{
+	for (size_t i = 0; i < DIRECTIONS; i++)
+		if (attached(pin_path(dir, directions[i].pin)))
+			return true;
+	return false;
+}
+
+void programs_open_windows(const char *dir)
+{
+	struct ccbpf_run_counts counts;
+	const struct map_shape shape = ONE_VALUE(BPF_MAP_TYPE_ARRAY, sizeof(counts));
+	int fd = pin_open_map(pin_path(dir, PIN_COUNTS), &shape);
+	uint32_t zero = 0;
+
+	if (fd < 0)
+		return;
+	if (bpf_map_lookup_elem(fd, &zero, &counts) == 0) {
+		counts.opening = 1;
+		bpf_map_update_elem(fd, &zero, &counts, BPF_ANY);
+		usleep(OPENING_US);
+	}
+	close(fd);
+}

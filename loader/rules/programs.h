@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The programs of a run: one for each direction that is in the background. */
+#ifndef CCBPF_RULES_PROGRAMS_H
+#define CCBPF_RULES_PROGRAMS_H
+
+#include "rules/run.h"
+
+#define PIN_RECEIVE "receive" /* the link of bpf/rx_lp.bpf.c; that of bpf/run.bpf.c is PIN_LINK */
+#define PIN_RUN "run"
+#define PIN_COUNTS "counts"
+
+/*
+ * Load them, pin in the directory `dir` what says what the run is, make its cgroup, attach them
+ * to it. `*flows_fd` as run_begin() has it. Returns EXIT_OK, or the exit code after saying what
+ * failed: what is pinned by then is removed with the run.
+ */
+int programs_begin(const char *what, struct run *run, const char *dir, int *flows_fd);
+
+/* Whether one of them is at a cgroup that is not gone, by the pins in `dir`. */
+bool programs_attached(const char *dir);
+
+/* Its connections go on without the programs: let their receive windows open, with their next
+ * ACKs. Takes a moment. */
+void programs_open_windows(const char *dir);
+
+#endif

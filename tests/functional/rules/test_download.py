@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`ccbpf run --download`: what a command receives is in the background, from a sender that knows nothing of it.
+
+The path is the native lab's: a drop-tail bottleneck at a router, and a delay line."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.functional import kernel
+from tests.functional.conftest import Cli
+from tests.functional.rules.background import BACKGROUND, ENDS_S, PYTHON, Sinks, account
+from tests.lab.engine import native
+from tests.lab.engine.experiment import Link
+
+pytestmark = pytest.mark.rerun("a host that stands still is a queue, and a pause of the reader")
+
+RATE_MBIT = 20.0
+KEEPS = 0.85  # of the link, in FOREGROUND_S seconds after its slow start; without the option it keeps a half at the most
+FOREGROUND_S = 2.5
+SETTLES_S = 1.5
+BYTES = 6_000_000
+STALL_S = 1.0
+
+# Sends each connection what it asks for, "BYTES CONTROLLER\n": a known sequence.
+SERVER = """
+import hashlib, random, socket, threading
+data = random.Random(1).randbytes(12_000_000)
+def serve(c):
+    size, name = c.recv(64).split()
+    c.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name)
+    try:
+        c.sendall(data[:int(size)])
+    except OSError:
+        pass
+    c.close()
+s = socket.create_server(("::", 7), family=socket.AF_INET6, dualstack_ipv6=True)
+while True: threading.Thread(target=serve, args=(s.accept()[0],), daemon=True).start()
+"""
+
+# Reads it, and says: bytes, their hash, the longest wait of a recv() in s, Mbit/s after SETTLES_S.
+READER = """
+import hashlib, socket, sys, time
+address, size, name, seconds, settles, buffer, pause = *sys.argv[1:4], *map(float, sys.argv[4:])
+s = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+if buffer: s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, int(buffer))
+s.connect((address, 7))
+s.sendall(f"{size} {name}\\n".encode())
+start = last = time.monotonic()
+got = late = 0; wait = 0.0; digest = hashlib.sha256()
+while time.monotonic() - start < seconds:
+    data = s.recv(1 << 16)
+    now = time.monotonic()
+    if not data: break
+    wait = max(wait, now - last)
+    got += len(data); digest.update(data)
+    if now - start > settles: late += len(data)
+    if pause and got > int(size) / 2: time.sleep(pause); pause = 0
+    last = time.monotonic()
+print(got, digest.hexdigest(), wait, late * 8e-6 / max(last - start - settles, 1e-9))
+"""
+
+
+def digest(size: int) -> str:
+    import random
+
+    return hashlib.sha256(random.Random(1).randbytes(12_000_000)[:size]).hexdigest()
+
+
+@pytest.fixture(scope="module")
+def path() -> Iterator[native.Path]:
+    with native.Path(Link(RATE_MBIT, 20, 2.5)) as path:
+        path.start(path.sender, PYTHON, "-c", SERVER)
+        kernel.eventually(lambda: ":7 " in path.command(path.sender, "ss", "-ltn"), ENDS_S, "the server")
+        yield path
+
+
+def reader(path: native.Path, address: str, size: int, name: str, *, seconds: float = 60, settles: float = 0, buffer: int = 0,
+           pause: float = 0) -> list[str]:  # fmt: skip
+    words = (address, size, name, seconds, settles, buffer, pause)
+    return ["ip", "netns", "exec", path.receiver, sys.executable, "-c", READER, *map(str, words)]
+
+
+@pytest.mark.parametrize(("address", "sender"), [("10.0.1.2", "cubic"), ("fd00:1::2", "bbr")], ids=["IPv4 cubic", "IPv6 bbr"])
+def test_a_download_yields(ccbpf: Cli, path: native.Path, address: str, sender: str) -> None:
+    """And takes the link back: it is done in time, with every byte."""
+    words = ["-j", "run", "--download", "--", *reader(path, address, BYTES, sender)]
+    background = ccbpf.popen(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    kernel.eventually(lambda: received(ccbpf) > 1_500_000, ENDS_S, "the download")
+    before = received(ccbpf)
+    (got, _, _, mbit) = kernel.run(*reader(path, "10.0.1.2", 12_000_000, "cubic", seconds=SETTLES_S + FOREGROUND_S,
+                                           settles=SETTLES_S)).stdout.split()  # fmt: skip
+    beside = received(ccbpf) - before
+    out, err = background.communicate(timeout=40)
+    assert float(mbit) >= KEEPS * RATE_MBIT * 1448 / 1514, (mbit, beside)
+    assert int(got) > 2 * beside
+    size, found, _, _ = out.split()
+    assert (int(size), found) == (BYTES, digest(BYTES))
+    counts = account(err)["counts"]
+    assert counts["receivers"] == 1 and counts["unstamped"] == 0 and counts["received"] == BYTES
+    assert 1e9 < counts["receiving_held_ns"] < counts["receiving_ns"], counts
+
+
+def received(ccbpf: Cli) -> int:
+    """By the record of the one download there is."""
+    return sum(flow["receive"]["received"] for flow in records(ccbpf))
+
+
+def records(ccbpf: Cli) -> list[dict[str, Any]]:
+    if not (ccbpf.root / "flows").exists():
+        return []
+    return [flow for flow in ccbpf("-j", "flows").json["flows"] if flow["controller"] == "rx_lp"]
+
+
+CASES: dict[str, dict[str, Any]] = {"plain": {}, "SO_RCVBUF": {"buffer": 65536}, "a reader that pauses": {"pause": 1.5}}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_it_never_stalls(ccbpf: Cli, path: native.Path, case: str) -> None:
+    out = ccbpf("-j", "run", "-d", "--", *reader(path, "10.0.1.2", 2_000_000, "cubic", **CASES[case]))
+    size, found, wait, _ = out.out.split()
+    assert (int(size), found) == (2_000_000, digest(2_000_000))
+    assert float(wait) < STALL_S
+    assert account(out.err)["counts"]["receivers"] == 1
+    assert not records(ccbpf)
+
+
+def test_without_timestamps_nothing_is_done_and_that_is_said(ccbpf: Cli, path: native.Path) -> None:
+    path.command(path.sender, "sysctl", "-qw", "net.ipv4.tcp_timestamps=0")
+    try:
+        done = ccbpf("run", "--download", *reader(path, "10.0.1.2", 1_000_000, "cubic"))
+    finally:
+        path.command(path.sender, "sysctl", "-qw", "net.ipv4.tcp_timestamps=1")
+    assert done.out.split()[1] == digest(1_000_000) and float(done.out.split()[2]) < STALL_S
+    assert "no TCP connection of it received in the background; 1 connection without TCP timestamps received as usual" in done.err
+
+
+def test_the_line_at_the_end(ccbpf: Cli, path: native.Path) -> None:
+    err = ccbpf("run", "-d", *reader(path, "10.0.1.2", 1_000_000, "cubic")).err
+    pattern = (
+        r"ccbpf: ip: received 1\.00 MB in the background over 1 connection; their receive window was held back for "
+        r"\d+\.\d s of \d+\.\d s\n"
+    )
+    assert re.fullmatch(pattern, err), err
+    assert not ccbpf.root.exists()
+
+
+def test_both_directions_at_once(ccbpf: Cli, sinks: Sinks, tmp_path: Path) -> None:
+    """The controller for what is sent, the window for what is received, on one connection."""
+    code = (
+        "import socket, sys, threading\n"
+        "s = socket.create_server(('127.0.0.1', 0)); c = socket.create_connection(s.getsockname()); a = s.accept()[0]\n"
+        "threading.Thread(target=a.sendall, args=(bytes(500_000),)).start()\n"
+        "n = 0\n"
+        "while n < 500_000: n += len(c.recv(1 << 16))\n"
+        "print(c.getsockopt(6, 13, 16).split(bytes(1))[0].decode()); c.close(); a.close()\n"
+    )
+    done = ccbpf("-j", "run", "--upload", "--download", "--", PYTHON, "-c", code)
+    found = account(done.err)
+    assert done.out.split() == [BACKGROUND]
+    assert (found["upload"], found["download"], found["controller"]) == (True, True, BACKGROUND)
+    assert (found["counts"]["set"], found["counts"]["receivers"]) == (2, 1)
+    assert found["counts"]["received"] == 500_000
+    ccbpf("clean", "--all")
+
+
+def test_clean_opens_the_windows(ccbpf: Cli, path: native.Path) -> None:
+    """And the command goes on, without us: what was held is done as fast as any."""
+    words = ["run", "--download", "--", *reader(path, "10.0.1.2", BYTES, "cubic")]
+    background = ccbpf.popen(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    kernel.eventually(lambda: received(ccbpf) > 1_000_000, ENDS_S, "the download")
+    ccbpf("clean", "--all")
+    assert not ccbpf.root.exists()
+    held = path.command(path.receiver, "ss", "-tinH", "dst", "10.0.1.2")
+    assert int(re.findall(r"rcv_ssthresh:(\d+)", held)[0]) >= 65535, held
+    out, _ = background.communicate(timeout=40)
+    assert out.split()[1] == digest(BYTES)
+
+
+def test_what_is_for_sending_needs_upload(ccbpf: Cli) -> None:
+    for words in (["tcpw_lp"], ["--dscp", "le"]):
+        err = ccbpf("run", "--download", *words, "true", code=125).err
+        assert "that is for what is sent" in err and "add --upload" in err

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The receiver's law (rx_window.h, rx_delay.h, rx_clock.h) at the end of a small path: a sender that fills what is advertised,
+one bottleneck, and a queue of others that comes and goes."""
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.cdata import Ffi, Laws
+
+MSS = 1448
+RATE = 1.25  # bytes per us: 10 Mbit/s
+BASE_US = 50_000
+WRAP = 1 << 32
+FIRST_CWND = 10
+
+
+@dataclass
+class Path:
+    """A download. `others(t)`: us of queue ahead of a packet that is sent at t us."""
+
+    ffi: Ffi
+    law: Laws
+    others: Callable[[float], float] = lambda t: 0.0
+    tick_us: float = 1000.0
+    drift: float = 0.0  # of the sender's clock
+    scale: int = 7
+    buffer_us: float = 125_000.0
+    limit: float = 1e12  # bytes/s that the sender has
+    windows: list[tuple[float, int]] = field(default_factory=list)
+    arrived: list[tuple[float, int]] = field(default_factory=list)
+
+    def run(self, seconds: float) -> Any:
+        ack, x = self.ffi.new("struct rx_ack *"), self.ffi.new("struct rx *")
+        events: list[tuple[float, int, str, Any]] = []
+        number = 0
+        sent, edge, una, cwnd, free, rcv_nxt, right = 0, 65535, 0, FIRST_CWND * MSS, 0.0, 0, 65535
+
+        def push(at: float, kind: str, what: Any) -> None:
+            nonlocal number
+            number += 1
+            heapq.heappush(events, (at, number, kind, what))
+
+        push(0.0, "ack", (0, 65535, 0))
+        self.ts0 = WRAP - 5000
+        while events:
+            now, _, kind, what = heapq.heappop(events)
+            if now > seconds * 1e6:
+                break
+            if kind == "ack":
+                acked, edge_now, echo = what
+                cwnd, una, edge = min(cwnd + acked - una, 1 << 20), acked, edge_now
+                while sent + MSS <= min(edge, una + cwnd, self.limit * now / 1e6 + FIRST_CWND * MSS):
+                    leaves = max(now, free) + MSS / RATE
+                    if leaves - now - MSS / RATE + self.others(now) > self.buffer_us:
+                        cwnd = max((sent - una) // 2, MSS)  # it would be lost: a sender that knows is enough here
+                        break
+                    free, sent = leaves, sent + MSS
+                    stamp = self.ts0 + int(now * (1 + self.drift) / self.tick_us)
+                    push(leaves + BASE_US / 2 + self.others(now), "data", (sent, stamp, echo))
+                continue
+            rcv_nxt, stamp, echo = what
+            self.arrived.append((now, rcv_nxt))
+            if rcv_nxt // MSS % 2 and right - rcv_nxt >= MSS:
+                continue  # a delayed ACK
+            ack.now_us, ack.long_us, ack.our_ts = int(now) % WRAP, int(now), int(now / 1000) % WRAP
+            ack.tsval, ack.tsecr, ack.rcv_nxt = stamp % WRAP, echo, rcv_nxt
+            ack.left, ack.mss, ack.unit, ack.rtt_us, ack.fresh = right - rcv_nxt, MSS, 1 << self.scale, BASE_US, True
+            if not x.started:
+                self.law.rx_init(x, ack)
+            self.law.rx_step(x, ack)
+            window = self.law.rx_window(x, ack)
+            self.windows.append((now, window))
+            right = max(right, up(rcv_nxt + window, 1 << self.scale))
+            push(now + BASE_US / 2, "ack", (rcv_nxt, right, int(now / 1000) % WRAP))
+        return x
+
+    def mbit(self, begin: float, end: float) -> float:
+        inside = [got for at, got in self.arrived if begin <= at / 1e6 < end]
+        return (inside[-1] - inside[0]) * 8e-6 / (end - begin) if inside else 0.0
+
+    def window_at(self, second: float) -> int:
+        return next(window for at, window in reversed(self.windows) if at <= second * 1e6)
+
+
+def up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+@pytest.fixture
+def path(ffi: Ffi, law: Laws) -> Callable[..., Path]:
+    return lambda **what: Path(ffi, law, **what)
+
+
+def step(begin: float, end: float, queue_us: float) -> Callable[[float], float]:
+    return lambda t: queue_us if begin <= t / 1e6 < end else 0.0
+
+
+@pytest.mark.parametrize("tick_us", [1.0, 1000.0, 4000.0, 10_000.0])
+def test_alone_it_uses_the_link(path: Callable[..., Path], tick_us: float) -> None:
+    alone = path(tick_us=tick_us)
+    x = alone.run(20)
+    assert x.clock.tick_ns == tick_us * 1000
+    assert alone.mbit(5, 20) >= 8.3
+
+
+@pytest.mark.parametrize("scale", [0, 7, 9])
+def test_it_yields_and_comes_back(path: Callable[..., Path], scale: int) -> None:
+    beside = path(others=step(10, 14, 60_000), scale=scale)
+    beside.run(20)
+    least = 2 * MSS
+    yielded = next(at for at, window in beside.windows if at > 10e6 and window == least)
+    assert yielded <= 10.6e6, yielded
+    assert beside.mbit(11, 14) < 0.5
+    back = next(at for at, window in beside.windows if at > 14.3e6 and window >= 20 * MSS)
+    assert back <= 15.9e6, "a segment per round trip, after the inference phase"
+
+
+@pytest.mark.parametrize("drift", [-200e-6, 200e-6])
+def test_clocks_that_drift_are_no_queue(path: Callable[..., Path], drift: float) -> None:
+    drifting = path(drift=drift)
+    drifting.run(150)
+    assert drifting.mbit(100, 150) >= 8.0
+
+
+def test_a_longer_path_is_no_queue(path: Callable[..., Path]) -> None:
+    longer = path(others=step(10, 1000, 60_000))
+    longer.run(45)
+    assert longer.mbit(10, 14) < 1.0 and longer.mbit(38, 45) >= 5.0
+
+
+def test_a_slow_sender_is_not_held(path: Callable[..., Path]) -> None:
+    slow = path(limit=100_000)
+    x = slow.run(20)
+    assert not x.avoiding and min(window for _, window in slow.windows) == 65535 // 128 * 128
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(536, 65_000), st.integers(0, 14))
+def test_what_is_advertised(ffi: Ffi, law: Laws, window: int, mss: int, scale: int) -> None:
+    ack = ffi.new("struct rx_ack *", {"mss": mss, "unit": 1 << scale})
+    got = law.rx_rounded(window, ack)
+    assert got >= 2 * mss and (
+        got == 2 * mss or (got % (1 << scale) == 0 and got <= window < got + (1 << scale)) or window > 2**30
+    )
+
+
+@pytest.mark.parametrize(("filled_by", "lost"), [(99, False), (100, False), (101, True)])
+def test_a_hole_that_a_later_packet_fills_was_a_loss(ffi: Ffi, law: Laws, filled_by: int, lost: bool) -> None:
+    """Of two packets behind the hole the first was sent at 100."""
+    x, ack = ffi.new("struct rx *"), ffi.new("struct rx_ack *")
+    for rcv_nxt, tsval, hole in ((1000, 99, False), (1000, 100, True), (1000, 100, True)):
+        ack.rcv_nxt, ack.tsval, ack.hole = rcv_nxt, tsval, hole
+        assert not law.rx_lost(x, ack)
+        x.rcv_nxt = rcv_nxt
+    ack.rcv_nxt, ack.tsval, ack.hole = 4000, filled_by, False
+    assert law.rx_lost(x, ack) == lost
+
+
+@given(st.sampled_from([1, 1000, 4000, 10_000]), st.integers(0, WRAP - 1), st.integers(0, WRAP - 1),
+       st.lists(st.integers(0, 8_000), min_size=60, max_size=60))  # fmt: skip
+def test_the_one_way_delay(ffi: Ffi, law: Laws, tick_us: int, start_ts: int, start_us: int, delays: list[int]) -> None:
+    """Whatever the clocks say at first: within a tick, and what the tick may be wrong by is nothing."""
+    clock = ffi.new("struct rx_clock *")
+    law.rx_clock_init(clock)
+    seen = []
+    for number, delay in enumerate(delays):
+        sent = number * 50_000
+        now, tsval = (start_us + sent + delay) % WRAP, (start_ts + sent // tick_us) % WRAP
+        law.rx_clock_heard(clock, now, tsval)
+        if clock.tick_ns:
+            seen.append((law.rx_clock_owd_us(clock, now, tsval), delay))
+    assert clock.tick_ns == tick_us * 1000 and len(seen) > 30
+    differences = [owd - delay for owd, delay in seen]
+    assert max(differences) - min(differences) <= tick_us + 1
+
+
+def test_a_clock_that_stands_still_is_not_used(ffi: Ffi, law: Laws, c: SimpleNamespace) -> None:
+    clock = ffi.new("struct rx_clock *")
+    for now in range(0, c.RX_CLOCK_GIVE_UP_US * 2, 10_000):
+        law.rx_clock_heard(clock, now, 7)
+    assert clock.tick_ns == 0
