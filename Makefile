@@ -29,7 +29,7 @@ FORMAT := $(VENV)/bin/clang-format # pinned, see tests/requirements.txt
 C_FILES = $(shell git ls-files '*.c' '*.cc' '*.h' ':!vmlinux.h')
 CC   := gcc
 CXX  := g++
-LIBS := libbpf libelf json-c libcap libmnl
+LIBS := libbpf libelf json-c libcap libmnl ncursesw
 
 WARN       := -Wall -Wextra -Werror
 BPF_CFLAGS := -target bpf -mcpu=v3 -g -O2 -std=gnu11 $(WARN) -Wno-unused-parameter -ffile-compilation-dir=. -Iinclude -I.

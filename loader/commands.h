@@ -27,6 +27,7 @@
 	X(set)            \
 	X(status)         \
 	X(flows)          \
+	X(top)            \
 	X(trace)          \
 	X(metrics)        \
 	X(renice)         \
@@ -52,6 +53,7 @@ struct request {
 	uint64_t watch_ns; /* --watch, 0: not given */
 	uint64_t for_ns; /* --for, 0: not given */
 	bool quiet; /* -q */
+	bool batch; /* -b */
 	bool exempt; /* --not */
 	bool force; /* --force */
 	bool print; /* --print */

@@ -160,6 +160,8 @@ static bool *switch_of(int key, struct request *request)
 		return &request->quiet;
 	case 'u':
 		return &request->upload;
+	case 'b':
+		return &request->batch;
 	default:
 		return NULL;
 	}

@@ -29,13 +29,13 @@ apt()  { apt-get -q -y -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 -o Acquire:
 [ -r /etc/os-release ] || die "no /etc/os-release: install the packages of packaging/deps.sh by hand"
 # shellcheck source=/dev/null
 . /etc/os-release
-command -v apt-get >/dev/null || die "$PRETTY_NAME has no apt: install clang >= 16, libbpf >= 1.4, bpftool, libelf, json-c, libcap, libmnl, toml++, g++, iperf3 and python3-venv by hand, then 'make all'"
+command -v apt-get >/dev/null || die "$PRETTY_NAME has no apt: install clang >= 16, libbpf >= 1.4, bpftool, libelf, json-c, libcap, libmnl, ncursesw, toml++, g++, iperf3 and python3-venv by hand, then 'make all'"
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-packages="make gcc g++ libc6-dev pkg-config libbpf-dev libelf-dev libjson-c-dev libcap-dev libmnl-dev libtomlplusplus-dev
-          iproute2 iputils-ping procps kmod iperf3 tcpdump ethtool curl rsync libcap2-bin util-linux systemd python3 python3-venv ca-certificates git mandoc"
+packages="make gcc g++ libc6-dev pkg-config libbpf-dev libelf-dev libjson-c-dev libcap-dev libmnl-dev libncurses-dev libtomlplusplus-dev
+          iproute2 iputils-ping procps kmod iperf3 tcpdump ethtool curl rsync tmux libcap2-bin util-linux systemd python3 python3-venv ca-certificates git mandoc"
 release="$ID ${VERSION_ID:-}"
 if [ "$release" = "ubuntu 24.04" ] && have linux-tools-common; then # it would have to go for the package bpftool
     bpftool version >/dev/null 2>&1 || packages="$packages linux-tools-$(uname -r)"

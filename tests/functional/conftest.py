@@ -145,6 +145,16 @@ def ccbpf(pin_root: Path) -> Cli:
     return Cli(pin_root)
 
 
+@pytest.fixture(scope="module")
+def module_ccbpf(bpffs: Path) -> Iterator[Cli]:
+    """The same for all tests of a module."""
+    cli = Cli(registry.session_pins(next(_counter)))
+    yield cli
+    cli.run("clean", "--all")
+    if cli.root.exists():
+        shutil.rmtree(cli.root)
+
+
 def preload(directory: Path, source: Path) -> Path:
     """A library, built in this directory, to be preloaded into a command."""
     library = directory / f"{source.stem}.so"

@@ -30,7 +30,7 @@ NAMES = [*kernel.KINDS, "nf_red", "reno", "tcp_lp_", "TCP_LP", "x" * 16, "", "..
 KEYS = ["delta", "smoothing", "inference_rtts", "delay_memory", "small_window", "gentle_start", "decrease", "dscp", "nothing"]
 NUMBERS = ["0", "1", "10", "100", "150", "900", "-1", "4294967295", "4294967296", "18446744073709551616", "1e3", "0x10", "",
            " 7", "7 ", "nan", "1.5", "9" * 400, "%s%n", "١"]  # fmt: skip
-VERBS = {"list": 4, "enable": 1, "disable": 2, "reload": 1, "set": 4, "status": 4, "flows": 4, "trace": 1, "aqm": 6, "assign": 4, "metrics": 1,
+VERBS = {"list": 4, "enable": 1, "disable": 2, "reload": 1, "set": 4, "status": 4, "flows": 4, "trace": 1, "aqm": 6, "assign": 4, "metrics": 1, "top": 2,
          "check": 1,         "clean": 1, "version": 1, "help": 3, "renice": 4, "lis": 1, "": 1, "--": 1}  # fmt: skip
 FLAGS = ["-j", "-v", "-vv", "--pretty", "--json", "--help", "-jv", "--all", "--default", "--ecn", "--no", "-", "--set", "--=",
          "--j"]  # fmt: skip
@@ -137,7 +137,9 @@ def command_line(dice: random.Random) -> list[str]:
     else:
         words += dice.choices(NAMES, k=dice.choice([0, 1, 1, 2, 3]))
         words += [parameter(dice) for _ in range(dice.choice([0, 0, 1, 2]))]
-    if verb in ("flows", "trace"):
+    if verb == "top":
+        words += ["-b", *dice.choices(["--count", "--sort", "--filter", "1", "rate", *NUMBERS], k=dice.choice([0, 1, 2]))]
+    if verb in ("flows", "top", "trace"):
         words += ["--for" if verb == "trace" else "--watch", dice.choice(["0.01", *NUMBERS])]
     words += dice.choices(FLAGS, k=dice.choice([0, 0, 1]))
     while dice.random() < 0.15:
@@ -158,7 +160,7 @@ def mangle(dice: random.Random, words: list[str]) -> None:
 def run(cli: Cli, words: Sequence[str], namespace: str) -> int:
     """Runs it in the namespace and asserts what must hold; its exit code."""
     said = f"`{shlex.join(words)!a}`"
-    follows = any(re.match(r"(trace|flows|show|--?w|--?f)", word) for word in words)
+    follows = any(re.match(r"(trace|flows|top|show|--?w|--?f)", word) for word in words)
     prefix = WITHOUT_OTHERS if any("renice" in word for word in words) else ()  # transfers of this machine are not ours
     with kernel.inside(namespace):
         process = subprocess.Popen([*prefix, CCBPF, *words], env=cli.env(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

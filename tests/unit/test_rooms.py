@@ -4,7 +4,7 @@
 A file includes only its own room and those that its room may know:
 
     util <- out <- sys <- cc, aqm, rules <- cmd <- main.c      in loader/; cc, aqm and rules do not know each other
-    cc <- renice <- cmd;  cc, aqm, rules <- metrics <- cmd;  cc, rules <- config <- cmd
+    cc <- renice, top <- cmd;  cc, aqm, rules <- metrics <- cmd;  cc, rules <- config <- cmd
     law <- kern <- bpf/                                         on the kernel's side
     ccbpf                                                       the ABI of the maps, known to all
 
@@ -39,8 +39,9 @@ KNOWS = {
     "renice": {"util", "out", "sys", "ccbpf", "cc"},
     "config": {"util", "out", "sys", "ccbpf", "cc", "rules"},
     "metrics": {"util", "out", "sys", "ccbpf", "cc", "aqm", "rules"},
-    "cmd": {"util", "out", "sys", "ccbpf", "cc", "aqm", "rules", "renice", "config", "metrics"},
-    "main": {"util", "out", "sys", "ccbpf", "cc", "aqm", "rules", "renice", "config", "metrics", "cmd"},
+    "top": {"util", "out", "sys", "ccbpf", "cc"},
+    "cmd": {"util", "out", "sys", "ccbpf", "cc", "aqm", "rules", "renice", "config", "metrics", "top"},
+    "main": {"util", "out", "sys", "ccbpf", "cc", "aqm", "rules", "renice", "config", "metrics", "top", "cmd"},
     "bpf": {"kern", "law", "ccbpf"},
     "kern": {"law", "ccbpf", "vmlinux"},
     "law": {"ccbpf"},

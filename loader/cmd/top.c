@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * ccbpf top [NAME…] [--watch SECONDS]: the live flows on a full screen, with what yields now and
+ * how much it has yielded. -b prints a batch for each period instead: a table, or a line of JSON
+ * under -j. The map is sampled more often than it is shown, to see how long a flow yields.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cc/running.h"
+#include "cc/shared.h"
+#include "commands.h"
+#include "out/errors.h"
+#include "out/output.h"
+#include "out/ticker.h"
+#include "sys/kernel.h"
+#include "sys/pins.h"
+#include "top/batch.h"
+#include "top/screen.h"
+#include "top/terminal.h"
+#include "util/text.h"
+
+#define WHAT "show"
+#define PERIOD_NS 1000000000ull
+#define SAMPLE_NS 250000000ull /* at the most, between two samples */
+
+enum own_option {
+	OWN_COUNT,
+	OWN_SORT,
+	OWN_FILTER,
+};
+
+struct top {
+	struct screen screen;
+	bool batch;
+	unsigned int samples; /* of a period */
+	unsigned int sampled; /* of this one */
+	unsigned long count; /* batches that are left; 0: no end */
+};
+
+static int parse_sort(const char *given, enum view_sort *sort)
+{
+	for (unsigned int i = 0; given && i < VIEW_SORT_KINDS; i++)
+		if (!strcmp(given, view_sort_word(i))) {
+			*sort = i;
+			return EXIT_OK;
+		}
+	if (!given)
+		return EXIT_OK;
+	return FAIL(EXIT_USAGE, .what = WHAT, .on = text("--sort %s", given),
+		    .why = "there is no such order",
+		    .remedy = "rate, yielded, delay, cwnd, age or port");
+}
+
+static int parse_count(const char *given, unsigned long *count)
+{
+	char *end;
+
+	if (!given)
+		return EXIT_OK;
+	errno = 0;
+	*count = strtoul(given, &end, 10);
+	if (*given >= '0' && *given <= '9' && !*end && !errno && *count)
+		return EXIT_OK;
+	return FAIL(EXIT_USAGE, .what = WHAT, .on = text("--count %s", given),
+		    .why = "it is not a whole number from 1 on", .remedy = NULL);
+}
+
+static int parse(const struct request *request, struct top *top)
+{
+	struct view *view = &top->screen.view;
+	const char *filter = request->own[OWN_FILTER];
+	int err = request_controllers(request, 0, view->named, &view->n_named, NULL);
+
+	if (!err)
+		err = parse_sort(request->own[OWN_SORT], &view->sort);
+	if (!err)
+		err = parse_count(request->own[OWN_COUNT], &top->count);
+	if (!err && filter && strlen(filter) >= VIEW_FILTER_MOST)
+		err = FAIL(EXIT_USAGE, .what = WHAT, .on = "--filter", .why = "it is too long",
+			   .remedy = text("at most %d bytes", VIEW_FILTER_MOST - 1));
+	if (!err && !request->batch && (output.json || top->count))
+		err = FAIL(EXIT_USAGE, .what = WHAT, .on = "a full screen",
+			   .why = "-j and --count are for batches", .remedy = "add -b");
+	if (!err && filter)
+		strcpy(view->filter, filter);
+	return err;
+}
+
+/* Say why there is nothing to watch, if so. */
+static int require_flows(void)
+{
+	bool exists;
+	int fd = -1, err = pins_lock_read(WHAT, &exists);
+
+	if (!err && exists)
+		err = shared_open(WHAT, SHARED_FLOWS, &fd);
+	pins_unlock();
+	if (fd >= 0)
+		close(fd);
+	return err || fd >= 0 ? err : running_none(WHAT, "flows");
+}
+
+static int sample(struct top *top)
+{
+	int err = model_sample(&top->screen.model);
+
+	if (!err)
+		return EXIT_OK;
+	terminal_close();
+	return pin_unusable(WHAT, pin_path(shared_name(SHARED_FLOWS), NULL), err);
+}
+
+/* A period is over. Returns whether another one is wanted. */
+static bool show(struct top *top)
+{
+	model_period(&top->screen.model);
+	if (!top->batch) {
+		screen_draw(&top->screen);
+		return true;
+	}
+	view_make(&top->screen.view, &top->screen.model);
+	batch_print(&top->screen.view, &top->screen.model);
+	return !top->count || --top->count;
+}
+
+/* One sample more, and every so often what it shows. */
+static int tick(struct top *top, bool *goes_on)
+{
+	int err = sample(top);
+
+	if (err)
+		return err;
+	if (top->sampled++ == top->samples || (!top->batch && top->sampled == 1)) {
+		*goes_on = show(top);
+		top->sampled = 1;
+	}
+	if (!top->batch)
+		return EXIT_OK;
+	if (!ticker_cut_short())
+		return output_finish();
+	output_discard();
+	return EXIT_OK;
+}
+
+static int follow(struct top *top, const struct request *request)
+{
+	uint64_t period_ns = request->watch_ns ?: PERIOD_NS;
+	struct ticker ticker;
+	bool goes_on = true;
+	int err = EXIT_OK;
+
+	top->samples = (period_ns + SAMPLE_NS - 1) / SAMPLE_NS;
+	if (!top->batch)
+		err = terminal_open("show on a full screen");
+	if (!err)
+		err = ticker_open(&ticker, WHAT, period_ns / top->samples, request->for_ns,
+				  top->batch ? -1 : STDIN_FILENO);
+	if (err)
+		return err;
+	while (!err && goes_on && !top->screen.ended) {
+		const struct text_block *mark = text_mark();
+		int ticks = ticker_wait(&ticker);
+
+		if (ticks & TICK_END)
+			break;
+		if ((ticks & TICK_TIMER) && !top->screen.paused)
+			err = tick(top, &goes_on);
+		if (!err && !top->batch && ticks != TICK_TIMER) { /* a key, or another size */
+			screen_keys(&top->screen, ticks & TICK_INPUT);
+			screen_draw(&top->screen);
+		}
+		text_release(mark);
+	}
+	terminal_close();
+	ticker_close(&ticker);
+	return err;
+}
+
+static int top(const struct request *request)
+{
+	struct top top = { .batch = request->batch };
+	int err = parse(request, &top);
+
+	if (!err)
+		err = kernel_require_reading(WHAT);
+	if (!err)
+		err = require_flows();
+	if (!err)
+		err = follow(&top, request);
+	view_free(&top.screen.view);
+	model_free(&top.screen.model);
+	return err;
+}
+
+static const struct argp_option options[] = {
+	{ "watch", OPTION_WATCH, "SECONDS", 0, "a period: it is shown every SECONDS, by default 1",
+	  0 },
+	{ "batch", 'b', 0, 0, "print lines, no full screen", 0 },
+	{ "count", OPTION_OWN + OWN_COUNT, "N", 0, "-b: end after N batches", 0 },
+	{ "for", OPTION_FOR, "SECONDS", 0, "end after SECONDS", 0 },
+	{ "sort", OPTION_OWN + OWN_SORT, "BY", 0, "rate, yielded, delay, cwnd, age or port", 0 },
+	{ "filter", OPTION_OWN + OWN_FILTER, "TEXT", 0,
+	  "only flows with TEXT in name, address, port, phase or yield", 0 },
+	{ 0 },
+};
+
+const struct command cmd_top = {
+	.name = "top",
+	.args = "[NAME...] [-b]",
+	.text = "Watch the live flows: what yields, to what",
+	.more = "The key ? explains the columns and keys. YIELD is to what a flow gives way now, FOR for how long, PART in which part of "
+		"the time since top has watched it. A flow gives way in the phases inference, small and recovery. The first batch "
+		"of -b comes after one period.",
+	.options = options,
+	.run = top,
+};

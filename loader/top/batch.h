@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What `ccbpf top -b` prints of a period: a table, or a line of JSON. */
+#ifndef CCBPF_TOP_BATCH_H
+#define CCBPF_TOP_BATCH_H
+
+#include "top/view.h"
+
+void batch_print(const struct view *view, const struct model *model);
+
+#endif

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The columns of `ccbpf top`: see columns.h. */
+#include "cc/flowtext.h"
+#include "out/human.h"
+#include "top/columns.h"
+#include "util/clock.h"
+#include "util/text.h"
+
+unsigned int watched_percent(const struct watched *watched)
+{
+	return watched->watched_ns
+		       ? (100 * watched->yielded_ns + watched->watched_ns / 2) / watched->watched_ns
+		       : 0;
+}
+
+static const char *local(const struct watched *w, uint64_t now_ns)
+{
+	const struct ccbpf_flow *f = &w->flow.record;
+
+	(void)now_ns;
+	return endpoint(f->family, f->local_addr, f->local_port);
+}
+
+static const char *remote(const struct watched *w, uint64_t now_ns)
+{
+	const struct ccbpf_flow *f = &w->flow.record;
+
+	(void)now_ns;
+	return endpoint(f->family, f->remote_addr, f->remote_port);
+}
+
+static const char *rate(const struct watched *w, uint64_t now_ns)
+{
+	(void)now_ns;
+	return w->goodput_known ? human_bps(w->goodput_bps) : "-";
+}
+
+static const char *delay(const struct watched *w, uint64_t now_ns)
+{
+	const struct ccbpf_flow *f = &w->flow.record;
+
+	(void)now_ns;
+	return text("%s/%s", human_ms(f->delay_smoothed_us), human_ms(f->delay_threshold_us));
+}
+
+/* "####...", "#######!" above the threshold, "-" where there is none. */
+static const char *bar(const struct watched *w, uint64_t now_ns)
+{
+	const struct ccbpf_flow *f = &w->flow.record;
+	uint64_t filled, cells = TOP_BAR - 1;
+	char cell[TOP_BAR + 1] = "";
+
+	(void)now_ns;
+	if (!f->delay_threshold_us)
+		return "-";
+	filled = cells * f->delay_smoothed_us / f->delay_threshold_us;
+	for (unsigned int i = 0; i < cells; i++)
+		cell[i] = i < filled ? '#' : '.';
+	cell[cells] = f->delay_smoothed_us > f->delay_threshold_us ? '!' : ' ';
+	return text("%s", cell);
+}
+
+static const char *phase(const struct watched *w, uint64_t now_ns)
+{
+	(void)now_ns;
+	return phase_word(w->flow.record.phase);
+}
+
+static const char *yields(const struct watched *w, uint64_t now_ns)
+{
+	(void)now_ns;
+	return yielding_word(w->yielding);
+}
+
+static const char *since(const struct watched *w, uint64_t now_ns)
+{
+	return w->yielding == YIELDING_NOT ? "" : human_age(now_ns - w->yielding_since_ns);
+}
+
+static const char *part(const struct watched *w, uint64_t now_ns)
+{
+	(void)now_ns;
+	return w->watched_ns ? text("%u%%", watched_percent(w)) : "-";
+}
+
+static const char *rtt(const struct watched *w, uint64_t now_ns)
+{
+	(void)now_ns;
+	return human_ms(w->flow.record.srtt_us);
+}
+
+static const char *age(const struct watched *w, uint64_t now_ns)
+{
+	const uint64_t started_ns = w->flow.record.started_ns;
+
+	return human_age(now_ns > started_ns ? now_ns - started_ns : 0);
+}
+
+#define NUMBER(field)                                                           \
+	static const char *field##_of(const struct watched *w, uint64_t now_ns) \
+	{                                                                       \
+		(void)now_ns;                                                   \
+		return text("%llu", (unsigned long long)w->flow.record.field);  \
+	}
+NUMBER(cwnd)
+NUMBER(indications)
+NUMBER(losses)
+NUMBER(marks)
+NUMBER(retransmits)
+#undef NUMBER
+
+#define R .right = true
+#define E .elastic = true
+
+/* clang-format off */
+const struct top_column top_columns[] = {
+	{ "LOCAL",     23, 120, E, .cell = local },
+	{ "REMOTE",    23,   0, E, .cell = remote },
+	{ "BIT/S",      6,   0, R, .cell = rate },
+	{ "CWND",       5,   0, R, .cell = cwnd_of },
+	{ "SRTT ms",    7, 100, R, .cell = rtt },
+	{ "DELAY ms",  11,  90, R, .cell = delay },
+	{ "DELAY",      8,   0,    .cell = bar },
+	{ "PHASE",     10,   0,    .cell = phase },
+	{ "YIELD",      5,   0,    .cell = yields },
+	{ "FOR",        5,   0, R, .cell = since },
+	{ "PART",       4,   0, R, .cell = part },
+	{ "AGE",        5, 140, R, .cell = age },
+	{ "INDIC",      5, 150, R, .cell = indications_of },
+	{ "LOSSES",     6, 160, R, .cell = losses_of },
+	{ "MARKS",      6, 170, R, .cell = marks_of },
+	{ "RETRANS",    7, 180, R, .cell = retransmits_of },
+};
+/* clang-format on */
+const unsigned int n_top_columns = sizeof(top_columns) / sizeof(top_columns[0]);

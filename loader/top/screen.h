@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The full screen of `ccbpf top`: what is drawn, and what the keys do. */
+#ifndef CCBPF_TOP_SCREEN_H
+#define CCBPF_TOP_SCREEN_H
+
+#include "top/view.h"
+
+struct screen {
+	struct model model;
+	struct view view;
+	size_t cursor; /* the chosen row */
+	size_t first; /* the first row that is shown */
+	bool paused; /* nothing is read */
+	bool helps; /* the help is shown */
+	bool edits; /* the filter is being typed */
+	bool ended; /* by a key, or because nobody can type any more */
+};
+
+/* Draw it all. */
+void screen_draw(struct screen *screen);
+
+/* Do what the keys say that were pressed; `readable`: there is input. */
+void screen_keys(struct screen *screen, bool readable);
+
+/* How many rows of flows there is room for. */
+size_t screen_room(void);
+
+#endif

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What of the model is shown, and in which order: see view.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cc/flowtext.h"
+#include "top/view.h"
+#include "util/memory.h"
+#include "util/text.h"
+
+#define FOLDABLE 64 /* kinds, bits of view.folded */
+
+const char *view_sort_word(enum view_sort sort)
+{
+	static const char *const words[] = {
+#define X(name, word) word,
+		VIEW_SORTS(X)
+#undef X
+	};
+
+	return words[sort];
+}
+
+static uint64_t bit_of(uint32_t kind)
+{
+	return 1ull << (kind < FOLDABLE ? kind : 0);
+}
+
+/* What a flow is sorted by, as a number. */
+static double weight(const struct watched *w, enum view_sort sort)
+{
+	const struct ccbpf_flow *f = &w->flow.record;
+
+	switch (sort) {
+	case VIEW_SORT_RATE:
+		return w->goodput_bps;
+	case VIEW_SORT_YIELDED:
+		return w->watched_ns ? (double)w->yielded_ns / w->watched_ns : 0;
+	case VIEW_SORT_DELAY:
+		return f->delay_smoothed_us;
+	case VIEW_SORT_CWND:
+		return f->cwnd;
+	case VIEW_SORT_AGE:
+		return -(double)f->started_ns;
+	case VIEW_SORT_PORT:
+		return f->remote_port;
+	default:
+		return 0;
+	}
+}
+
+/* A total order, so that what is equal keeps its place. */
+static int by_start(const struct watched *x, const struct watched *y)
+{
+	uint64_t a = x->flow.record.started_ns, b = y->flow.record.started_ns;
+
+	if (a != b)
+		return a < b ? -1 : 1;
+	return x->flow.key < y->flow.key ? -1 : x->flow.key > y->flow.key;
+}
+
+static int by_kind(const struct watched *x, const struct watched *y)
+{
+	uint32_t a = x->flow.record.kind, b = y->flow.record.kind;
+
+	return a < b ? -1 : a > b;
+}
+
+static int by_rank(const void *a, const void *b, void *data)
+{
+	const struct watched *x = *(struct watched *const *)a, *y = *(struct watched *const *)b;
+
+	(void)data;
+	if (by_kind(x, y))
+		return by_kind(x, y);
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	return by_start(x, y);
+}
+
+static int by_weight(const void *a, const void *b, void *data)
+{
+	const struct watched *x = *(struct watched *const *)a, *y = *(struct watched *const *)b;
+	const struct view *view = data;
+	double p = weight(x, view->sort), q = weight(y, view->sort);
+
+	if (by_kind(x, y))
+		return by_kind(x, y);
+	if (p != q)
+		return (p > q) != view->reversed ? -1 : 1;
+	return by_start(x, y);
+}
+
+static bool is_named(const struct view *view, const struct watched *w)
+{
+	for (unsigned int i = 0; i < view->n_named; i++)
+		if (w->flow.record.kind == (uint32_t)view->named[i]->kind)
+			return true;
+	return view->n_named == 0;
+}
+
+/* Does any word of the flow hold the filter? */
+static bool passes(const struct view *view, const struct watched *w)
+{
+	const struct ccbpf_flow *f = &w->flow.record;
+	const struct text_block *mark;
+	bool found;
+
+	if (!is_named(view, w))
+		return false;
+	if (!*view->filter)
+		return true;
+	mark = text_mark();
+	found = strcasestr(text("%.*s %s %s %s %s", CCBPF_NAME_LEN, f->controller,
+				endpoint(f->family, f->local_addr, f->local_port),
+				endpoint(f->family, f->remote_addr, f->remote_port),
+				phase_word(f->phase), yielding_word(w->yielding)),
+			   view->filter);
+	text_release(mark);
+	return found;
+}
+
+/* The flows that are shown, in order. */
+static struct watched **ordered(struct view *view, struct model *model, size_t *n)
+{
+	struct watched **all = must_alloc(model->n ?: 1, sizeof(struct watched *));
+
+	*n = 0;
+	for (size_t i = 0; i < model->n; i++)
+		if (passes(view, &model->flows[i]))
+			all[(*n)++] = &model->flows[i];
+	qsort_r(all, *n, sizeof(struct watched *),
+		view->frozen && !view->resort ? by_rank : by_weight, view);
+	view->resort = false;
+	for (size_t i = 0; i < *n; i++)
+		all[i]->rank = i;
+	return all;
+}
+
+void view_make(struct view *view, struct model *model)
+{
+	struct view_row *head = NULL;
+	size_t n;
+	struct watched **all = ordered(view, model, &n);
+
+	free(view->rows);
+	view->rows = must_alloc(2 * n ?: 1, sizeof(*view->rows)); /* at most a head for each */
+	view->n_rows = 0;
+	view->n_controllers = 0;
+	view->sum = (struct sum){ 0 };
+	for (size_t i = 0; i < n; i++) {
+		const struct ccbpf_flow *f = &all[i]->flow.record;
+
+		if (!head || head->kind != f->kind) {
+			head = &view->rows[view->n_rows++];
+			*head = (struct view_row){ .kind = f->kind, .controller = f->controller };
+			view->n_controllers++;
+		}
+		sum_add(&head->sum, all[i]);
+		sum_add(&view->sum, all[i]);
+		if (!(view->folded & bit_of(f->kind)))
+			view->rows[view->n_rows++] =
+				(struct view_row){ .kind = f->kind, .flow = all[i] };
+	}
+	free(all);
+}
+
+void view_sort_by(struct view *view, enum view_sort sort, bool reversed)
+{
+	view->sort = sort;
+	view->reversed = reversed;
+	view->resort = true;
+}
+
+void view_fold(struct view *view, uint32_t kind)
+{
+	view->folded ^= bit_of(kind);
+}
+
+void view_fold_all(struct view *view)
+{
+	view->folded = view->folded ? 0 : ~0ull;
+}
+
+void view_free(struct view *view)
+{
+	free(view->rows);
+	view->rows = NULL;
+}

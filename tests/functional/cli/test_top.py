@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""ccbpf top: its figures are those of ss and of the records, its screen fits, and its terminal is left as it was."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import re
+import resource
+import signal
+import socket
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.functional import kernel
+from tests.functional.cli.test_flows import lines_of
+from tests.functional.conftest import Cli
+from tests.functional.records import record, ss
+from tests.functional.tmux import Tmux
+
+MANY = 10_000
+MEMORY_MOST = 64 << 20  # bytes
+BATCH_S = 0.2
+
+
+@pytest.fixture(scope="module")
+def enabled(module_ccbpf: Cli) -> Cli:
+    """For all tests of this module: each starts without flows."""
+    module_ccbpf("enable", "tcp_lp", "nf_tcp")
+    return module_ccbpf
+
+
+@pytest.fixture
+def flows(enabled: Cli) -> Iterator[kernel.Map]:
+    flows = kernel.Map.by_pin(enabled.root / "flows")
+    yield flows
+    for key in flows:
+        flows.delete(key)
+    flows.close()
+
+
+def put(flows: kernel.Map, key: int, **fields: Any) -> None:
+    """A record that was written just now."""
+    address = ipaddress.ip_address(fields.pop("remote", f"192.0.2.{key % 250}"))
+    fields = {"started_ns": key, "remote_addr": address, "local_addr": ipaddress.ip_address("192.0.2.251"), "local_port": 40000,
+              "remote_port": key, "updated_ns": time.monotonic_ns(), "phase": 1} | fields  # fmt: skip
+    flows.update(struct.pack("=Q", key), record(**fields))
+
+
+def batches(process: subprocess.Popen[str], n: int) -> list[Any]:
+    return [json.loads(line) for line in lines_of(process, n)]
+
+
+# --- figures ---
+
+
+def test_figures_of_real_flows_are_those_of_ss(enabled: Cli, netns_pair: tuple[kernel.Namespace, kernel.Namespace]) -> None:
+    a, b = netns_pair
+    stop = threading.Event()
+
+    def send(sock: socket.socket) -> None:
+        while not stop.wait(0.01):
+            sock.sendall(bytes(20_000))
+
+    with kernel.Sink(b, "10.77.0.2") as sink, kernel.Sink(b, "fd77::2", sink.address[1]) as sink6:
+        with a.socket() as one, a.socket(socket.AF_INET6) as two:
+            for sock, name, to in ((one, "tcp_lp", sink), (two, "nf_tcp", sink6)):
+                kernel.choose(sock, name)
+                sock.connect(to.address)
+            senders = [threading.Thread(target=send, args=(sock,)) for sock in (one, two)]
+            for sender in senders:
+                sender.start()
+            process = enabled.popen("top", "-b", "-j", "--watch", "0.4", stdout=subprocess.PIPE)
+            first, *middle, last = batches(process, 4)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(10) == 0
+            stop.set()
+            for sender in senders:
+                sender.join(5)
+            for port in (one.getsockname()[1], two.getsockname()[1]):
+                rows = [next(f for f in batch["flows"] if f["local_port"] == port) for batch in (first, *middle, last)]
+                sent = sum(row["goodput_bps"] * (later["time_ns"] - sooner["time_ns"]) / 8e9
+                           for row, sooner, later in zip(rows[1:], [first, *middle], [*middle, last], strict=True))  # fmt: skip
+                assert sent == pytest.approx(rows[-1]["bytes_acked"] - rows[0]["bytes_acked"], rel=0.001)
+                assert sent > 500_000
+                assert rows[-1]["watched_s"] - rows[0]["watched_s"] == pytest.approx((last["time_ns"] - first["time_ns"]) / 1e9)
+            time.sleep(0.05)
+            for sock in (one, two):
+                sock.send(b"x")  # so that the records are of the last ACK
+
+            def agrees() -> bool:
+                truth = ss(a, sink.address[1])
+                (batch,) = [json.loads(enabled("top", "-bj", "--watch", "0.02", "--count", 1).out)]
+                found = {f["local_port"]: f for f in batch["flows"]}
+                names = ("cwnd", "bytes_acked", "retransmits")
+                return len(truth) == 2 and all(
+                    all(row[name] == found[port][name] for name in names)
+                    and abs(row["srtt_us"] - found[port]["srtt_us"]) <= 1
+                    and found[port]["goodput_bps"] == 0
+                    for port, row in truth.items()
+                )
+
+            kernel.eventually(agrees, 5, "the figures of ss")
+
+
+def test_what_a_flow_yields_to_and_for_how_long(enabled: Cli, flows: kernel.Map) -> None:
+    """A record that changes as a controller would change it; the sums are those of our own clock."""
+    steps = [  # what changes, to what it yields then
+        ({"phase": 1}, None),
+        ({"phase": 2, "indications": 1}, "delay"),
+        ({"phase": 3, "indications": 1, "losses": 1}, "loss"),
+        ({"phase": 4, "indications": 1, "losses": 1}, "loss"),  # the small window that the loss has left
+        ({"phase": 3, "indications": 1, "losses": 1, "marks": 1}, "mark"),
+        ({"phase": 1, "indications": 1, "losses": 1, "marks": 1}, None),
+    ]
+    put(flows, 7)
+    process = enabled.popen("top", "-b", "-j", "--watch", "0.1", stdout=subprocess.PIPE)
+    began = {}
+    try:
+        for i, (fields, to) in enumerate(steps):
+            put(flows, 7, delay_source=1, **fields)
+            changed = time.monotonic_ns()
+            batch = next(b for b in iter(lambda: batches(process, 1)[0], None) if b["time_ns"] > changed + 10**6)
+            (flow,) = batch["flows"]
+            assert flow["yields_to"] == to, (i, flow)
+            began[i] = batch["time_ns"], flow
+            assert (batch["controllers"][0]["controller"], batch["controllers"][0]["n_flows"]) == ("tcp_lp", 1)
+            for word in ("delay", "mark", "loss"):
+                assert batch["controllers"][0][f"yield_to_{word}"] == (word == to)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=10)
+    ends = began[5][0]
+    assert began[5][1]["yielded_s"] == pytest.approx((ends - began[1][0]) / 1e9, abs=1e-6)  # from the first step on that yields
+    assert began[4][1]["yields_s"] == pytest.approx((began[4][0] - began[1][0]) / 1e9, abs=1e-6)
+    assert began[5][1]["yields_s"] == 0
+    assert began[5][1]["watched_s"] - began[0][1]["watched_s"] == pytest.approx((ends - began[0][0]) / 1e9, abs=1e-6)
+
+
+def test_a_flow_that_sends_nothing_does_not_yield_and_a_new_one_is_not_the_old_one(enabled: Cli, flows: kernel.Map) -> None:
+    put(flows, 1, phase=4, updated_ns=time.monotonic_ns() - 3 * 10**9)
+    put(flows, 2, phase=4, bytes_acked=1000)
+    process = enabled.popen("top", "-b", "-j", "--watch", "0.1", stdout=subprocess.PIPE)
+    try:
+        batch = batches(process, 2)[-1]
+        assert {f["key"]: f["yields_to"] for f in batch["flows"]} == {1: None, 2: "delay"}
+        put(flows, 2, phase=4, bytes_acked=9_000_000, started_ns=time.monotonic_ns())  # the same address of a socket
+        changed = time.monotonic_ns()
+        batch = next(b for b in iter(lambda: batches(process, 1)[0], None) if b["time_ns"] > changed)
+        (flow,) = [f for f in batch["flows"] if f["key"] == 2]
+        assert flow["watched_s"] == flow["yielded_s"] == 0 and flow["goodput_bps"] is None
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=10)
+
+
+def test_batches_are_sorted_filtered_and_counted(enabled: Cli, flows: kernel.Map) -> None:
+    for key, cwnd, delay in ((1, 30, 5000), (2, 10, 9000), (3, 20, 7000)):
+        put(flows, key, cwnd=cwnd, delay_smoothed_us=delay, delay_threshold_us=8000, phase=2 if key == 3 else 1)
+    put(flows, 4, kind=kernel.KINDS["nf_tcp"], controller=b"nf_tcp", cwnd=99)
+
+    def keys(*words: object) -> list[int]:
+        done = enabled("top", "-bj", "--watch", "0.02", "--count", 2, *words)
+        last = json.loads(done.out.splitlines()[-1])
+        assert done.out.count("\n") == 2
+        return [f["key"] for f in last["flows"]]
+
+    assert keys("--sort", "cwnd") == [1, 3, 2, 4]  # by controller first
+    assert keys("--sort", "delay") == [2, 3, 1, 4]
+    assert keys("--sort", "age") == [1, 2, 3, 4]
+    assert keys("--sort", "port") == [3, 2, 1, 4]
+    assert keys("nf_tcp") == [4]
+    assert keys("--filter", "INFER") == keys("--filter", ".3:3") == [3]
+    assert keys("--filter", "nothing") == []
+    table = enabled("top", "-b", "--watch", "0.02", "--count", 1, "--sort", "cwnd").out.splitlines()
+    assert max(map(len, table)) <= 99
+    row = next(line for line in table if ":3 " in line).split()
+    assert row[:3] == ["tcp_lp", "192.0.2.251:40000", "192.0.2.3:3"]
+    assert row[4:] == ["20", "0.0", "7.0/8.0", "inference", "delay", "0s", "100%"]
+    assert table[-2:] == ["4 flows, 0 bit/s, 1 yields", ""]
+
+
+def test_many_flows(enabled: Cli, flows: kernel.Map) -> None:
+    now = time.monotonic_ns()
+    keys = [struct.pack("=Q", i) for i in range(MANY)]
+    values = b"".join(record(started_ns=i, cwnd=i % 1000, updated_ns=now) for i in range(MANY))
+    assert flows.batch(kernel.UPDATE_BATCH, keys, values) == MANY
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    out = enabled("top", "-bj", "--watch", "0.1", "--count", 1).out
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert len(json.loads(out)["flows"]) == MANY
+    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    with Tmux([str(enabled.command), "top"], 80, 24, enabled.env()) as screen:
+        screen.until(lambda lines: f"{MANY} flows" in lines[0], "all flows")
+        (peak,) = re.findall(r"^VmHWM:\s+(\d+) kB$", Path(f"/proc/{screen.pid}/status").read_text(), re.M)
+        rss = int(peak) << 10
+    flows.batch(kernel.DELETE_BATCH, keys)
+    print(f"{MANY} flows: a batch takes {cpu_s:.3f} s of CPU time, the screen {rss >> 20} MB")
+    assert cpu_s < 5 * BATCH_S  # the bound itself holds where nothing else runs
+    if "sanitize" not in str(enabled.command):
+        assert rss < MEMORY_MOST
+
+
+# --- the screen ---
+
+
+@contextmanager
+def shown(cli: Cli, width: int = 80, height: int = 24, *words: str, **env: str) -> Iterator[Tmux]:
+    with Tmux([str(cli.command), "top", "--watch", "0.25", *words], width, height, cli.env() | env) as screen:
+        screen.until(lambda lines: lines[0].startswith("ccbpf top: "), "the first screen")
+        yield screen
+
+
+def rows(lines: list[str]) -> list[str]:
+    """The remote addresses of the flows, and the controllers' names, in order."""
+    found = [re.findall(r"^[-+] (\w+):|(\d+\.\d+\.\d+\.\d+):\d+", line) for line in lines[3:]]
+    return [controller or address for *_, (controller, address) in filter(None, found)]
+
+
+def test_80_by_24(enabled: Cli, flows: kernel.Map) -> None:
+    put(flows, 1, cwnd=31, delay_smoothed_us=4000, delay_threshold_us=8000, phase=1)
+    put(flows, 2, cwnd=12, delay_smoothed_us=9000, delay_threshold_us=8000, phase=2, indications=1, delay_source=1)
+    put(flows, 3, cwnd=65535, phase=3, losses=2, family=10, remote="2001:db8:1111:2222:3333:4444:5555:6666", remote_port=65535)
+    put(flows, 4, kind=kernel.KINDS["nf_tcp"], controller=b"nf_tcp", phase=3, marks=1, delay_source=2, cwnd=7)
+    with shown(enabled, 80, 24, "--sort", "age") as screen:
+        lines = screen.until(lambda lines: "100%" in lines[5], "the flows, watched for some time")
+        assert max(map(len, lines)) <= 80
+        assert lines[0] == "ccbpf top: 4 flows, 0 bit/s, 3 yield (1 delay, 1 mark, 1 loss)"
+        assert lines[2].split() == ["REMOTE", "BIT/S", "CWND", "DELAY", "PHASE", "YIELD", "FOR", "PART"]
+        assert lines[3] == "- tcp_lp: 3 flows, 0 bit/s, 2 yield (1 delay, 1 loss)"
+        assert lines[4].split() == ["192.0.2.1:1", "0", "31", "###....", "avoidance", "0%"]
+        assert lines[5].split()[:6] == ["192.0.2.2:2", "0", "12", "#######!", "inference", "delay"]
+        assert re.fullmatch(r"  \[2001:db8:111\S*~\S*:6666\]:65535 +0 65535 - +recovery +loss +\ds 100%", lines[6]), lines[6]
+        assert lines[7] == "- nf_tcp: 1 flow, 0 bit/s, 1 yields (1 mark)"
+        assert [len(line) for line in lines[4:7]] == [80, 80, 80]
+        screen.resize(200, 60)
+        lines = screen.until(lambda lines: "RETRANS" in lines[2], "the wide screen")
+        assert max(map(len, lines)) <= 200
+        assert lines[2].split() == ["LOCAL", "REMOTE", "BIT/S", "CWND", "SRTT", "ms", "DELAY", "ms", "DELAY", "PHASE", "YIELD", "FOR",
+                                    "PART", "AGE", "INDIC", "LOSSES", "MARKS", "RETRANS"]  # fmt: skip
+        assert "[2001:db8:1111:2222:3333:4444:5555:6666]:65535" in lines[6]
+        screen.resize(40, 10)
+        screen.until(lambda lines: len(lines) == 10 and lines[2].startswith("  REMOTE"), "a small screen")
+        screen.keys("q")
+        assert screen.ended() == 0
+
+
+def test_200_by_60(enabled: Cli, flows: kernel.Map) -> None:
+    for key in range(1, 71):
+        put(flows, key, cwnd=key, srtt_us=40_100, delay_smoothed_us=1500, delay_threshold_us=3000, indications=11, losses=22,
+            marks=33, retransmits=44, bytes_acked=1)  # fmt: skip
+    with shown(enabled, 200, 60, "--sort", "cwnd") as screen:
+        lines = screen.until(lambda lines: "0%" in lines[4], "the flows")
+        assert len(lines) == 60 and max(map(len, lines)) <= 200
+        found = lines[4].split()
+        assert found[:8] == ["192.0.2.251:40000", "192.0.2.70:70", "0", "70", "40.1", "1.5/3.0", "###....", "avoidance"]
+        assert found[-4:] == ["11", "22", "33", "44"]
+        assert rows(lines) == ["tcp_lp", *(f"192.0.2.{key}" for key in range(70, 14, -1))]
+        screen.keys("End")
+        assert rows(screen.until(lambda lines: "192.0.2.1:1 " in lines[59], "the end"))[-1] == "192.0.2.1"
+        screen.keys("PPage")
+        screen.keys("Home")
+        screen.until(lambda lines: "tcp_lp: 70 flows" in lines[3], "the beginning")
+
+
+def test_keys(enabled: Cli, flows: kernel.Map) -> None:
+    for key in (1, 2, 3):
+        put(flows, key, cwnd=10 * key)
+    put(flows, 4, kind=kernel.KINDS["nf_tcp"], controller=b"nf_tcp")
+    with shown(enabled, 80, 24, "--sort", "cwnd") as screen:
+
+        def are(*found: str) -> list[str]:
+            return screen.until(lambda lines: rows(lines) == list(found), str(found))
+
+        one, two, three, four = (f"192.0.2.{key}" for key in (1, 2, 3, 4))
+        are("tcp_lp", three, two, one, "nf_tcp", four)
+        screen.keys("r")
+        are("tcp_lp", one, two, three, "nf_tcp", four)
+        screen.keys("r", "f")
+        assert "FROZEN" in are("tcp_lp", three, two, one, "nf_tcp", four)[1]
+        put(flows, 1, cwnd=90)
+        put(flows, 5, cwnd=95)
+        are("tcp_lp", three, two, one, "192.0.2.5", "nf_tcp", four)  # the new one comes last
+        screen.keys("f")
+        are("tcp_lp", "192.0.2.5", one, three, two, "nf_tcp", four)
+        screen.keys("f", "r")  # another order also where it is frozen
+        are("tcp_lp", two, three, one, "192.0.2.5", "nf_tcp", four)
+        screen.keys("f", "r")
+        screen.keys("s")  # age
+        assert "sorted by age" in are("tcp_lp", one, two, three, "192.0.2.5", "nf_tcp", four)[1]
+        screen.keys("p")
+        screen.until(lambda lines: "PAUSED" in lines[1], "it pauses")
+        flows.delete(struct.pack("=Q", 5))
+        time.sleep(0.4)
+        are("tcp_lp", one, two, three, "192.0.2.5", "nf_tcp", four)
+        screen.keys("Space")
+        are("tcp_lp", one, two, three, "nf_tcp", four)
+        screen.keys("/", "2", ".", "3", ":", "3", "x", "BSpace")
+        screen.until(lambda lines: lines[1].startswith("filter: 2.3:3_"), "the filter")
+        screen.keys("Enter")
+        assert "filter: 2.3:3" in are("tcp_lp", three)[1]
+        screen.keys("/", "y")
+        screen.until(lambda lines: "no flow passes" in lines[3], "nothing")
+        screen.keys("Escape")
+        are("tcp_lp", one, two, three, "nf_tcp", four)
+        screen.keys("Down", "Enter")  # of a flow: its controller
+        are("tcp_lp", "nf_tcp", four)
+        screen.keys("a")
+        are("tcp_lp", one, two, three, "nf_tcp", four)
+        screen.keys("a")
+        are("tcp_lp", "nf_tcp")
+        screen.keys("?")
+        lines = screen.until(lambda lines: "Any key goes back." in "".join(lines), "the help")
+        assert max(map(len, lines)) <= 80
+        screen.keys("x")
+        are("tcp_lp", "nf_tcp")
+        for element in flows:
+            flows.delete(element)
+        screen.until(lambda lines: "no flows" in lines[3], "it goes on")
+        screen.keys("q")
+        assert screen.ended() == 0
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGSEGV, signal.SIGABRT, signal.SIGQUIT])
+def test_every_end_gives_the_terminal_back(enabled: Cli, how: signal.Signals) -> None:
+    with shown(enabled) as screen:
+        os.kill(screen.pid, how)
+        assert screen.ended() == (0 if how in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT) else 128 + how)
+
+
+def test_ctrl_z_and_ctrl_c(enabled: Cli, flows: kernel.Map) -> None:
+    put(flows, 1)
+    script = f"set -m; {enabled.command} top --watch 0.25; echo stopped; read line; fg"
+    with Tmux(["bash", "-c", script], 80, 24, enabled.env()) as screen:
+        screen.until(lambda lines: lines[0].startswith("ccbpf top: "), "the first screen")
+        screen.keys("C-z")
+        screen.until(lambda lines: "stopped" in lines, "it stops, and gives the terminal back")
+        put(flows, 2)
+        screen.keys("Enter")
+        screen.until(lambda lines: "192.0.2.2:2" in "".join(lines) and lines[0].startswith("ccbpf top: "), "it goes on")
+        screen.keys("C-c")
+        assert screen.ended() == 0
+
+
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_no_color(enabled: Cli, flows: kernel.Map, no_color: str) -> None:
+    put(flows, 1, phase=2, indications=1)
+    with shown(enabled, 80, 24, NO_COLOR=no_color) as screen:
+        screen.until(lambda lines: "inference" in "".join(lines), "the flow")
+        coloured = bool(re.search(r"\x1b\[(?:\d+;)*3[0-7]m", "".join(screen.lines(styles=True))))
+        assert coloured == (not no_color)
+
+
+# --- what it refuses ---
+
+
+def test_what_it_refuses(ccbpf: Cli, enabled: Cli) -> None:
+    assert "no controller is enabled" in ccbpf("top", "-b", code=5).err
+    assert ccbpf("-j", "top", code=2).error["remedy"] == "add -b"
+    assert "rate, yielded" in ccbpf("top", "--sort", "name", code=2).err
+    assert "--count 0" in ccbpf("top", "-b", "--count", "0", code=2).err
+    assert "too long" in ccbpf("top", "--filter", "x" * 64, code=2).err
+    assert "`ccbpf top -b`" in enabled("top", code=1, stdin=subprocess.DEVNULL).err
+    with Tmux(["env", "TERM=unheard-of", str(enabled.command), "top"], 80, 24, enabled.env()) as screen:
+        assert screen.ended() == 1
+        assert "TERM is `unheard-of`" in "".join(screen.lines())
