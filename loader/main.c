@@ -28,9 +28,7 @@
 #include "util/text.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-#define LONGEST_S \
-	31536000.0 /* a year: longest --watch and --for, far from overflow in \
-		      ns */
+#define LONGEST_S 31536000.0 /* a year, of --watch and --for: far from overflow in ns */
 #define SHORTEST_S 0.01 /* faster than anybody reads */
 
 const struct command *const commands[] = {
