@@ -25,7 +25,9 @@
 	  "LTCP, Bhandarkar, Jain and Reddy 2006")                                              \
 	X(6, nf_tcp, OPEN,                                                                      \
 	  "low priority, yields to early ECN marks, takes what its chirps find free",           \
-	  "NF-TCP, Arumaithurai, Fu and Ramakrishnan 2011")
+	  "NF-TCP, Arumaithurai, Fu and Ramakrishnan 2011")                                     \
+	X(7, le, OPEN, "low priority, yields to a queue that stays after it drained its own",   \
+	  "ours, after TCP-LP and TCPW-LP; RFC 8622 for the name")
 
 /* Those whose signal is a mark: they want ECN to be agreed. */
 #define CCBPF_ECN_CONTROLLERS(X) \

@@ -221,6 +221,17 @@ enum ccbpf_chirp_wait {
 	X(of, inference_left_us, u32, "us", "time until the inference phase ends, else 0") \
 	X(of, peer_tick_ns, u32, "ns", "tick of the sender's timestamp clock; 0: not known (yet)")
 
+#define CCBPF_FLOW_LE(X, of)                                                                     \
+	X(of, block_delay_us, u32, "us", "smallest queueing delay of the last block of packets") \
+	X(of, cut_delay_us, u32, "us", "the same at the last early reduction")                   \
+	X(of, noise_us, u32, "us", "how far the path's delays differ within a round trip")       \
+	X(of, packet_us, u32, "us", "time of a packet at the bottleneck; 0: not known")          \
+	X(of, back, u32, "packets", "window to return to when others leave")                     \
+	X(of, every, u32, "packets", "acknowledged packets that add one to the window")          \
+	X(of, pair_gap_us, u32, "us",                                                            \
+	  "time between two pairs of packets while others keep a queue, else 0")                 \
+	X(of, peer_tick_ns, u32, "ns", "tick of the peer's timestamp clock; 0: not known (yet)")
+
 struct ccbpf_flow_lp {
 	CCBPF_FLOW_LP(CCBPF_FLOW_FIELD, ccbpf_flow_lp)
 };
@@ -247,6 +258,10 @@ struct ccbpf_flow_rx {
 	CCBPF_FLOW_RX(CCBPF_FLOW_FIELD, ccbpf_flow_rx)
 };
 
+struct ccbpf_flow_le {
+	CCBPF_FLOW_LE(CCBPF_FLOW_FIELD, ccbpf_flow_le)
+};
+
 /*
  * The controllers' own parts: X(part, member, FIELDS, "what it is")
  *
@@ -260,7 +275,8 @@ struct ccbpf_flow_rx {
 	X(tcpw, tcpw, CCBPF_FLOW_TCPW, "TCPW-LP's queue and its average delays") \
 	X(ltcp, ltcp, CCBPF_FLOW_LTCP, "LTCP's virtual layers")                  \
 	X(nf, nf, CCBPF_FLOW_NF, "NF-TCP's chirps and their estimate")           \
-	X(receive, rx, CCBPF_FLOW_RX, "the receive window of a download")
+	X(receive, rx, CCBPF_FLOW_RX, "the receive window of a download")        \
+	X(le, le, CCBPF_FLOW_LE, "le's queue, and the window it returns to")
 
 /* Which parts the records of a controller have: X(controller, part) */
 #define CCBPF_FLOW_OWN(X)      \
@@ -271,7 +287,8 @@ struct ccbpf_flow_rx {
 	X(tcpw_lp, tcpw)       \
 	X(ltcp, ltcp)          \
 	X(nf_tcp, nf)          \
-	X(rx_lp, receive)
+	X(rx_lp, receive)      \
+	X(le, le)
 
 struct ccbpf_flow {
 	CCBPF_FLOW_COMMON(CCBPF_FLOW_FIELD, ccbpf_flow)

@@ -18,10 +18,13 @@
 	X(gentle_start, "switch", 0, 1, 0, "RFC 9406; ours", \
 	  "slow start begins with 4 packets, is half as fast, and ends when the delay rises, before a loss")
 
-#define BACKGROUND_PARAMS(X)                                                                                                                             \
-	X(rebase_pairs, "pairs", 0, 255, 6, "ours",                                                                                                      \
-	  "a delay that is constant for this many pairs of a small window, or for 16 round trips of a larger one, is taken for a longer path; 0: never") \
-	GENTLE_START_PARAM(X)                                                                                                                            \
+#define REBASE_PARAM(X)                             \
+	X(rebase_pairs, "pairs", 0, 255, 6, "ours", \
+	  "a delay that is constant for this many pairs of a small window, or for 16 round trips of a larger one, is taken for a longer path; 0: never")
+
+#define BACKGROUND_PARAMS(X)  \
+	REBASE_PARAM(X)       \
+	GENTLE_START_PARAM(X) \
 	PACE_PARAM(X)
 
 #define DSCP_PARAM(X)                         \
@@ -121,6 +124,22 @@
 	GENTLE_START_PARAM(X)                                                                                                                   \
 	PACE_PARAM(X)
 
+#define LE_PARAMS(X)                                                                                                            \
+	X(threshold, "us", 500, 100000, 4000, "ours",                                                                           \
+	  "T: a queueing delay above this is an indication; T is never below the noise of the path or the time of 1.5 packets") \
+	X(threshold_min, "us", 100, 100000, 1000, "ours",                                                                       \
+	  "where losses have shown that the buffer is small, T is half of its delay, and at least this")                        \
+	X(gap_max, "RTT", 3, 64, 16, "ours",                                                                                    \
+	  "largest time between two pairs of packets while others keep a queue")                                                \
+	X(gap_share, "packets", 1, 10000, 150, "ours",                                                                          \
+	  "the same, times the window to return to: fast flows look more often; at least 3 RTT")                                \
+	X(quiet_rounds, "RTT", 1, 200, 8, "ours",                                                                               \
+	  "after so many round trips without a queue the growth doubles with each further one, up to 1/16 of the window")       \
+	X(delay_memory, "s", 10, 3600, 180, "ours",                                                                             \
+	  "the smallest delay is forgotten after this time, in two halves")                                                     \
+	REBASE_PARAM(X)                                                                                                         \
+	PACE_PARAM(X)
+
 #define CCBPF_PARAM_FIELD(name, unit, min, max, def, source, text) __u32 name;
 
 struct tcp_lp_params {
@@ -141,6 +160,10 @@ struct tcpw_lp_params {
 
 struct ltcp_params {
 	LTCP_PARAMS(CCBPF_PARAM_FIELD)
+};
+
+struct le_params {
+	LE_PARAMS(CCBPF_PARAM_FIELD)
 };
 
 struct nf_tcp_params {

@@ -29,14 +29,21 @@
 #include "kern/socket.bpf.h"
 #include "law/gentle_start.h"
 
-/* A flow begins; @wanted: the parameter. A flow that has already sent more than that stays as
- * it is. iperf3 has not, nor an application that selects the controller after a greeting. */
+/* A flow begins with less. A flow that has already sent more than that stays as it is. iperf3
+ * has not, nor an application that selects the controller after a greeting. */
+static __always_inline void gentle_begin(struct tcp_sock *tp)
+{
+	if (tp->data_segs_out < GENTLE_WINDOW && tp->snd_cwnd > GENTLE_WINDOW)
+		tp->snd_cwnd = GENTLE_WINDOW;
+}
+
+/* The same; @wanted: the parameter. */
 static __always_inline void gentle_open(struct tcp_sock *tp, struct gentle_start *gentle,
 					bool wanted)
 {
 	gentle_start_init(gentle);
-	if (wanted && tp->data_segs_out < GENTLE_WINDOW && tp->snd_cwnd > GENTLE_WINDOW)
-		tp->snd_cwnd = GENTLE_WINDOW;
+	if (wanted)
+		gentle_begin(tp);
 }
 
 /* An ACK in slow start, of @acked packets; the value: how many of them are left for what

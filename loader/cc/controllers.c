@@ -20,6 +20,7 @@ static const struct param params_hstcp_lp[] = { HSTCP_LP_PARAMS(PARAM) };
 static const struct param params_tcpw_lp[] = { TCPW_LP_PARAMS(PARAM) };
 static const struct param params_ltcp[] = { LTCP_PARAMS(PARAM) };
 static const struct param params_nf_tcp[] = { NF_TCP_PARAMS(PARAM) };
+static const struct param params_le[] = { LE_PARAMS(PARAM) };
 
 #define OPEN true
 #define RESTRICTED false

@@ -78,6 +78,18 @@ static const char *ltcp_words(const struct ccbpf_flow_ltcp *f)
 		    f->layer_end, f->rtt_factor_permille / 1e3);
 }
 
+static const char *le_words(const struct ccbpf_flow_le *f)
+{
+	const char *queue = text("queue %s, %s ms at the last cut; noise %s ms",
+				 human_ms(f->block_delay_us), human_ms(f->cut_delay_us),
+				 human_ms(f->noise_us));
+
+	if (f->pair_gap_us)
+		return text("%s; a pair every %s ms, then back to %u packets", queue,
+			    human_ms(f->pair_gap_us), f->back);
+	return text("%s; a packet more for %u acknowledged ones", queue, f->every);
+}
+
 #define X(number, name, word_, text_) [number] = { word_, text_ },
 static const struct reason chirp_waits[] = { CCBPF_CHIRP_WAITS(X) };
 static const struct reason chirp_ends[] = { CCBPF_CHIRP_ENDS(X) };
@@ -208,6 +220,8 @@ const char *flow_own_words(const struct ccbpf_flow *flow)
 		return nf_words(&flow->nf);
 	case CCBPF_KIND_rx_lp:
 		return rx_words(&flow->rx);
+	case CCBPF_KIND_le:
+		return le_words(&flow->le);
 	default:
 		return parts_words(flow);
 	}

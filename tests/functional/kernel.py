@@ -370,7 +370,7 @@ def name_in_object(path: Path) -> str:
     texts = sections[names][4]
     for name, _, _, _, offset, length in sections:
         if elf[texts + name :].startswith(b".struct_ops\0"):
-            words: list[bytes] = re.findall(rb"[a-z][a-z_]{2,}", elf[offset : offset + length])
+            words: list[bytes] = re.findall(rb"[a-z][a-z_]+", elf[offset : offset + length])
             return words[0].decode()
     raise AssertionError(f"{path}: no section .struct_ops")
 

@@ -36,7 +36,7 @@ _NEVER_US = 10_000_000
 _LP = {"delta": 900, "pace_rtt": _NEVER_US}
 CALM: dict[str, dict[str, int]] = {
     "tcp_lp": _LP, "tcp_lp_ecn": _LP, "hstcp_lp": _LP, "tcpw_lp": {"backlog_max": 64000, "pace_rtt": _NEVER_US},
-    "nf_tcp": {"probe": 0, "pace_rtt": _NEVER_US}, "ltcp": {},
+    "nf_tcp": {"probe": 0, "pace_rtt": _NEVER_US}, "ltcp": {}, "le": {"threshold": 100_000, "pace_rtt": _NEVER_US},
 }  # fmt: skip
 
 

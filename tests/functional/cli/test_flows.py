@@ -177,6 +177,10 @@ OWN = [
      "no estimate, none of 12 chirps is complete: the receiver does not answer each CWR at once"),
     ("nf_tcp", "nf", {"chirps_wait": 99, "chirps_why": 99, "estimate_age_ms": 0xffffffff},
      "no estimate yet; 0 chirps, 0 complete, 0 discarded, 0.00 MB"),
+    ("le", "le", {"block_delay_us": 1200, "cut_delay_us": 4500, "noise_us": 300, "back": 42, "every": 336},
+     "queue 1.2, 4.5 ms at the last cut; noise 0.3 ms; a packet more for 336 acknowledged ones"),
+    ("le", "le", {"block_delay_us": 12_000, "cut_delay_us": 4500, "noise_us": 300, "back": 42, "pair_gap_us": 150_000},
+     "queue 12.0, 4.5 ms at the last cut; noise 0.3 ms; a pair every 150 ms, then back to 42 packets"),
 ]  # fmt: skip
 
 

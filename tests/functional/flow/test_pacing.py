@@ -20,7 +20,8 @@ NEVER_US = 10_000_000
 SO_MAX_PACING_RATE = 47
 ALLOWED = 200_000  # bytes/s, of the application; the window alone is five times that
 PACED = 0.25  # of a round trip; in slow start the kernel paces at 200 %
-PATIENT = {"tcp_lp": {"delta": 900}, "tcp_lp_ecn": {"delta": 900}, "hstcp_lp": {"delta": 900}, "tcpw_lp": {"backlog_max": 64000}}
+PATIENT = {"tcp_lp": {"delta": 900}, "tcp_lp_ecn": {"delta": 900}, "hstcp_lp": {"delta": 900}, "tcpw_lp": {"backlog_max": 64000},
+           "le": {"threshold": 100_000}}  # fmt: skip
 
 
 class Clumps(Behaviour):

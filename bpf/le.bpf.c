@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * le, "Lower Effort": a background flow that drains its own part of a queue, and then judges
+ * whether the queue was its own.
+ *
+ * There is no paper. From TCP-LP (tcp_lp.bpf.c) it has the judgement after a first indication
+ * and the pairs of packets, from TCPW-LP (tcpw_lp.bpf.c) the drain by w base / (base + q), from
+ * RFC 8622 its name. law/le.h has the equations; the names of constants are those of its macros.
+ *
+ *	measure	 q    smallest queueing delay of a block of packets      (law/delay.h)
+ *	decide	 q > T
+ *	act
+ *	            q > T: w = w base / (base + q)        an RTT later
+ *	  FREE ---------------------------------> CUT -----------------> JUDGE
+ *	   ^ ^                                                            | |
+ *	   | |                  q <= T: the queue was its own             | |
+ *	   | +------------------------------------------------------------+ |
+ *	   |                                                                | q > T in two
+ *	   |  slow start to `back`,                                         | blocks, or 2 q
+ *	   |  half as fast               pairs find no queue                v of the cut
+ *	   +------------------------------------------------------------- SMALL:
+ *	                                            a pair of packets each 1 to gap_max RTT
+ *
+ * Each part with its reason. "Worse" names what another value did in the simulator.
+ *
+ *  1. The smallest delay of a block must be a queue: jitter, late ACKs and the flow's own bursts
+ *     never are the smallest. A block is a quarter of a window, at least 6 packets and 3 ACKs;
+ *     of 8 ACKs where the noise is above three quarters of `threshold`. (With 3 ACKs and 4 ms of
+ *     jitter the flow had 8 % of the link; with 12 ACKs 24 of a kind share by Jain .77. From half
+ *     of `threshold` on: reno keeps .75 instead of .86 on a buffer of a quarter BDP.)
+ *  2. T = 4 ms: 3 ms left ten of a kind less of the link, and foregrounds feel more. Not less
+ *     than 3/2 of the path's noise (law/noise.h), as jitter delays by as much (with 1 x the noise
+ *     57 % of the link at 4 ms of jitter, with 3/2 92 %), nor less than 1.5 packets'
+ *     time. The noise counts for flows that had windows of 10 packets: in a crowd of flows of
+ *     a few packets the queue moves as much as jitter does, and it must not be learned (24 of a
+ *     kind kept 15 to 22 ms of queue instead of 8). The time of a packet is learned from windows
+ *     of 6 on. Where losses came with the largest queue ever seen the buffer is small: T is
+ *     half of that queue, at least threshold_min, and the noise at most a quarter of it.
+ *  3. The cut takes the flow's own part of the queue and nothing else: alone that empties the
+ *     queue and the link stays full (98 %, where TCP-LP's half leaves 82 %). The window is the
+ *     one that had sent the packets which were measured. Where the base RTT is below 2 T an idle
+ *     link would cost as much as the queue: there the cut leaves T / 2, while the base RTT has
+ *     been seen in this half of its memory (5 ms and 10 Mbit/s: 96 % instead of 87 %), and
+ *     growth begins with a packet per RTT.
+ *  4. The judgement is by what remains after the cut, in two blocks: a crowd of one's own kind
+ *     drains together, and one block in two may be late. A queue that has doubled is judged at
+ *     once.
+ *  5. While others keep a queue: pairs, each gap twice the last, up to gap_max = 16 RTT (TCP-LP's
+ *     8 / w) or, for fast flows, gap_share / back, because their pairs are nothing beside the
+ *     link; at least 3 RTT. So a gigabit is found free again soon. The first gap is of 4 RTT,
+ *     in which a foreground that has just halved fills the link (with 1 RTT reno keeps .86
+ *     instead of .96 on a quarter BDP); of 1 RTT for flows of a few packets, as 24 of a kind
+ *     shared by Jain .90 with 4.
+ *  6. When a pair finds no queue after a gap of 3 RTT or more, one more must: the foreground
+ *     may have halved. (Six empty pairs where the queue had doubled: ten of a kind Jain .65.)
+ *  7. The return is a slow start, half as fast, to where the cut began. `back` loses an eighth of
+ *     the difference by each judgement that the queue was one's own.
+ *  8. Growth: 1/8, 1/4, 1/2, then one packet per RTT, and where no queue (T / 4) was seen for
+ *     quiet_rounds = 8, twice as much in each further round up to a sixteenth of the window:
+ *     long fat paths. After a loss on a path that has never carried a queue of T, half a packet.
+ *  9. The first slow start begins with 4 packets and is half as fast (law/gentle_start.h); it
+ *     ends with the first block above T.
+ * 10. Loss: half, and what a drain would leave if that is less. A single loss without a queue, on
+ *     a path that has carried a queue of T without one, is chance and takes only the drain; a
+ *     second one within two rounds is not. A policer and a buffer of a few packets never carried
+ *     such a queue; the block that the loss ended counts as well. After a loss's cut that was judged needless the window returns to 7/8.
+ * 11. Mark (ECN): an indication that is certain. It takes the drain, at least an eighth; in JUDGE it
+ *     means others. In CUT it is of the queue before.
+ * 12. A delay that stands still while only pairs are sent, for rebase_pairs times 0.8 s, is a
+ *     longer path (law/flat.h): the plateau of cubic is shorter. In FREE the flow itself moves it.
+ * 13. The window only grows while it is what limits the flow (the case of RFC 7661). Every cut
+ *     lowers ssthresh. Undo returns what a loss took and never what a cut took.
+ * 14. The kernel paces the flow from a base RTT of 2 ms on (kern/pace.bpf.h).
+ *
+ * Never more aggressive than reno where a queue is seen: it grows by a packet per RTT there at the
+ * most, and reduces before the buffer is full.
+ */
+#include "kern/le_measure.bpf.h"
+
+char _license[] SEC("license") = "GPL";
+
+CCBPF_IDENTITY(le);
+
+struct le_params params SEC(".data.params") = { LE_PARAMS(PARAM_DEFAULT) };
+
+/* --- act --------------------------------------------------------------- */
+
+/* Make this the window, fraction and all. */
+static __always_inline void le_set_window(struct tcp_sock *tp, struct le_flow *f, u32 window_q8)
+{
+	u32 window = window_q8 >> LE_Q8_SHIFT, part = window_q8 & (LE_ONE - 1);
+
+	sock_cut_cwnd(tp, window);
+	tp->snd_cwnd_cnt = (u64)le_every(&f->law, window, false) * part >> LE_Q8_SHIFT;
+}
+
+/* A cut begins a round: its end shows what the cut has changed. */
+static __always_inline void le_begin_round(struct tcp_sock *tp, struct le_flow *f)
+{
+	f->noise.end = tp->snd_nxt;
+	noise_begin(&f->noise);
+}
+
+/* The first indication: the flow's own part of the queue goes. */
+static __noinline int le_drain(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+	struct le_flow *f = le_of(sk);
+	struct ccbpf_flow *r = flow_of(sk);
+	struct le_path p;
+	u32 to_q8;
+
+	le_path(tp, f, &p);
+	if (tp->snd_ssthresh >= TCP_INFINITE_SSTHRESH)
+		le_event(sk, f, CCBPF_EVENT_SLOW_START_END, sock_rtt_us(tp), p.base_us);
+	to_q8 = le_drained(&f->law, le_window_q8(tp, f), le_us(f->law.q), &p);
+	le_cut(&f->law, to_q8, &p);
+	le_set_window(tp, f, to_q8);
+	le_begin_round(tp, f);
+	flow_count(indications);
+	if (r)
+		r->indications++;
+	le_event(sk, f, CCBPF_EVENT_INDICATION, le_us(f->law.q), le_threshold(&f->law, &p));
+	return 0;
+}
+
+/* The queue fell after a loss's cut: what the loss took beyond the flow's own part is gone for
+ * nothing, and comes back but for an eighth. */
+static __noinline int le_resume(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+	struct le_flow *f = le_of(sk);
+	u32 back = (f->law.back_q8 - f->law.back_q8 / LE_FELL) >> LE_Q8_SHIFT;
+
+	if (f->law.of_loss && tp->snd_cwnd < back)
+		tp->snd_ssthresh = back;
+	le_event(sk, f, CCBPF_EVENT_INFERENCE_END, 0, 0);
+	return 0;
+}
+
+/* Somebody else keeps the queue. */
+static __noinline int le_yield(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+	struct le_flow *f = le_of(sk);
+	struct ccbpf_flow *r = flow_of(sk);
+	struct le_path p;
+
+	le_path(tp, f, &p);
+	f->law.paced |= pace_on(sk);
+	f->noise.flat = 0;
+	f->law.flat = 0;
+	sock_cut_cwnd(tp, SMALL_PAIR);
+	flow_count(indications);
+	flow_count(cuts_to_one);
+	if (r) {
+		r->indications++;
+		r->cuts_to_one++;
+	}
+	le_event(sk, f, CCBPF_EVENT_CUT_TO_ONE, le_us(f->law.q), le_threshold(&f->law, &p));
+	return 0;
+}
+
+/* Nobody else does any more. */
+static __noinline int le_return(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+	struct le_flow *f = le_of(sk);
+
+	tp->snd_cwnd = LE_RETURN;
+	tp->snd_cwnd_cnt = 0;
+	tp->snd_ssthresh = law_max(f->law.back_q8 >> LE_Q8_SHIFT, LE_RETURN);
+	f->law.then_q8 = 0;
+	f->law.growth = 0;
+	le_begin_round(tp, f);
+	le_event(sk, f, CCBPF_EVENT_SMALL_LEAVE, tp->snd_ssthresh, 0);
+	return 0;
+}
+
+static __always_inline void le_grow(struct sock *sk, struct le_flow *f, u32 acked)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+	bool starting = sock_in_slow_start(tp);
+
+	if (f->law.stage == LE_FREE && sock_cwnd_limited(tp))
+		tcp_cong_avoid_ai(tp, le_every(&f->law, tp->snd_cwnd, starting), acked);
+}
+
+static __always_inline void le_act(struct sock *sk, struct le_flow *f, enum le_verdict verdict,
+				   u32 acked)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+
+	if (law_unlikely(f->law.undone)) { /* see undo_cwnd() */
+		f->law.undone = 0;
+		sock_cut_cwnd(tp, tp->snd_cwnd);
+	}
+	if (law_unlikely(verdict == LE_DRAIN))
+		le_drain(sk);
+	else if (law_unlikely(verdict == LE_GROW))
+		le_resume(sk);
+	else if (law_unlikely(verdict == LE_YIELD))
+		le_yield(sk);
+	else if (law_unlikely(verdict == LE_BACK))
+		le_return(sk);
+	else
+		le_grow(sk, f, acked);
+	if (sock_ca_state(sk) != TCP_CA_Open)
+		return;
+	if (law_unlikely(le_small(f)))
+		small_keep(tp);
+	f->law.paced = pace_keep(sk, f->law.paced,
+				 le_small(f) || delay_base_us(&f->delay) >= param_pace_rtt());
+}
+
+/* --- the story ----------------------------------------------------------- */
+
+SEC("struct_ops")
+void BPF_PROG(le_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
+{
+	struct le_flow *f = le_of(sk);
+	enum le_verdict verdict = LE_GO_ON;
+	struct le_path p;
+
+	if (law_forget(le_measure(sk, f, acked))) {
+		le_path(tcp_of(sk), f, &p);
+		verdict = law_forget(le_decide(&f->law, le_window_q8(tcp_of(sk), f), &p));
+	}
+	le_act(sk, f, verdict, acked);
+	le_publish(sk, f);
+}
+
+/* --- loss, mark and undo ------------------------------------------------- */
+
+SEC("struct_ops")
+__u32 BPF_PROG(le_ssthresh, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+	struct le_flow *f = le_of(sk);
+	bool loss = sock_lost(tp), chance, was_free;
+	struct flow_event e;
+	struct le_path p;
+	u32 to;
+
+	if (!f->law.open)
+		return sock_reno_ssthresh(tp);
+	le_path(tp, f, &p);
+	was_free = f->law.stage == LE_FREE;
+	if (loss) {
+		chance = le_chance(&f->law, sock_in_slow_start(tp), &p);
+		to = le_loss(&f->law, tp->snd_cwnd, chance, &p);
+	} else {
+		to = le_mark(&f->law, tp->snd_cwnd, &p);
+	}
+	if (was_free && f->law.stage == LE_CUT)
+		le_begin_round(tp, f);
+	e = le_now(sk, f);
+	flow_reduced(sk, &e, loss, to);
+	le_fill(sk);
+	flow_repairs(sk, to);
+	return to;
+}
+
+/* The kernel found a reduction to be needless. What a loss took comes back; an early cut
+ * since then stays, and so must ssthresh, which the kernel restores after this call: the next
+ * ACK lowers it again. */
+SEC("struct_ops")
+__u32 BPF_PROG(le_undo_cwnd, struct sock *sk)
+{
+	struct le_flow *f = le_of(sk);
+	struct tcp_sock *tp = tcp_of(sk);
+	u32 now = tp->snd_cwnd, cwnd = now;
+	struct flow_event e;
+
+	f->law.undone = !f->law.of_loss || le_small(f);
+	if (!f->law.undone) {
+		cwnd = law_max(now, tp->prior_cwnd);
+		f->law.stage = LE_FREE;
+	}
+	e = le_now(sk, f);
+	flow_undone(sk, &e, cwnd - now);
+	return cwnd ?: 1;
+}
+
+/* Nothing was in flight and the first packets leave. */
+static __always_inline void le_transmit_start(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+	struct le_flow *f = le_of(sk);
+
+	if (flow_idle(tp, f->published_kius)) {
+		le_block(&f->law);
+		le_begin_round(tp, f);
+	}
+	if (le_small(f))
+		small_depart(sk, le_gap_us(tp, f));
+}
+
+COMPAT_TX_START(le, le_transmit_start)
+
+SEC("struct_ops")
+void BPF_PROG(le_init, struct sock *sk)
+{
+	static const char name[CCBPF_NAME_LEN] = "le";
+	struct tcp_sock *tp = tcp_of(sk);
+	struct le_flow *f = le_of(sk);
+
+	delay_init(&f->delay);
+	noise_init(&f->noise, tp->snd_nxt);
+	spacing_init(&f->spacing, tp->tcp_mstamp);
+	le_begin(&f->law);
+	f->law.paced = 0;
+	f->law.undone = 0;
+	f->law.open = 1;
+	f->published_kius = 0;
+	gentle_begin(tp);
+	flow_open(sk, name);
+	le_event(sk, f, CCBPF_EVENT_OPENED, sock_ecn(tp), sock_timestamps(tp));
+}
+
+SEC("struct_ops")
+void BPF_PROG(le_release, struct sock *sk)
+{
+	struct le_flow *f = le_of(sk);
+	struct ccbpf_flow *r = flow_of(sk);
+
+	le_event(sk, f, CCBPF_EVENT_CLOSED, r ? r->indications : 0, r ? r->losses : 0);
+	if (f->law.paced)
+		pace_off(sk);
+	flow_close(sk);
+}
+
+SEC(".struct_ops")
+struct tcp_congestion_ops le = {
+	.cong_avoid = (void *)le_cong_avoid,
+	.ssthresh = (void *)le_ssthresh,
+	.undo_cwnd = (void *)le_undo_cwnd,
+	.cwnd_event = (void *)le_cwnd_event,
+	.init = (void *)le_init,
+	.release = (void *)le_release,
+	.flags = TCP_CONG_NON_RESTRICTED,
+	.name = "le",
+};

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The window law of `le`: drain the flow's own queue, and judge whether a queue remains that
+ * others keep. bpf/le.bpf.c has the story and the reasons; here are its equations.
+ *
+ *	block	 packets acknowledged: max(LE_BLOCK_LEAST, w / 4), of at least 3 ACKs; q is the
+ *		 smallest queueing delay of a block (law/delay.h). In SMALL a block is a pair
+ *	T	 the threshold of q
+ *	pipe	 w base / (base + q): what a window keeps without its own queue
+ *	then	 the window that sent the packets which are acknowledged now
+ *
+ *	FREE	 q > T: back = max(back, pipe(then, min(q, T))); w = pipe(then, q)	-> CUT
+ *	CUT	 until a packet that was sent after the cut is acknowledged		-> JUDGE
+ *	JUDGE	 q > T in two blocks, or once with q > 2 q of the cut			-> SMALL
+ *		 q <= T									-> FREE
+ *	SMALL	 a pair each `gap` RTT; q > T: gap doubles; a gap of LE_AGAIN RTT or more and
+ *		 no queue: one more pair after 1 RTT; no queue: 4 packets, then back	-> FREE
+ *
+ * Ranges: delays in 16 us up to 1.05 s, saturating; windows in 1/256 packet up to 2^24
+ * packets, saturating.
+ */
+#ifndef CCBPF_LAW_LE_H
+#define CCBPF_LAW_LE_H
+
+#include "law/le_state.h"
+
+/* --- measure ----------------------------------------------------------- */
+
+/* packets that a block needs */
+LAW u32 le_block_size(u32 window)
+{
+	return law_clamp(window >> LE_BLOCK_SHIFT, LE_BLOCK_LEAST, LE_MOST);
+}
+
+/* Is the block over? In SMALL it is a pair, and over when nothing is left in flight. */
+LAW bool le_block_over(const struct le *l, u32 window, u32 flying, const struct le_path *p)
+{
+	u32 noisy = p->noise_us > p->threshold_us * LE_NOISY / 4;
+
+	if (law_unlikely(l->stage == LE_SMALL))
+		return !flying;
+	return l->block >= le_block_size(window) &&
+	       l->samples >= (noisy ? LE_SAMPLES_NOISY : LE_SAMPLES);
+}
+
+/* An ACK of @acked packets, with this queueing delay, that leaves @flying packets. Not used are
+ * the ACK of a single packet with nothing behind it, which may be a delayed one, and in SMALL
+ * those of packets that left before. True: a block has ended, q is new. */
+LAW bool le_sample(struct le *l, u32 queue_us, u32 acked, u32 window, u32 flying,
+		   const struct le_path *p)
+{
+	u16 queue = le_units(queue_us);
+
+	if (acked <= 1 && !flying && !l->samples && queue > l->last)
+		return false;
+	if (l->stage == LE_SMALL && flying >= LE_LEAST)
+		return false;
+	l->most = law_max(l->most, law_min(queue, l->last));
+	l->last = queue;
+	l->low = law_min(l->low, queue);
+	l->block = law_min(l->block + law_min(acked, LE_MOST), LE_MOST);
+	if (l->samples < LE_SAMPLES_NOISY)
+		l->samples++;
+	if (!le_block_over(l, window, flying, p))
+		return false;
+	l->q = l->low;
+	if (l->stage != LE_SMALL && window >= LE_RETURN)
+		l->fits |= le_us(l->q) >= p->threshold_us;
+	le_block(l);
+	return true;
+}
+
+/* A round has ended (law/noise.h); a cut begins one, and its end shows the cut's effect.
+ * @grows: the window is what limits the flow. */
+LAW void le_round(struct le *l, u32 window_q8, bool grows, const struct le_path *p)
+{
+	bool empty = le_us(l->q) <= le_threshold(l, p) / 4;
+
+	if (l->stage == LE_CUT) {
+		l->stage = LE_JUDGE;
+		le_block(l);
+	}
+	l->then_q8 = l->then_q8 ? l->then_q8 / 2 + window_q8 / 2 : window_q8;
+	l->rounds = law_min(l->rounds + 1, LE_LOST_MOST);
+	if (l->stage != LE_FREE || !grows)
+		return;
+	if (!empty || (l->bare && !l->fits)) {
+		l->count = 0;
+		l->growth = law_min(l->growth, LE_SLOW);
+	} else if (l->count < 255) {
+		l->count++;
+	}
+	if (l->growth < LE_SLOW - l->bare)
+		l->growth++;
+	else if (l->count >= p->quiet_rounds && l->growth < LE_GROWTH_MOST)
+		l->growth++;
+}
+
+/* packets that are to be acknowledged for one that the window grows by; @starting: it is on
+ * its way to where a start ends */
+LAW u32 le_every(const struct le *l, u32 window, bool starting)
+{
+	window = law_clamp(window, 1, LE_WINDOW_MOST);
+	if (starting)
+		return LE_START;
+	if (l->growth <= LE_SLOW)
+		return window << (LE_SLOW - l->growth);
+	return law_max(window >> (l->growth - LE_SLOW), LE_FAST);
+}
+
+/* --- decide ------------------------------------------------------------ */
+
+/* 1/256 packet: what is left of a window without the queue that it causes */
+LAW u32 le_pipe(u32 window_q8, u32 queue_us, const struct le_path *p)
+{
+	if (!p->base_us)
+		return window_q8;
+	return (u64)window_q8 * p->base_us / ((u64)p->base_us + queue_us);
+}
+
+/* Is T large beside the round trip? Then a drained window leaves the link idle for as long. */
+LAW bool le_short(const struct le_path *p)
+{
+	return p->base_us < p->threshold_us * LE_SHORT;
+}
+
+/* 1/256 packet: the window of the next ACKs when FREE meets this queue; back learns. */
+LAW u32 le_drained(struct le *l, u32 window_q8, u32 queue_us, const struct le_path *p)
+{
+	u32 then_q8 = l->then_q8 ? law_min(l->then_q8, window_q8) : window_q8;
+	u32 most_us = law_min(queue_us, le_threshold(l, p));
+
+	if (l->stage == LE_FREE)
+		l->back_q8 = law_max(l->back_q8, le_pipe(then_q8, most_us, p));
+	if (le_short(p) && p->base_seen)
+		queue_us = law_max(queue_us, p->threshold_us / 2) - p->threshold_us / 2;
+	return law_max(le_pipe(then_q8, queue_us, p), LE_LEAST * LE_ONE);
+}
+
+/* The window was cut. */
+LAW void le_cut(struct le *l, u32 to_q8, const struct le_path *p)
+{
+	l->cut_q = l->q;
+	l->of_loss = 0;
+	l->stage = LE_CUT;
+	l->growth = le_short(p) ? LE_SLOW : 0;
+	l->count = 0;
+	l->then_q8 = to_q8;
+	le_block(l);
+}
+
+/* JUDGE: the queue fell; a part of what a return would have given was our own. */
+LAW void le_fell(struct le *l, u32 window_q8)
+{
+	l->stage = LE_FREE;
+	l->count = 0;
+	if (l->back_q8 > window_q8)
+		l->back_q8 -= (l->back_q8 - window_q8) / LE_FELL;
+}
+
+/* RTTs: the largest gap between two pairs. A fast flow can afford to look often: its pairs are
+ * little of the link. */
+LAW u32 le_gap_most(const struct le *l, const struct le_path *p)
+{
+	u32 share = p->gap_share / law_max(l->back_q8 >> LE_Q8_SHIFT, 1);
+
+	return law_clamp(share, LE_GAP_LEAST, p->gap_max);
+}
+
+/* pairs that must find the same delay before it is taken for a longer path: of largest gaps
+ * `pairs`; of shorter ones as many as take as long. The plateau of cubic lasts seconds, however
+ * short the RTT is. */
+LAW u32 le_flat_pairs(u32 pairs, u32 gap_us)
+{
+	u32 most = (u64)pairs * LE_FLAT_US / law_max(gap_us, 1);
+
+	return law_clamp(most, pairs, LE_FLAT_MOST);
+}
+
+/* A pair has been acknowledged. */
+LAW enum le_verdict le_pair(struct le *l, bool high, const struct le_path *p)
+{
+	if (high) {
+		l->count = law_min(l->count * 2, le_gap_most(l, p));
+		return LE_WAIT;
+	}
+	if (l->count >= LE_AGAIN) {
+		l->count = 1;
+		return LE_GO_ON;
+	}
+	l->stage = LE_FREE;
+	l->count = 0;
+	return LE_BACK;
+}
+
+/* A block of the cut's judgement has ended. */
+LAW enum le_verdict le_judge(struct le *l, u32 window_q8, bool high, const struct le_path *p)
+{
+	if (!high) {
+		le_fell(l, window_q8);
+		return LE_GROW;
+	}
+	l->count++;
+	if (l->count < LE_JUDGED && l->q <= 2 * (u32)l->cut_q)
+		return LE_GO_ON;
+	l->stage = LE_SMALL;
+	l->count = le_steady(l, 0) ? law_min(LE_GAP_FIRST, le_gap_most(l, p)) : 1;
+	le_block(l);
+	return LE_YIELD;
+}
+
+/* A block has ended: what now? */
+LAW enum le_verdict le_decide(struct le *l, u32 window_q8, const struct le_path *p)
+{
+	u32 queue_us = le_us(l->q), t_us = le_threshold(l, p);
+
+	if (l->stage == LE_SMALL)
+		return le_pair(l, queue_us > t_us, p);
+	if (l->stage == LE_JUDGE)
+		return le_judge(l, window_q8, queue_us > t_us, p);
+	return l->stage == LE_FREE && queue_us > t_us ? LE_DRAIN : LE_GO_ON;
+}
+
+/* --- losses and marks -------------------------------------------------- */
+
+/* us: the queue that a loss was in: no more than what the block says */
+LAW u32 le_lost_us(const struct le *l)
+{
+	u16 block = l->low == LE_NONE_YET ? l->last : law_max(l->low, l->q);
+
+	return le_us(law_min(l->last, block));
+}
+
+/* What a loss in this queue (16 us) says of the buffer. */
+LAW void le_learn_buffer(struct le *l, u16 queue, const struct le_path *p)
+{
+	l->bare = !l->fits;
+	if (le_us(l->most) >= p->threshold_min_us && queue >= l->most / 4 * 3)
+		l->small_buffer = 1;
+	else if (queue < l->most / 2)
+		l->small_buffer = 0;
+}
+
+/* Is a loss chance? There was no queue, and this path has carried one without a loss. */
+LAW bool le_chance(const struct le *l, bool starting, const struct le_path *p)
+{
+	bool soon = l->lost && l->rounds < LE_CHANCE_ROUNDS;
+
+	return l->fits && !starting && !soon && l->stage != LE_SMALL &&
+	       le_us(l->last) < p->threshold_us;
+}
+
+/* packets: what a loss leaves of this window; @chance: it was le_chance() */
+LAW u32 le_loss(struct le *l, u32 window, bool chance, const struct le_path *p)
+{
+	u32 queue_us = le_lost_us(l), to, window_q8 = le_q8(window);
+
+	l->lost = 1;
+	l->rounds = 0;
+	l->fits |= l->samples >= LE_SAMPLES && le_us(l->low) >= p->threshold_us;
+	if (l->stage == LE_SMALL)
+		return LE_LEAST;
+	if (chance) {
+		l->of_loss = 1;
+		return law_max(le_pipe(window_q8, queue_us, p) >> LE_Q8_SHIFT, LE_LEAST);
+	}
+	le_learn_buffer(l, le_units(queue_us), p);
+	to = law_min(le_drained(l, window_q8, queue_us, p) >> LE_Q8_SHIFT, window / 2);
+	to = law_max(to, LE_LEAST);
+	if (!l->fits)
+		l->back_q8 = law_min(l->back_q8, le_q8(to));
+	l->q = law_max(l->q, le_units(queue_us));
+	if (l->stage == LE_FREE)
+		le_cut(l, le_q8(to), p);
+	l->of_loss = 1;
+	return to;
+}
+
+/* packets: what a mark leaves. It is an indication that is certain. */
+LAW u32 le_mark(struct le *l, u32 window, const struct le_path *p)
+{
+	u32 to;
+
+	if (l->stage == LE_CUT)
+		return window;
+	if (l->stage != LE_FREE) {
+		l->stage = LE_SMALL;
+		l->count = law_max(l->count, 1);
+		le_block(l);
+		return LE_LEAST;
+	}
+	to = le_drained(l, le_q8(window), le_lost_us(l), p) >> LE_Q8_SHIFT;
+	to = law_max(law_min(to, window - window / 8), LE_LEAST);
+	le_cut(l, le_q8(to), p);
+	return to;
+}
+
+#endif

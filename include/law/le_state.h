@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The state of `le` for one connection, what it reads of a path and of its parameters, and its
+ * threshold. law/le.h has the equations and the ranges, bpf/le.bpf.c the reason of each constant.
+ */
+#ifndef CCBPF_LAW_LE_STATE_H
+#define CCBPF_LAW_LE_STATE_H
+
+#include "law/aged.h"
+
+#define LE_SHIFT 4 /* 16 us */
+#define LE_MOST 0xffff
+#define LE_NONE_YET 0xffff /* of `low`: no sample in this block */
+#define LE_ONE 256 /* a packet */
+#define LE_Q8_SHIFT 8
+#define LE_WINDOW_MOST (1u << 24) /* packets */
+#define LE_LEAST 2 /* packets: no window is smaller */
+#define LE_RETURN 4 /* packets: the window that a return begins with */
+#define LE_BLOCK_SHIFT 2 /* a block is a quarter of the window */
+#define LE_BLOCK_LEAST 6 /* packets */
+#define LE_SAMPLES 3 /* ACKs of a block, at the least */
+#define LE_SAMPLES_NOISY 8 /* the same, where the noise is above half of `threshold` */
+#define LE_JUDGED 2 /* blocks above T that mean somebody else's queue */
+#define LE_GAP_FIRST 4 /* RTTs: the first gap of flows that are no crowd (LE_STEADY) */
+#define LE_GAP_LEAST 3 /* RTTs: the largest gap is no less */
+#define LE_AGAIN 3 /* RTTs: from this gap on one empty pair does not suffice */
+#define LE_FELL 8 /* back loses 1/8 of what a needless return would have given */
+#define LE_START 2 /* packets acknowledged for one that a start or a return adds */
+#define LE_FAST 16 /* the same, of the fastest growth otherwise */
+#define LE_SLOW 3 /* after a cut: 1/8 packet per RTT */
+#define LE_GROWTH_MOST 17
+#define LE_CHANCE_ROUNDS 2 /* a second loss within these is no chance */
+#define LE_LOST_MOST 31
+#define LE_FLAT_US 800000 /* of each of the pairs that mean a longer path */
+#define LE_FLAT_MOST 255
+#define LE_NOISE 12 /* eighths of the path's noise: T is no less */
+#define LE_NOISY 3 /* quarters of `threshold`: from this noise on a path is noisy */
+#define LE_SHORT 2 /* T: a shorter base RTT is short */
+#define LE_SEEN_US 500 /* us: above the minimum of the half before is not seen */
+#define LE_STEADY 10 /* packets: smaller windows do not show the noise of the path */
+#define LE_SPACED 6 /* packets: smaller windows do not show the time of a packet */
+
+enum le_stage {
+	LE_FREE,
+	LE_CUT,
+	LE_JUDGE,
+	LE_SMALL
+};
+
+enum le_verdict {
+	LE_GO_ON,
+	LE_DRAIN, /* the first indication */
+	LE_GROW, /* judged: the queue was our own */
+	LE_YIELD, /* judged: it is somebody else's */
+	LE_WAIT, /* a pair met a queue */
+	LE_BACK, /* pairs met none */
+};
+
+struct le {
+	u32 back_q8; /* 1/256 packet: the window to return to */
+	u32 then_q8; /* 1/256 packet: mean of the windows at the rounds' beginnings */
+	u16 low; /* 16 us: smallest queueing delay of this block */
+	u16 q; /* 16 us: ... of the last one */
+	u16 cut_q; /* 16 us: q of the last cut */
+	u16 last; /* 16 us: queueing delay of the last ACK */
+	u16 most; /* 16 us: largest delay of two ACKs in a row */
+	u16 block; /* packets acknowledged in this block */
+	u16 flat; /* 16 us: first delay of those that stand still */
+	u8 count; /* FREE: rounds without a queue; JUDGE: blocks above T; SMALL: gap, RTTs */
+	u8 samples : 4; /* ACKs of this block, up to LE_SAMPLES_NOISY */
+	u8 stage : 2; /* enum le_stage */
+	u8 small_buffer : 1; /* losses came with the largest queue */
+	u8 lost : 1; /* rounds since a loss count */
+	u8 growth : 5; /* 2^(growth - LE_SLOW) packets per RTT */
+	u8 fits : 1; /* a block with q >= T has passed */
+	u8 bare : 1; /* a loss before any queue of T was seen */
+	u8 of_loss : 1; /* the last cut was a loss's */
+	u8 rounds : 5; /* since the last loss, up to LE_LOST_MOST */
+	u8 paced : 1; /* the program's: it switched the kernel's pacing on */
+	u8 open : 1; /* ... init() has run: the kernel calls ssthresh() before, when it has to
+		      * send its SYN again */
+	u8 undone : 1; /* ... the kernel may raise ssthresh over a cut */
+};
+
+/* What the law reads of a path and of the parameters. */
+struct le_path {
+	u32 base_us; /* us: RTT without a queue, 0: not known */
+	bool base_seen; /* in this half of its memory */
+	u32 threshold_us; /* us: T of a buffer that is not small */
+	u32 threshold_min_us; /* us: the least T of a small one */
+	u32 noise_us; /* us: of the path */
+	u32 packet_us; /* us: time of a packet */
+	u32 gap_max; /* RTT */
+	u32 gap_share; /* packets RTT: the largest gap is this, divided by back */
+	u32 quiet_rounds; /* without a queue: growth accelerates */
+};
+
+LAW u32 le_us(u16 units)
+{
+	return (u32)units << LE_SHIFT;
+}
+
+LAW u16 le_units(u32 us)
+{
+	return law_min(us >> LE_SHIFT, LE_MOST - 1);
+}
+
+/* A block begins anew. */
+LAW void le_block(struct le *l)
+{
+	l->low = LE_NONE_YET;
+	l->samples = 0;
+	l->block = 0;
+}
+
+LAW void le_begin(struct le *l)
+{
+	l->back_q8 = 0;
+	l->then_q8 = 0;
+	l->q = 0;
+	l->cut_q = 0;
+	l->last = 0;
+	l->most = 0;
+	l->flat = 0;
+	l->count = 0;
+	l->stage = LE_FREE;
+	l->small_buffer = 0;
+	l->lost = 0;
+	l->bare = 0;
+	l->of_loss = 0;
+	l->growth = LE_SLOW;
+	l->fits = 0;
+	l->rounds = 0;
+	le_block(l);
+}
+
+LAW u32 le_q8(u32 packets)
+{
+	return law_min(packets, LE_WINDOW_MOST - 1) << LE_Q8_SHIFT;
+}
+
+/* Does the flow have windows that show the noise of the path? Those of a few packets show what
+ * a crowd of them does to the queue. */
+LAW bool le_steady(const struct le *l, u32 window)
+{
+	return window >= LE_STEADY || l->back_q8 >= LE_STEADY * LE_ONE;
+}
+
+/* us: T */
+LAW u32 le_threshold(const struct le *l, const struct le_path *p)
+{
+	u32 t_us = p->threshold_us;
+	u32 noise_us = l->stage == LE_SMALL ? p->noise_us : p->noise_us * LE_NOISE / 8;
+
+	if (l->small_buffer) {
+		t_us = law_min(t_us, law_max(le_us(l->most) / 2, p->threshold_min_us));
+		noise_us = law_min(noise_us, le_us(l->most) / 4);
+	}
+	t_us = law_max(t_us, p->packet_us + p->packet_us / 2);
+	return law_max(t_us, noise_us);
+}
+
+/* The base moved: what the path's buffer is, is not known. */
+LAW void le_moved(struct le *l)
+{
+	l->most = 0;
+	l->small_buffer = 0;
+}
+
+/* Is the base RTT of this half of its memory (us) that of the half before? Else an empty queue is
+ * still to be seen. */
+LAW bool le_base_seen(s32 now_us, s32 before_us)
+{
+	return before_us == AGED_NO_MIN ? now_us != AGED_NO_MIN : now_us - LE_SEEN_US <= before_us;
+}
+
+#endif

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""le on this kernel: it drains and goes on where a queue is its own, sends pairs where others keep one, and comes back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.functional.conftest import enabled
+from tests.functional.kernel import PHASE, Controller, eventually
+from tests.functional.peer import Behaviour, Flow, Peer, Segment, bursts
+
+pytestmark = pytest.mark.rerun("delays are the peer's, and what the host adds to them counts as well")
+
+RTT_S = 0.02
+EXTRA_S = 0.03
+WINDOW = 40  # packets, the receiver's
+BESIDE = {"threshold": 10_000}  # us: above what a busy machine adds
+
+
+class Path_(Behaviour):
+    """ACKs can be late, as if a queue stood; segments can be lost."""
+
+    def __init__(self) -> None:
+        super().__init__(rtt_s=RTT_S, window_bytes=WINDOW * 1448)
+        self.extra_s = 0.0
+        self.losing: set[int] = set()
+
+    def ack_held_s(self, number: int) -> float:
+        return self.extra_s
+
+    def lost(self, segment: Segment) -> bool:
+        return segment.number in self.losing
+
+
+@pytest.fixture(scope="module")
+def le(request: pytest.FixtureRequest) -> Iterator[Controller]:
+    with enabled(request, ["le"]) as found, found["le"].set(**BESIDE):
+        yield found["le"]
+
+
+def grown(le: Controller, peer: Peer, behaviour: Path_) -> Flow:
+    """Its window is the receiver's."""
+    flow = peer.connect(le.name, behaviour)
+    flow.pump()
+    eventually(lambda: (f := le.flow(flow.sock)) and f.cwnd >= WINDOW - 4 and f.rtt_min_us, 5, "a window")
+    return flow
+
+
+def test_a_start_is_gentle(le: Controller, peer: Peer) -> None:
+    """Four packets, and half as many more each round trip."""
+    flow = peer.connect(le.name, Path_())
+    flow.pump()
+    eventually(lambda: len(flow.end.segments) > 60, 5, "some round trips")
+    sizes = [len(burst) for burst in bursts(flow, 0, RTT_S / 2)]
+    assert sizes[0] == 4 and sizes[1] <= 6 and sizes[2] <= 10, sizes
+    flow.close()
+
+
+def test_pairs_while_others_keep_a_queue_and_back_when_it_is_gone(le: Controller, peer: Peer) -> None:
+    behaviour, before = Path_(), le.stats()
+    le.ring.read()
+    le.listen(30)
+    try:
+        flow = grown(le, peer, behaviour)
+        behaviour.extra_s = EXTRA_S
+        record = eventually(lambda: (f := le.flow(flow.sock)) and f.phase == PHASE.SMALL and f, 3, "pairs")
+        at = len(flow.end.segments)
+        eventually(lambda: len(bursts(flow, at, EXTRA_S)) >= 4, 5, "some pairs")
+        small = le.flow(flow.sock)
+        behaviour.extra_s = 0.0
+        begun = time.monotonic()
+        eventually(lambda: (f := le.flow(flow.sock)) and f.cwnd >= WINDOW // 2, 5, "the window it had")
+        took_s = time.monotonic() - begun
+    finally:
+        le.listen(0)
+    after = le.stats()
+    assert record.indications >= 2 and record.cuts_to_one == 1 and record.cwnd <= 4 and record.ssthresh <= 4
+    assert record.le.back > WINDOW // 2 and record.le.block_delay_us > BESIDE["threshold"]
+    assert small and 0 < small.le.pair_gap_us <= 16 * 1.3 * RTT_S * 1e6
+    pairs = bursts(flow, at, EXTRA_S)[1:4]
+    assert [len(pair) for pair in pairs] == [2] * len(pairs)
+    assert took_s < 16 * RTT_S + 20 * RTT_S
+    assert after.cuts_to_one - before.cuts_to_one == 1
+    words = [event.word for event in le.ring.read()]
+    for word in ("opened", "indication", "cut-to-one", "small-leave"):
+        assert word in words, words
+    assert words.index("indication") < words.index("cut-to-one") < words.index("small-leave")
+    flow.close()
+
+
+def test_a_queue_that_its_own_cut_ends_is_its_own(le: Controller, peer: Peer) -> None:
+    """It drains, finds no queue, and goes on from there: no pairs."""
+    behaviour = Path_()
+    flow = grown(le, peer, behaviour)
+    behaviour.extra_s = EXTRA_S / 2
+    cut = eventually(lambda: (f := le.flow(flow.sock)) and f.indications and f, 3, "an indication")
+    behaviour.extra_s = 0.0
+    record = eventually(lambda: (f := le.flow(flow.sock)) and f.phase == PHASE.AVOIDANCE and f, 3, "growth")
+    assert cut.cwnd >= 4
+    assert record.cuts_to_one == 0 and WINDOW // 3 < record.cwnd <= WINDOW
+    flow.close()
+
+
+def test_a_loss_takes_half(le: Controller, peer: Peer) -> None:
+    """The path has never carried a queue: the loss may be a policer's."""
+    behaviour = Path_()
+    flow = grown(le, peer, behaviour)
+    le.ring.read()
+    le.listen(10)
+    try:
+        behaviour.losing = {flow.end.segments[-1].number + 10}
+        record = eventually(lambda: (f := le.flow(flow.sock)) and f.losses and f.phase == PHASE.AVOIDANCE and f, 5, "a loss")
+    finally:
+        le.listen(0)
+    (loss,) = [event for event in le.ring.read() if event.word == "loss"]
+    assert record.losses == 1 and 2 <= loss.b <= loss.cwnd // 2
+    flow.close()

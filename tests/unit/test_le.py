@@ -1,0 +1,413 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The window law of le against its header's words: blocks, threshold, drain, judgement, pairs, losses (include/law/le.h)."""
+
+import random
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.cdata import Ffi, Laws, Struct
+from tests.unit.headers import constants
+
+NAMES = constants()
+FREE, CUT, JUDGE, SMALL = range(4)
+GO_ON, DRAIN, GROW, YIELD, WAIT, BACK = range(6)
+UNIT_US, ONE = 16, 256
+PATH = {"base_us": 50_000, "threshold_us": 4000, "threshold_min_us": 1000, "noise_us": 0, "packet_us": 0, "base_seen": True,
+        "gap_max": 16, "gap_share": 150, "quiet_rounds": 8}  # fmt: skip
+
+delays = st.one_of(st.integers(0, 30_000), st.integers(0, 2**23))
+windows = st.one_of(st.integers(1, 200), st.integers(1, 2**32 - 1))
+
+
+class Flow:
+    """The law of one flow, and its path."""
+
+    def __init__(self, ffi: Ffi, law: Laws, **path: int) -> None:
+        self.law, self.ffi = law, ffi
+        self.l: Struct = ffi.new("struct le *")
+        self.path: Struct = ffi.new("struct le_path *", {**PATH, **path})
+        law.le_begin(self.l)
+
+    def ack(self, queue_us: int, acked: int = 2, window: int = 40, flying: int = 8) -> bool:
+        return bool(self.law.le_sample(self.l, queue_us, acked, window, flying, self.path))
+
+    def block(self, queue_us: int, window: int = 40, flying: int = 8) -> None:
+        """ACKs of this delay until a block ends."""
+        for _ in range(100_000):
+            if self.ack(queue_us, window=window, flying=flying):
+                return
+        raise AssertionError("no block ends")
+
+    def decide(self, window: int = 40) -> int:
+        return int(self.law.le_decide(self.l, window * ONE, self.path))
+
+    def round(self, window: int = 40, grows: bool = True) -> None:
+        self.law.le_round(self.l, window * ONE, grows, self.path)
+
+    def judged(self, cut_us: int = 5000, window: int = 40) -> None:
+        """It has drained, and looks."""
+        self.block(cut_us, window)
+        assert self.decide(window) == DRAIN
+        self.law.le_cut(self.l, self.law.le_drained(self.l, window * ONE, cut_us, self.path), self.path)
+        assert self.l.stage == CUT
+        self.round(window)
+        assert self.l.stage == JUDGE
+
+    def small(self, window: int = 40) -> None:
+        """Others keep a queue."""
+        self.judged(window=window)
+        self.block(11_000, window)
+        assert self.decide(window) == YIELD and self.l.stage == SMALL
+
+    def pair(self, queue_us: int) -> int:
+        self.ack(queue_us, 1, 4, 1)
+        assert self.ack(queue_us, 1, 4, 0)
+        return self.decide(4)
+
+
+@pytest.fixture(scope="module")
+def new(ffi: Ffi, law: Laws) -> Any:
+    return lambda **path: Flow(ffi, law, **path)
+
+
+# --- blocks and threshold ----------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(delays, st.integers(1, 4)), max_size=200), st.integers(1, 400))
+def test_a_block_ends_with_a_quarter_of_the_window_and_three_acks(new: Any, acks: list[tuple[int, int]], window: int) -> None:
+    flow, packets, low = new(), 0, list[int]()
+    for queue_us, acked in acks:
+        ended = flow.ack(queue_us, acked, window)
+        packets, low = packets + acked, [*low, min(queue_us // UNIT_US, 0xFFFE)]
+        assert ended == (packets >= max(window // 4, 6) and len(low) >= 3)
+        if ended:
+            assert flow.l.q == min(low)
+            packets, low = 0, []
+
+
+def test_a_noisy_path_needs_eight_acks(new: Any) -> None:
+    for noise_us, acks in ((3000, 3), (3001, 8)):
+        flow = new(noise_us=noise_us)
+        assert [flow.ack(0, acked=8) for _ in range(acks)] == [False] * (acks - 1) + [True]
+
+
+def test_a_delayed_ack_is_no_delay_unless_it_is_smaller(new: Any) -> None:
+    flow = new()
+    assert not flow.ack(40_000, 1, 40, 0) and flow.l.samples == 0 and flow.l.last == 0
+    flow.ack(3200)
+    flow.law.le_block(flow.l)
+    flow.ack(1600, 1, 40, 0)
+    assert flow.l.samples == 1 and flow.l.last == 100
+
+
+def model_threshold(most_us: int, small: bool, now_small: bool, path: dict[str, int]) -> int:
+    t_us = path["threshold_us"]
+    noise_us = path["noise_us"] if now_small else path["noise_us"] * NAMES["LE_NOISE"] // 8
+    if small:
+        t_us, noise_us = min(t_us, max(most_us // 2, path["threshold_min_us"])), min(noise_us, most_us // 4)
+    return max(t_us, path["packet_us"] + path["packet_us"] // 2, noise_us)
+
+
+@given(
+    st.integers(0, 0xFFFF), st.booleans(), st.booleans(), st.integers(500, 100_000), st.integers(100, 500),
+    st.integers(0, 262_143), st.integers(0, 0xFFFF),
+)  # fmt: skip
+def test_the_threshold(
+    new: Any, most: int, small_buffer: bool, now_small: bool, t_us: int, least_us: int, noise_us: int, packet_us: int
+) -> None:
+    path = {"threshold_us": t_us, "threshold_min_us": least_us, "noise_us": noise_us, "packet_us": packet_us}
+    flow = new(**path)
+    flow.l.most, flow.l.small_buffer, flow.l.stage = most, small_buffer, SMALL if now_small else FREE
+    assert flow.law.le_threshold(flow.l, flow.path) == model_threshold(most * UNIT_US, small_buffer, now_small, path)
+
+
+# --- drain and judgement --------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 2**32 - 1), delays, st.integers(0, 2**23))
+def test_pipe_is_what_the_path_carries(new: Any, window_q8: int, queue_us: int, base_us: int) -> None:
+    flow = new(base_us=base_us)
+    pipe = flow.law.le_pipe(window_q8, queue_us, flow.path)
+    assert pipe == (window_q8 * base_us // (base_us + queue_us) if base_us else window_q8) <= window_q8
+
+
+@given(st.integers(2, 4000), st.integers(4100, 2**20))
+def test_a_drain_takes_its_own_part_of_the_queue(new: Any, window: int, queue_us: int) -> None:
+    flow = new()
+    to_q8 = flow.law.le_drained(flow.l, window * ONE, queue_us, flow.path)
+    assert to_q8 == max(int(window * ONE * 50_000 / (50_000 + queue_us)), 2 * ONE)
+    assert flow.l.back_q8 == window * ONE * 50_000 // 54_000, "back is where the queue is T"
+
+
+def test_on_a_short_path_a_drain_leaves_half_of_the_threshold(new: Any) -> None:
+    for base_us, seen, left_us in ((7999, True, 2000), (7999, False, 0), (8000, True, 0)):
+        flow = new(base_us=base_us, base_seen=seen)
+        to_q8 = flow.law.le_drained(flow.l, 100 * ONE, 8000, flow.path)
+        assert to_q8 == 100 * ONE * base_us // (base_us + 8000 - left_us)
+        flow.law.le_cut(flow.l, to_q8, flow.path)
+        assert flow.l.growth == (3 if base_us < 8000 else 0)
+
+
+def test_a_base_is_seen_within_half_a_millisecond(law: Laws) -> None:
+    none = 2**31 - 1
+    assert law.le_base_seen(5500, 5000) and law.le_base_seen(4000, 5000) and law.le_base_seen(5000, none)
+    assert not law.le_base_seen(5501, 5000) and not law.le_base_seen(none, 5000) and not law.le_base_seen(none, none)
+
+
+def test_a_drain_is_of_the_window_that_was_measured(new: Any) -> None:
+    flow = new()
+    for window in (20, 30, 45):
+        flow.round(window)
+    assert flow.l.then_q8 == (((20 + 30) / 2) + 45) / 2 * ONE
+    assert flow.law.le_drained(flow.l, 60 * ONE, 50_000, flow.path) == 35 * ONE // 2
+    assert flow.law.le_drained(flow.l, 20 * ONE, 50_000, flow.path) == 10 * ONE, "at most of the present one"
+
+
+def test_a_queue_that_falls_was_our_own(new: Any) -> None:
+    flow = new()
+    flow.judged()
+    back, window = flow.l.back_q8, 30
+    flow.block(4000 + UNIT_US)
+    assert flow.decide(window) == GO_ON, "one block is not enough"
+    flow.block(4000)
+    assert flow.decide(window) == GROW and flow.l.stage == FREE
+    assert flow.l.back_q8 == back - (back - window * ONE) // 8
+
+
+def test_a_queue_that_stays_is_somebody_elses(new: Any) -> None:
+    flow = new()
+    flow.judged()
+    flow.block(4100)
+    assert flow.decide() == GO_ON
+    flow.block(4100)
+    assert flow.decide() == YIELD and flow.l.stage == SMALL
+
+
+@pytest.mark.parametrize(("window", "most", "gap"), [(40, 16, 4), (40, 3, 3), (9, 16, 1)])
+def test_the_first_gap(new: Any, window: int, most: int, gap: int) -> None:
+    """Flows of a few packets look again at once: they may be a crowd of a kind."""
+    flow = new(gap_max=most)
+    flow.small(window)
+    assert flow.l.count == gap
+
+
+def test_one_that_doubles_is_so_at_once(new: Any) -> None:
+    for queue_us, verdict in ((9999, GO_ON), (10_000, YIELD)):  # 5000 us are 312 units
+        flow = new()
+        flow.judged(cut_us=5000)
+        flow.block(queue_us)
+        assert flow.decide() == verdict, queue_us
+
+
+# --- pairs --------------------------------------------------------------------------------------------------------
+
+
+def test_gaps_double_while_a_queue_stays(new: Any) -> None:
+    flow = new()
+    flow.small(window=10)
+    gaps = []
+    for _ in range(6):
+        assert flow.pair(5000) == WAIT
+        gaps.append(flow.l.count)
+    assert gaps == [2, 4, 8, 16, 16, 16]
+    assert flow.pair(0) == GO_ON and flow.l.count == 1, "once more, an RTT later"
+    assert flow.pair(0) == BACK and flow.l.stage == FREE
+
+
+def test_an_empty_pair_after_a_short_gap_suffices(new: Any) -> None:
+    flow = new()
+    flow.small(window=10)
+    assert flow.pair(5000) == WAIT and flow.l.count == 2
+    assert flow.pair(4000) == BACK
+
+
+@given(st.integers(0, 2**24 - 1), st.integers(1, 10_000), st.integers(3, 64))
+def test_fast_flows_look_more_often(new: Any, back: int, share: int, most: int) -> None:
+    flow = new(gap_share=share, gap_max=most)
+    flow.l.back_q8 = back * ONE
+    assert flow.law.le_gap_most(flow.l, flow.path) == min(max(share // max(back, 1), 3), most)
+
+
+def test_what_was_in_flight_is_no_pair(new: Any) -> None:
+    flow = new()
+    flow.small()
+    assert not any(flow.ack(0, 2, 4, flying) for flying in range(30, 1, -1))
+    assert flow.l.samples == 0
+    assert flow.pair(5000) == WAIT
+
+
+@given(st.integers(1, 255), st.integers(1, 2_000_000))
+def test_a_longer_path_takes_as_long_at_any_gap(new: Any, pairs: int, gap_us: int) -> None:
+    enough = new().law.le_flat_pairs(pairs, gap_us)
+    assert pairs <= enough <= 255
+    if pairs < enough < 255:
+        assert enough * gap_us <= pairs * 800_000 < (enough + 1) * gap_us
+
+
+# --- growth ---------------------------------------------------------------------------------------------------------
+
+
+def test_growth_is_slow_after_a_cut_and_fast_where_nobody_is(new: Any) -> None:
+    flow, window, every = new(), 1000, []
+    flow.law.le_cut(flow.l, window * ONE, flow.path)
+    flow.l.stage = FREE
+    for _ in range(30):
+        every.append(flow.law.le_every(flow.l, window, False))
+        flow.round(window)
+    assert every[:5] == [8000, 4000, 2000, 1000, 1000]
+    assert every[8:14] == [500, 250, 125, 62, 31, 16] or every[9:15] == [500, 250, 125, 62, 31, 16], every
+    assert every[-1] == 16
+    flow.block(1500, window)
+    flow.round(window)
+    assert flow.law.le_every(flow.l, window, False) == window, "a queue: a packet per RTT"
+
+
+@given(windows, st.integers(0, 17))
+def test_never_more_than_a_sixteenth_and_never_nothing(new: Any, window: int, growth: int) -> None:
+    flow = new()
+    flow.l.growth = growth
+    every = flow.law.le_every(flow.l, window, False)
+    assert 16 <= every if growth > 3 else every >= min(window, 2**24)
+    assert flow.law.le_every(flow.l, window, True) == 2
+
+
+def test_a_flow_that_is_not_limited_does_not_accelerate(new: Any) -> None:
+    flow = new()
+    for _ in range(50):
+        flow.round(grows=False)
+    assert flow.l.growth == 3 and flow.l.count == 0
+
+
+# --- losses and marks -----------------------------------------------------------------------------------------------
+
+
+def fits(flow: Flow) -> None:
+    """A queue of T has passed without a loss."""
+    flow.block(4100)
+    flow.block(0)
+
+
+def test_a_single_loss_without_a_queue_is_chance(new: Any) -> None:
+    flow = new()
+    fits(flow)
+    assert flow.law.le_chance(flow.l, False, flow.path)
+    assert flow.law.le_loss(flow.l, 40, True, flow.path) == 40 and flow.l.stage == FREE
+    assert not flow.law.le_chance(flow.l, False, flow.path), "a second one soon after"
+    flow.round()
+    assert not flow.law.le_chance(flow.l, False, flow.path)
+    flow.round()
+    assert flow.law.le_chance(flow.l, False, flow.path)
+
+
+def test_chance_needs_a_path_that_has_carried_a_queue(new: Any) -> None:
+    flow = new()
+    flow.block(0)
+    assert not flow.law.le_chance(flow.l, False, flow.path)
+    fits(flow)
+    assert flow.law.le_chance(flow.l, False, flow.path) and not flow.law.le_chance(flow.l, True, flow.path)
+    flow.ack(4100)
+    assert not flow.law.le_chance(flow.l, False, flow.path), "a queue"
+
+
+@pytest.mark.parametrize(("acks", "queue_us", "known"), [(3, 4000, 1), (3, 3999, 0), (2, 4000, 0)])
+def test_the_block_that_a_loss_ends_shows_the_buffer(new: Any, acks: int, queue_us: int, known: int) -> None:
+    """A start may meet its first queue and its first loss in the same block."""
+    flow = new()
+    for _ in range(acks):
+        flow.ack(queue_us, window=400)
+    flow.law.le_loss(flow.l, 400, False, flow.path)
+    assert flow.l.fits == known and flow.l.bare != known
+
+
+@given(windows, delays, st.booleans(), st.booleans())
+def test_a_loss_leaves_at_most_half(new: Any, window: int, queue_us: int, queued: bool, judging: bool) -> None:
+    flow = new()
+    if queued:
+        fits(flow)
+    flow.ack(queue_us)
+    flow.l.stage = JUDGE if judging else FREE
+    to = flow.law.le_loss(flow.l, window, False, flow.path)
+    assert 2 <= to <= max(window // 2, 2)
+    assert flow.l.stage == (JUDGE if judging else CUT) and flow.l.of_loss
+    assert flow.l.bare == (not flow.l.fits)
+
+
+def test_a_loss_between_pairs_leaves_a_pair(new: Any) -> None:
+    flow = new()
+    flow.small()
+    assert flow.law.le_loss(flow.l, 4, False, flow.path) == 2 and flow.l.stage == SMALL
+
+
+def test_a_loss_in_the_largest_queue_tells_of_a_small_buffer(new: Any) -> None:
+    for queue_us, small in ((3200, 1), (1200, 0)):
+        flow = new()
+        for _ in range(4):
+            flow.ack(3200)
+        flow.l.small_buffer = not small
+        flow.law.le_learn_buffer(flow.l, queue_us // UNIT_US, flow.path)
+        assert flow.l.small_buffer == small
+        assert flow.law.le_threshold(flow.l, flow.path) == (1600 if small else 4000)
+
+
+@given(st.integers(4, 100_000), delays)
+def test_a_mark_takes_at_least_an_eighth_once(new: Any, window: int, queue_us: int) -> None:
+    flow = new()
+    flow.ack(queue_us)
+    to = flow.law.le_mark(flow.l, window, flow.path)
+    assert 2 <= to <= max(window - window // 8, 2) and flow.l.stage == CUT
+    assert flow.law.le_mark(flow.l, to, flow.path) == to, "of the queue before"
+    flow.round()
+    assert flow.l.stage == JUDGE
+    assert flow.law.le_mark(flow.l, to, flow.path) == 2 and flow.l.stage == SMALL
+
+
+# --- anything -------------------------------------------------------------------------------------------------------
+
+
+def calls(flow: Flow, rng: random.Random) -> Iterator[int]:
+    """Whatever a kernel may do; the windows that come out."""
+    window = rng.choice([1, 2, 4, 40, 2**20, 2**32 - 1])
+    for _ in range(400):
+        kind = rng.randrange(10)
+        if kind < 6 and flow.ack(rng.choice([0, 100, 5000, 2**23, 2**32 - 1]), rng.choice([0, 1, 2, 2**32 - 1]), window,
+                                 rng.choice([0, 1, 2, 99])):  # fmt: skip
+            verdict = flow.law.le_decide(flow.l, flow.law.le_q8(window), flow.path)
+            if verdict == DRAIN:
+                to_q8 = flow.law.le_drained(flow.l, flow.law.le_q8(window), rng.randrange(2**20), flow.path)
+                flow.law.le_cut(flow.l, to_q8, flow.path)
+                yield to_q8 // ONE
+        elif kind == 6:
+            flow.law.le_round(flow.l, flow.law.le_q8(window), rng.random() < 0.5, flow.path)
+        elif kind == 7:
+            yield flow.law.le_loss(flow.l, window, rng.random() < 0.5, flow.path)
+        elif kind == 8:
+            yield flow.law.le_mark(flow.l, max(window, 2), flow.path)
+        else:
+            window = rng.choice([1, 2, 4, 40, 2**20, 2**32 - 1])
+
+
+class State(NamedTuple):
+    stage: int
+    count: int
+    growth: int
+
+
+@given(st.integers(0, 2**32), st.integers(0, 2**23))
+def test_whatever_comes_windows_are_at_least_a_pair_and_the_state_is_in_range(new: Any, seed: int, base_us: int) -> None:
+    flow = new(base_us=base_us)
+    for to in calls(flow, random.Random(seed)):
+        assert to >= 2
+        state = State(flow.l.stage, flow.l.count, flow.l.growth)
+        assert state.growth <= 17
+        assert state.stage != SMALL or state.count >= 1, "a gap of nothing"
+
+
+def test_a_new_path_forgets_the_buffer(new: Any) -> None:
+    flow = new()
+    flow.l.most, flow.l.small_buffer = 100, 1
+    flow.law.le_moved(flow.l)
+    assert flow.l.most == 0 and not flow.l.small_buffer
