@@ -160,8 +160,8 @@ LAW enum rx_verdict rx_start(struct rx *x, const struct rx_ack *a, bool round, b
 	if (round && x->flight > x->most_flight + x->most_flight / 4) {
 		x->most_flight = x->flight;
 		x->flat = 0;
-	} else if (round && x->low_us != NOISE_UNKNOWN && x->low_us > RX_FLOOR_US) {
-		x->flat++;
+	} else if (round && x->low_us != NOISE_UNKNOWN) {
+		x->flat = x->low_us > RX_FLOOR_US ? x->flat + 1 : 0;
 	}
 	if (!lost && x->flat < RX_FLAT)
 		return RX_GROW;

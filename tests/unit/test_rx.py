@@ -135,6 +135,13 @@ def test_a_longer_path_is_no_queue(path: Callable[..., Path]) -> None:
     assert longer.mbit(10, 14) < 1.0 and longer.mbit(38, 45) >= 5.0
 
 
+def test_a_delay_that_comes_and_goes_does_not_end_the_start(path: Callable[..., Path]) -> None:
+    """A round's smallest delay is that of an empty queue, whatever its last one is."""
+    jitter = path(limit=400_000, others=lambda t: 8_000 if int(t / 7_000) % 3 else 0)
+    x = jitter.run(15)
+    assert not x.avoiding
+
+
 def test_a_slow_sender_is_not_held(path: Callable[..., Path]) -> None:
     slow = path(limit=100_000)
     x = slow.run(20)
