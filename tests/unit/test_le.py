@@ -390,9 +390,9 @@ def calls(flow: Flow, rng: random.Random) -> Iterator[int]:
             window = rng.choice([1, 2, 4, 40, 2**20, 2**32 - 1])
 
 
-class State(NamedTuple):
+class Reached(NamedTuple):
     stage: int
-    count: int
+    gap: int
     growth: int
 
 
@@ -401,9 +401,9 @@ def test_whatever_comes_windows_are_at_least_a_pair_and_the_state_is_in_range(ne
     flow = new(base_us=base_us)
     for to in calls(flow, random.Random(seed)):
         assert to >= 2
-        state = State(flow.l.stage, flow.l.count, flow.l.growth)
+        state = Reached(flow.l.stage, flow.l.count, flow.l.growth)
         assert state.growth <= 17
-        assert state.stage != SMALL or state.count >= 1, "a gap of nothing"
+        assert state.stage != SMALL or state.gap >= 1, "a gap of nothing"
 
 
 def test_a_new_path_forgets_the_buffer(new: Any) -> None:
