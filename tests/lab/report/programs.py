@@ -29,6 +29,7 @@ CONSTANTS = re.compile(r"enum \w+ \{ (.*) \}$")
 STRUCT = re.compile(r"(?:struct|union) (\w+) \{.*\}$")
 UNION = re.compile(r"\bunion \{[^{}]*\}")
 MEMBER = re.compile(r"struct \w+ (\w+) ; ")
+SELECTED = re.compile(r"(?:- >|\.) (\w+)")
 NUMBER = re.compile(r"(?:0x[0-9a-f]+|\d+)$", re.I)
 FUNCTION = re.compile(r"static [\w* ]*?(\w+) \(.*\}$")
 OPTIONS = ("-E", "-P", "-undef", "-nostdinc", "-D__bpf__", "-xc")  # -undef: no macro of this compiler or machine
@@ -61,10 +62,11 @@ def used(units: list[str]) -> list[str]:
             spare[found[1]] = unit
         elif unit != ";":  # what ends a type
             kept.append(unit)
-    code = set(TOKEN.findall(" ".join([*kept, *(unit for unit in spare.values() if FUNCTION.match(unit))])))
+    code = " ".join([*kept, *(unit for unit in spare.values() if FUNCTION.match(unit))])
+    members = set(SELECTED.findall(code))
     for unit in kept:  # which grows
         for name in set(TOKEN.findall(unit)) & spare.keys():
-            kept.append(without_members(spare.pop(name), code))
+            kept.append(without_members(spare.pop(name), members))
     return kept
 
 
@@ -79,9 +81,9 @@ def constants(text: str) -> dict[str, str]:
     return made
 
 
-def without_members(unit: str, code: set[str]) -> str:
-    """A type without the structs in its unions whose name no code has: those of other controllers."""
-    return UNION.sub(lambda union: MEMBER.sub(lambda member: member[0] if member[1] in code else "", union[0]), unit)
+def without_members(unit: str, members: set[str]) -> str:
+    """A type without the structs in its unions that no code selects: those of other controllers."""
+    return UNION.sub(lambda union: MEMBER.sub(lambda member: member[0] if member[1] in members else "", union[0]), unit)
 
 
 def foreign(root: Path) -> set[str]:
