@@ -195,7 +195,7 @@ static void report(const char *path, bool dry_run, struct json_object *changes)
 static int apply_locked(const struct config *config, bool dry_run)
 {
 	struct json_object *changes = json_object_new_array();
-	struct state before = { .standing = { .link_fd = -1, .counts_fd = -1 } };
+	struct state before = { .standing = { .link_fd = -1, .counts_fd = -1, .chosen_fd = -1 } };
 	struct state after = before;
 	int err = dry_run ? EXIT_OK : sweep(WHAT, SWEEP_RESTS, NULL);
 

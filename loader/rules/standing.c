@@ -116,6 +116,8 @@ struct standing standing_copy(const struct standing *standing)
 		copy.link_fd = fcntl(copy.link_fd, F_DUPFD_CLOEXEC, 3);
 	if (copy.counts_fd >= 0)
 		copy.counts_fd = fcntl(copy.counts_fd, F_DUPFD_CLOEXEC, 3);
+	if (copy.chosen_fd >= 0)
+		copy.chosen_fd = fcntl(copy.chosen_fd, F_DUPFD_CLOEXEC, 3);
 	return copy;
 }
 
