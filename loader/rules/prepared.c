@@ -125,13 +125,14 @@ int prepared_open(const struct ccbpf_run *about)
 	return give_procs(about->cgroup, about->uid);
 }
 
-void prepared_shut(const char *cgroup)
+bool prepared_shut(const char *cgroup)
 {
 	uid_t owner;
 
-	/* its user may have removed it, and made one of that name */
-	if (!owner_of(cgroup, NULL, &owner) && !owner)
-		give_procs(cgroup, 0);
+	if (owner_of(cgroup, NULL, &owner) || owner)
+		return false;
+	give_procs(cgroup, 0);
+	return true;
 }
 
 /* Returns 0, -ENOENT where it is none, -EACCES where it is out of reach. */

@@ -33,8 +33,11 @@ int prepared_plan(const char *what, const char *given, struct ccbpf_run *about);
 /* Give its cgroup.procs to its user: once the program is attached. Returns 0 or -errno. */
 int prepared_open(const struct ccbpf_run *about);
 
-/* Take that back, before the program goes. */
-void prepared_shut(const char *cgroup);
+/*
+ * Take that back, before the program goes. Returns whether it is there: its user may have
+ * removed it, and made one of that name, which is left alone.
+ */
+bool prepared_shut(const char *cgroup);
 
 /*
  * Move this process to the one for this choice. Returns 0, -ENOENT where there is none, or

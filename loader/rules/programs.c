@@ -115,7 +115,7 @@ int programs_begin(const char *what, struct run *run, const char *dir, int *flow
 	return err;
 }
 
-static bool attached(const char *path)
+static uint64_t attached(const char *path)
 {
 	uint64_t cgroup;
 	int program = sockops_at(path, &cgroup);
@@ -125,12 +125,13 @@ static bool attached(const char *path)
 	return cgroup;
 }
 
-bool programs_attached(const char *dir)
+uint64_t programs_attached(const char *dir)
 {
-	for (size_t i = 0; i < DIRECTIONS; i++)
-		if (attached(pin_path(dir, directions[i].pin)))
-			return true;
-	return false;
+	uint64_t cgroup = 0;
+
+	for (size_t i = 0; !cgroup && i < DIRECTIONS; i++)
+		cgroup = attached(pin_path(dir, directions[i].pin));
+	return cgroup;
 }
 
 void programs_open_windows(const char *dir)

@@ -16,8 +16,9 @@
  */
 int programs_begin(const char *what, struct run *run, const char *dir, int *flows_fd);
 
-/* Whether one of them is at a cgroup that is not gone, by the pins in `dir`. */
-bool programs_attached(const char *dir);
+/* The id of the cgroup that one of them is at, by the pins in `dir`, or 0. The kernel takes a
+ * program from a removed cgroup a moment later. */
+uint64_t programs_attached(const char *dir);
 
 /* Its connections go on without the programs: let their receive windows open, with their next
  * ACKs. Takes a moment. */

@@ -81,10 +81,9 @@ static int remove_run(const struct run *run)
 {
 	const char *cgroup = run->about.cgroup;
 	int err = 0;
+	bool ours = !prepared_is(cgroup) || prepared_shut(cgroup);
 
-	if (prepared_is(cgroup))
-		prepared_shut(cgroup);
-	if (run->known && *cgroup && cgroup_reach() == 0)
+	if (ours && run->known && *cgroup && cgroup_reach() == 0)
 		err = cgroup_remove(cgroup);
 	if (err == -EBUSY && prepared_is(cgroup))
 		err = 0; /* without the program it is a cgroup like any other */
@@ -195,6 +194,19 @@ static bool is_led(unsigned int id)
 	return fd == -EWOULDBLOCK;
 }
 
+/* Another cgroup may have the path by now. */
+static bool is_at_its_cgroup(const struct run *run)
+{
+	int fd = cgroup_open(run->about.cgroup);
+	bool same;
+
+	if (fd < 0)
+		return false;
+	same = programs_attached(dir_of(run->id)) == cgroup_id(fd);
+	close(fd);
+	return same;
+}
+
 static void read_run(unsigned int id, struct run *run)
 {
 	*run = (struct run){ .id = id, .lock_fd = -1, .cgroup_fd = -1, .counts_fd = -1 };
@@ -212,7 +224,7 @@ static void read_run(unsigned int id, struct run *run)
 		run->counts = (struct ccbpf_run_counts){ 0 };
 	if (is_led(id))
 		run->phase = RUN_LED;
-	else if (prepared_is(run->about.cgroup) && programs_attached(dir_of(id)))
+	else if (prepared_is(run->about.cgroup) && is_at_its_cgroup(run))
 		run->phase = RUN_PREPARED;
 	else if (*run->about.cgroup && programs_attached(dir_of(id)) &&
 		 cgroup_populated(run->about.cgroup))
