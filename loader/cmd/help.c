@@ -2,7 +2,7 @@
 /*
  * ccbpf help [COMMAND]: the same text as `ccbpf [COMMAND] --help`. Under -j: the
  * tables behind it. The manual pages and the completions are made from these
- * (packaging/generate.py).
+ * (packaging/manual.py, packaging/completions.py).
  */
 #include <ctype.h>
 
