@@ -190,6 +190,18 @@ _ccbpf_command() {
     esac
 }
 
+# A controller may stand before the command to run.
+_ccbpf_program() {
+    local -a controllers=(%(controllers)s)
+    if ((CURRENT == 1)); then
+        compadd -a controllers
+    elif (($controllers[(Ie)$words[1]])); then
+        shift words
+        ((CURRENT--))
+    fi
+    _normal
+}
+
 _ccbpf() {
     local curcontext=$curcontext state line
     typeset -A opt_args
@@ -239,12 +251,13 @@ def zsh(t: Tables) -> str:
     cases = []
     for command in t.commands:
         words = [word for word in of_arguments(command) if word != "@programs"]
-        rest = "'*:: :_normal'" if command.takes_command else zsh_quoted(f"*:argument:{zsh_action(t, words)}")
+        rest = "'*:: :_ccbpf_program'" if command.takes_command else zsh_quoted(f"*:argument:{zsh_action(t, words)}")
         options = " ".join(zsh_options(t, [*command.options, *t.options]))
         cases.append(f"    {command.name}) _arguments {options} {rest} ;;")
     return ZSH % {
         "netnice": tables.NETNICE,
         "cases": "\n".join(cases),
+        "controllers": " ".join(expansions(t)["@controllers"]),
         "run": run_of(t),
         "global": " ".join(zsh_options(t, t.options)),
         "commands": " ".join(zsh_quoted(f"{command.name}:{command.text}") for command in t.commands),
@@ -287,7 +300,10 @@ def fish(t: Tables) -> str:
         if command.takes_command:
             lines += [f"{begin} -x -a '(__fish_complete_subcommand --fcs-skip=2)'"]
             lines += [f"complete -c {tables.NETNICE}{fish_option(t, option)}" for option in [*command.options, *t.options]]
-            lines += [f"complete -c {tables.NETNICE} -x -a '(__fish_complete_subcommand)'"]
+            lines += [
+                f"complete -c {tables.NETNICE}{words}",
+                f"complete -c {tables.NETNICE} -x -a '(__fish_complete_subcommand)'",
+            ]
     return "\n".join(lines) + "\n"
 
 
