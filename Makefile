@@ -72,7 +72,7 @@ FUZZERS     := $(patsubst tests/fuzz/%,$(BUILD)/fuzz/%,$(basename $(wildcard tes
 TEST_BPF    := $(patsubst %,$(BUILD)/tests/%.bpf.o,empty empty_tc neighbour)
 
 .PHONY: help deps all demo test test-hard fuzz fuzzers soak bench kernels lint lab lab-list sim sim-report sim-agreement sweep report results \
-        lab-guest chroot installed install uninstall format clean
+        lab-guest chroot installed install uninstall deb format clean
 
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -180,12 +180,18 @@ install: installed ## to $(PREFIX): command, manual pages, completions, unit; /e
 	install -D -m 644 $(OUT)/completions/ccbpf.fish $(DESTDIR)$(FISHDIR)/ccbpf.fish
 	ln -sf ccbpf.fish $(DESTDIR)$(FISHDIR)/netnice.fish
 	install -D -m 644 $(OUT)/completions/_ccbpf $(DESTDIR)$(ZSHDIR)/_ccbpf
+	install -d $(DESTDIR)$(UNITDIR)
+	sed 's|@sbindir@|$(PREFIX)/sbin|' packaging/ccbpf.service.in >$(DESTDIR)$(UNITDIR)/ccbpf.service
 	$(if $(CONFIG),[ -e $(DESTDIR)/etc/ccbpf.toml ] || install -D -m 644 $(CONFIG) $(DESTDIR)/etc/ccbpf.toml)
 
 uninstall: ## from $(PREFIX); /etc/ccbpf.toml stays
 	rm -f $(addprefix $(DESTDIR),$(PREFIX)/sbin/ccbpf $(PREFIX)/bin/netnice $(PREFIX)/share/man/man7/ccbpf-controllers.7 \
 		$(addprefix $(BASHDIR)/,ccbpf netnice) $(addprefix $(FISHDIR)/,ccbpf.fish netnice.fish) $(ZSHDIR)/_ccbpf \
 		$(addprefix $(PREFIX)/share/man/man8/,ccbpf.8 ccbpf-*.8 netnice.8) $(UNITDIR)/ccbpf.service)
+
+deb: ## packages for Debian and Ubuntu: build/deb
+	$(Q)packaging/deps.sh $(VENV) deb
+	$(Q)packaging/deb.sh
 
 format: deps ## clang-format over all C, ruff over all Python
 	$(Q)$(FORMAT) -i $(C_FILES)
@@ -197,7 +203,7 @@ lint: deps ## formats and rules: clang-format, ruff, mypy, shellcheck, codespell
 	$(Q)$(VENV)/bin/ruff format -q --check
 	$(Q)$(VENV)/bin/ruff check -q
 	$(Q)$(VENV)/bin/mypy
-	$(Q)$(VENV)/bin/shellcheck packaging/*.sh .ci/run
+	$(Q)$(VENV)/bin/shellcheck packaging/*.sh packaging/debian/*.prerm .ci/run
 	$(Q)$(VENV)/bin/codespell $$(git ls-files)
 
 clean: ## remove what was built (the downloads in .cache stay)

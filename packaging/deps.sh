@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0
 # Install what ccbpf needs to build, run and test itself. Asks nothing; run again, it does nothing.
 #
-#   packaging/deps.sh [VENV [lab|sweep|hard]]
+#   packaging/deps.sh [VENV [lab|sweep|deb|hard]]
 #       VENV: where the tests' Python packages go (default .cache/venv)
 #       lab: also what the virtual-time lab needs (QEMU, about 200 MB)
 #       sweep: that, and the workflow engine of `make sweep` (90 MB in VENV)
-#       hard: also the programs that `make test-hard` runs in the background class (about 100 MB)
+#       deb: also what builds and checks the packages (about 100 MB)
+#       hard: that, and the programs that `make test-hard` runs in the background class, and shells (about 150 MB)
 #
 # Debian 12's libbpf 1.1 knows no struct_ops links, so there bookworm-backports is enabled; Ubuntu 24.04's 1.3
 # refuses an ops table with a member that the kernel lacks, so libbpf (and bpftool) come from Ubuntu 26.04, and
@@ -50,12 +51,16 @@ lab | sweep)
     packages="$packages qemu-system-x86 zstd lz4 xz-utils binutils debian-archive-keyring"
     [ "$ID" = debian ] || packages="$packages python-apt-common" # knows where Debian's archive is
     ;;
-hard)
-    again="packaging/deps.sh ${venv#"$top"/} hard"
-    packages="$packages restic rclone dropbear-bin openssh-client sudo"
-    command -v go >/dev/null || packages="$packages golang-go"
+deb | hard)
+    again="packaging/deps.sh ${venv#"$top"/} $with"
+    packages="$packages build-essential debhelper lintian"
     ;;
 esac
+
+if [ "$with" = hard ]; then
+    packages="$packages restic rclone dropbear-bin openssh-client sudo mmdebstrap zsh fish"
+    command -v go >/dev/null || packages="$packages golang-go"
+fi
 
 # The newest clang of this distribution, 16 at the least (-mcpu=v4 wants 18; v3 is what we build for).
 newest_clang() {

@@ -72,5 +72,6 @@ def test_install_and_uninstall(tmp_path: Path) -> None:
     assert {file.name for file in man.glob("*/*")} == {page.name for page in PAGES} | {"netnice.8"}
     assert "netnice" in (man / "man8/netnice.8").read_text()
     assert all(link.exists() for link in tmp_path.rglob("*") if link.is_symlink())
+    assert "ExecStart=/usr/sbin/ccbpf apply\n" in (tmp_path / "usr/lib/systemd/system/ccbpf.service").read_text()
     run("make", "-s", "uninstall", f"DESTDIR={tmp_path}", "PREFIX=/usr")
     assert [path for path in tmp_path.rglob("*") if not path.is_dir() and path.name != "ccbpf.toml"] == []
