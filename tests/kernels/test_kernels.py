@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Every controller on the oldest and the newest guest kernel: it loads, carries traffic, publishes, does what only it
-does, and goes again."""
+does, and goes again. So do `run`, `assign` and `renice`, which give it to a connection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.kernels import __main__ as matrix
-from tests.kernels import path
+from tests.kernels import path, ways
 from tests.lab.guest.image import BUILD
 from tests.lab.guest.lock import kernels
 
@@ -90,3 +90,20 @@ def test_documents_are_read_until_one_is_cut_off(tmp_path: Path) -> None:
     documents = [json.dumps({"time_ns": 5_000_000, "flows": flows}) for flows in ([flow, other], [], [flow])]
     (tmp_path / path.FLOWS).write_text("\n".join(documents) + '\n{"time_ns": 5')
     assert [record["age_ms"] for record in path.records(tmp_path / path.FLOWS, "ltcp")] == [2.0, 2.0]
+
+
+def test_a_way_that_gave_no_controller_is_told(tmp_path: Path) -> None:
+    def fault(name: str, used: str, **said: Any) -> str:
+        (tmp_path / "iperf3.json").write_text(json.dumps({"end": {"sender_tcp_congestion": used}}))
+        (tmp_path / "ss.txt").write_text(f"0 0 10.0.0.1:1 10.0.0.2:2\n\t ts sack {used} wscale:7,7 rto:204\n")
+        (tmp_path / "said.json").write_text(json.dumps(said))
+        return ways.fault(name, tmp_path)
+
+    good: dict[str, dict[str, Any]] = {
+        "run": {"run": {"counts": {"set": 1}}},
+        "assign": {"rules": [{"counts": {"set": 1}}]},
+        "renice": {"moved": 2},
+    }
+    assert {name: fault(name, "tcp_lp", **said) for name, said in good.items()} == dict.fromkeys(ways.NAMES, "")
+    assert {fault(name, "cubic", **said) for name, said in good.items()} == {"the transfer used cubic, expected tcp_lp"}
+    assert fault("renice", "tcp_lp", moved=0) == "it says that it has given the controller to no connection"
