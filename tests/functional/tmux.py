@@ -19,6 +19,8 @@ from pathlib import Path
 from tests.functional import kernel
 
 ENDS_S = 10.0
+# Of the terminal of the tests; readline sets the last two where there is none.
+NOT_OURS = {"TMUX", "TMUX_PANE", "COLUMNS", "LINES"}
 _counter = itertools.count()
 
 
@@ -30,8 +32,8 @@ class Tmux:
         self._name = f"ccbpf-test-{os.getpid()}-{next(_counter)}"
 
     def _tmux(self, *words: object) -> str:
-        unset = {name: value for name, value in self._env.items() if name not in ("TMUX", "TMUX_PANE")}
-        return kernel.run("tmux", "-u", "-f", "/dev/null", "-L", self._name, *words, env=unset).stdout
+        env = {name: value for name, value in self._env.items() if name not in NOT_OURS}
+        return kernel.run("tmux", "-u", "-f", "/dev/null", "-L", self._name, *words, env=env).stdout
 
     def __enter__(self) -> Tmux:
         script = f"{shlex.join(self._words)}; code=$?; stty -a; echo ended $code; exec sleep 100"
