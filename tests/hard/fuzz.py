@@ -23,6 +23,7 @@ CODES = range(6)  # `ccbpf --help` lists them
 LASTS_S = 0.4  # a command that follows something is ended then
 LONGEST_S = 60.0
 ENDS_S = 10.0
+LONGEST = 30_000  # characters of a word, of four bytes at the most: the kernel takes 128 KiB (MAX_ARG_STRLEN)
 REPORT = ("Sanitizer", "runtime error:")
 OBEYED = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]")  # by a terminal; tab and newline are layout
 
@@ -152,7 +153,7 @@ def mangle(dice: random.Random, words: list[str]) -> None:
     word = words[at]
     words[at : at + 1] = dice.choice([
         [], [word, word], [noise(dice)], [word + noise(dice, 8)], [word[: len(word) // 2]], [word.swapcase()],
-        [word * 50], [noise(dice, 4) + word], ["--", word],
+        [(word * 50)[:LONGEST]], [noise(dice, 4) + word], ["--", word],
     ])  # fmt: skip
     words[:] = words or [""]
 
