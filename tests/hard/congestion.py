@@ -25,6 +25,7 @@ ALL = ["reno", *kernel.KINDS]
 RTT_S = 0.04
 MSS = 1448
 INITIAL_WINDOW = 10  # RFC 6928
+FIRST = {name: 4 if name == "le" else INITIAL_WINDOW for name in ALL}  # packets: le's start is gentle
 
 # They keep time beside this kernel. What fails three times in a row has failed; see tests/functional/conftest.py.
 TIMED = [pytest.mark.quiet, pytest.mark.flaky(reruns=RERUNS, reruns_delay=1)]

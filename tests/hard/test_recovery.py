@@ -13,6 +13,7 @@ from tests.functional.kernel import TcpInfo, eventually, tcp_info
 from tests.functional.peer import Flow, Segment
 from tests.hard.congestion import (
     ALL,
+    FIRST,
     INITIAL_WINDOW,
     KEPT,
     MSS,
@@ -88,14 +89,14 @@ def test_fast_recovery_without_sack(name: str, connect: Connect) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_limited_transmit(name: str, connect: Connect) -> None:
-    """The first segment of ten is lost: the first duplicate ACKs let new ones out, the third repairs. The kernel may wait
+    """The first segment of a window is lost: the first duplicate ACKs let new ones out, the third repairs. The kernel may wait
     for the third with the second new one, to send two at once."""
     flow = connect(name, Path_([0]))
     flow.pump(3 * INITIAL_WINDOW * MSS)
     flow.deliver(5)
     repair = again(flow)[0]
     assert repair.offset == 0
-    assert INITIAL_WINDOW < repair.number <= INITIAL_WINDOW + 2
+    assert FIRST[name] < repair.number <= FIRST[name] + 2
     finish(flow)
 
 
@@ -120,7 +121,9 @@ def test_mild_reordering_is_no_loss(name: str, connect: Connect) -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_tail_loss_probe(name: str, connect: Connect) -> None:
     """The last two segments are lost: a probe after two round trips, and no timeout."""
-    flow = connect(name, Path_([28, 29]))
+    path = Path_([28, 29])
+    path.ack_every = 1  # the timer begins with the last ACK: none may be delayed
+    flow = connect(name, path)
     flow.pump(30 * MSS)
     flow.deliver(5)
     probe, last = again(flow)[0], flow.end.segments[29]
@@ -182,7 +185,7 @@ def test_undo(name: str, timestamps: bool, connect: Connect) -> None:
 
 
 @pytest.mark.parametrize("timestamps", [True, False], ids=["by timestamps", "by F-RTO"])
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", [name for name in ALL if name != "le"])  # to le a delay of three timeouts is a queue
 def test_spurious_timeout(name: str, timestamps: bool, connect: Connect) -> None:
     """All ACKs wait for longer than the timeout: it is recognised, little is sent again, and the window comes back."""
     path = Path_(window_bytes=30 * MSS)

@@ -8,10 +8,11 @@ import time
 import pytest
 
 from tests.functional.flow.test_losses import LOSS, infos
-from tests.hard.congestion import ALL, INITIAL_WINDOW, MSS, RTT_S, TIMED, Connect, Path_, again, burst, finish
+from tests.hard.congestion import ALL, FIRST, INITIAL_WINDOW, MSS, RTT_S, TIMED, Connect, Path_, again, burst, finish
 
 pytestmark = TIMED
 
+GROWS = {name: 0.5 if name == "le" else 1 for name in ALL}  # packets for one that is acknowledged
 IDLE_S = 1.5  # several retransmission timeouts
 
 
@@ -20,21 +21,22 @@ def test_initial_window(name: str, connect: Connect) -> None:
     flow = connect(name, Path_())
     flow.pump(4 * INITIAL_WINDOW * MSS)
     flow.deliver(5)
-    assert len(burst(flow)) == INITIAL_WINDOW
+    assert len(burst(flow)) == FIRST[name]
     finish(flow)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_slow_start_by_an_ack_per_packet(name: str, connect: Connect) -> None:
-    """Each acknowledged packet opens the window by one."""
+    """Each acknowledged packet opens the window by one; that of le by a half."""
     path = Path_()
     path.ack_every = 1
     flow = connect(name, path)
     flow.pump(6 * INITIAL_WINDOW * MSS)
     flow.deliver(5)
-    windows = [info.cwnd for info in infos(flow)][:INITIAL_WINDOW]
-    assert windows == [INITIAL_WINDOW + 1 + i for i in range(INITIAL_WINDOW)]
-    assert len(burst(flow, INITIAL_WINDOW)) == 2 * INITIAL_WINDOW
+    first, each = FIRST[name], GROWS[name]
+    windows = [info.cwnd for info in infos(flow)][:first]
+    assert windows == [first + int(each * (1 + i)) for i in range(first)]
+    assert len(burst(flow, first)) == (1 + each) * first
     finish(flow)
 
 
@@ -42,11 +44,11 @@ def test_slow_start_by_an_ack_per_packet(name: str, connect: Connect) -> None:
 def test_slow_start_by_a_stretched_ack(name: str, connect: Connect) -> None:
     """One ACK for a whole window counts as its packets, not as one."""
     path = Path_()
-    path.ack_every = INITIAL_WINDOW
+    path.ack_every = FIRST[name]
     flow = connect(name, path)
     flow.pump(3 * INITIAL_WINDOW * MSS)
     flow.deliver(5)
-    assert infos(flow)[0].cwnd == 2 * INITIAL_WINDOW
+    assert infos(flow)[0].cwnd == (1 + GROWS[name]) * FIRST[name]
     finish(flow)
 
 
