@@ -103,6 +103,10 @@ typedef struct {
 	struct net *net;
 } possible_net_t;
 
+typedef struct {
+	__s64 counter;
+} atomic64_t;
+
 struct sock_common {
 	__be32 skc_daddr;
 	__be32 skc_rcv_saddr;
@@ -114,6 +118,7 @@ struct sock_common {
 	possible_net_t skc_net;
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
+	atomic64_t skc_cookie;
 };
 
 typedef struct {
@@ -156,6 +161,7 @@ struct socket_alloc {
 
 struct sock {
 	struct sock_common __sk_common;
+	__u8 sk_shutdown;
 	kuid_t sk_uid;
 	struct socket *sk_socket;
 	unsigned long sk_ino;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Standing rules: a sockops program at the root cgroup that gives connections the controller of
- * the first rule that matches (kern/choose.bpf.h), when they are established.
+ * the first rule that matches (kern/choose.bpf.h), when they are established, or holds their
+ * receive window (kern/receive.bpf.h), or both.
  *
  * The loader sorts the rules in the order in which they win, and makes sets of them. A set is a
  * string of bits, one for each rule:
@@ -21,14 +22,17 @@
  * own manager, a container) anybody may have made a cgroup of that name.
  *
  * Nothing changes in these maps while the program is in use: another set of rules is another
- * program, which replaces this one in its link at once.
+ * program, which replaces this one in its link at once. What sockets remember goes on, so that one
+ * without a rule for downloads opens the windows that the one before has left.
  *
  * Cost: nothing per packet; per connection two look-ups, one for each candidate, and the storage
- * that remembers the rule.
+ * that remembers the rule. The rule is sought at connect as well where one has a DSCP or is for
+ * downloads: the SYN has the DSCP, and the window's scale. Of what is received that of
+ * kern/receive.bpf.h.
  */
-#include "ccbpf/rule.h"
 #include "kern/choose.bpf.h"
 #include "kern/chosen.bpf.h"
+#include "kern/receive.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -42,6 +46,7 @@ const volatile struct {
 	u32 abi;
 	u32 rules; /* how many */
 	u32 marks; /* 1: one of them has a DSCP, which the SYN gets as well */
+	u32 receives; /* 1: one of them is for downloads; 0: what is held yet is let go */
 } table SEC(".rodata.table") = { .abi = CCBPF_RULE_ABI };
 
 struct {
@@ -291,30 +296,77 @@ static __always_inline struct ccbpf_rule *find(struct bpf_sock_ops *ctx, struct 
 	return bpf_map_lookup_elem(&rules, &search.at.found);
 }
 
-SEC("sockops")
-int ccbpf_assign(struct bpf_sock_ops *ctx)
+/* --- what is done ----------------------------------------------------------------- */
+
+/* What the winning rule says; at connect what the SYN has to say. */
+static __always_inline void obey(struct bpf_sock_ops *ctx, struct tcp_sock *tp, bool connecting)
 {
-	bool connecting = ctx->op == BPF_SOCK_OPS_TCP_CONNECT_CB;
+	struct ccbpf_rule *rule = find(ctx, tp);
 	struct ccbpf_choice_counts *counts;
-	struct ccbpf_rule *rule;
-	struct tcp_sock *tp;
+	bool receives;
 	u32 id;
 
-	if (connecting ? !table.marks
-		       : ctx->op != BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB &&
-				 ctx->op != BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
-		return 1;
-	tp = choose_socket(ctx);
-	rule = tp ? find(ctx, tp) : NULL;
 	if (!rule)
-		return 1;
+		return;
 	id = rule->id;
 	counts = bpf_map_lookup_elem(&rule_counts, &id);
 	if (!counts)
-		return 1;
-	if (connecting)
+		return;
+	receives = table.receives && rule->choice.flags & CCBPF_CHOICE_DOWNLOAD;
+	if (connecting) {
 		choose_at_connect(ctx, tp, &rule->choice, counts);
-	else if (choose(ctx, tp, &rule->choice, counts))
+		if (receives)
+			receive_at_connect(ctx);
+		return;
+	}
+	if (choose(ctx, tp, &rule->choice, counts))
 		chosen_remember(tp, id);
+	if (receives)
+		receive_begin(ctx, tp, id, counts);
+}
+
+/* A rule that is removed holds its connections on, without a count, while another one receives. */
+static __always_inline void segment(struct bpf_sock_ops *ctx, struct tcp_sock *tp)
+{
+	struct receive *r = receive_of(tp);
+	struct ccbpf_choice_counts *counts;
+	u32 id;
+
+	if (!r || ctx->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS)
+		return;
+	if (!table.receives) {
+		receive_end(ctx, tp, r);
+		return;
+	}
+	if (!receive_segment(ctx, tp, r, CCBPF_RECEIVED_BY_RULE, NULL))
+		return;
+	id = r->rule;
+	counts = bpf_map_lookup_elem(&rule_counts, &id);
+	if (counts)
+		choose_count(counts, receivers);
+}
+
+SEC("sockops")
+int ccbpf_assign(struct bpf_sock_ops *ctx)
+{
+	struct tcp_sock *tp = choose_socket(ctx);
+	bool connecting = ctx->op == BPF_SOCK_OPS_TCP_CONNECT_CB;
+
+	if (!tp)
+		return 1;
+	switch (ctx->op) {
+	case BPF_SOCK_OPS_TCP_CONNECT_CB:
+	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+		if (!connecting || table.marks || table.receives)
+			obey(ctx, tp, connecting);
+		break;
+	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
+		segment(ctx, tp);
+		break;
+	case BPF_SOCK_OPS_STATE_CB:
+		receive_state(ctx, tp, NULL);
+		break;
+	}
 	return 1;
 }

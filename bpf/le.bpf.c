@@ -21,7 +21,9 @@
  *	   +------------------------------------------------------------- SMALL:
  *	                                            a pair of packets each 1 to gap_max RTT
  *
- * Each part with its reason. "Worse" names what another value did in the simulator.
+ * The first indication of all leads from FREE to SMALL.
+ *
+ * Each part has its reason, and in brackets what another value did in the simulator.
  *
  *  1. The smallest delay of a block must be a queue: jitter, late ACKs and the flow's own bursts
  *     never are the smallest. A block is a quarter of a window, at least 6 packets and 3 ACKs;
@@ -35,45 +37,73 @@
  *     a few packets the queue moves as much as jitter does, and it must not be learned (24 of a
  *     kind kept 15 to 22 ms of queue instead of 8). The time of a packet is learned from windows
  *     of 6 on. Where losses came with the largest queue ever seen the buffer is small: T is
- *     half of that queue, at least threshold_min, and the noise at most a quarter of it.
+ *     half of that queue, at least threshold_min = 0.5 ms, and the noise at most a quarter of
+ *     it. (With 1 ms cubic kept .51 of a gigabit with 1 ms of buffer, now .99.)
  *  3. The cut takes the flow's own part of the queue and nothing else: alone that empties the
  *     queue and the link stays full (98 %, where TCP-LP's half leaves 82 %). The window is the
  *     one that had sent the packets which were measured. Where the base RTT is below 2 T an idle
- *     link would cost as much as the queue: there the cut leaves T / 2, while the base RTT has
- *     been seen in this half of its memory (5 ms and 10 Mbit/s: 96 % instead of 87 %), and
- *     growth begins with a packet per RTT.
+ *     link would cost as much as the queue: there the cut leaves half of `threshold`, at most T,
+ *     while the base RTT has been seen in this half of its memory (5 ms and 10 Mbit/s: 96 %
+ *     instead of 87 %), and growth begins with a packet per RTT. (Judged by `threshold`, a buffer
+ *     of 2 ms was never drained: cubic kept .61 beside it, now .82.)
  *  4. The judgement is by what remains after the cut, in two blocks: a crowd of one's own kind
  *     drains together, and one block in two may be late. A queue that has doubled is judged at
- *     once.
- *  5. While others keep a queue: pairs, each gap twice the last, up to gap_max = 16 RTT (TCP-LP's
- *     8 / w) or, for fast flows, gap_share / back, because their pairs are nothing beside the
- *     link; at least 3 RTT. So a gigabit is found free again soon. The first gap is of 4 RTT,
- *     in which a foreground that has just halved fills the link (with 1 RTT reno keeps .86
- *     instead of .96 on a quarter BDP); of 1 RTT for flows of a few packets, as 24 of a kind
- *     shared by Jain .90 with 4.
- *  6. When a pair finds no queue after a gap of 3 RTT or more, one more must: the foreground
- *     may have halved. (Six empty pairs where the queue had doubled: ten of a kind Jain .65.)
- *  7. The return is a slow start, half as fast, to where the cut began. `back` loses an eighth of
- *     the difference by each judgement that the queue was one's own.
+ *     once. The first indication of all, by delay or by loss, is judged by pairs at once
+ *     (LE_ALONE): a flow that starts behind others has never seen an empty queue, and a drain
+ *     against a base RTT that is too long takes nothing (ten that start with cubic left it 90 %
+ *     of 30 s, now 96). A start that had 24 packets by then was alone and drains (pairs there
+ *     too: 80 % of the first 5 s alone, instead of 90; from 16 packets on, ten left reno 95.0 %
+ *     instead of 95.5).
+ *  5. While others keep a queue: pairs, each gap twice the last, up to gap_max = 16 RTT
+ *     (TCP-LP's 8 / w) or, for fast flows, gap_share / back, because their pairs are nothing
+ *     beside the link; at least 3 RTT. So a gigabit is found free again soon. What is
+ *     acknowledged first after a judgement, of the old window or the pair that leaves at once,
+ *     does not count; then comes a gap of 8 RTT. Cubic's slow start often ends below the link's
+ *     rate, without a queue: a flow that came back then yielded in 1.0 s instead of 0.3 (with 4
+ *     RTT reno keeps .90 instead of .93 on a quarter BDP; with 16, ten of a kind use .94 of
+ *     their link instead of .97). Flows of a few packets look again after 1 RTT, as 24 of a
+ *     kind shared by Jain .90 with 4. After the first indication of all the gap is of 4 RTT and
+ *     the old window counts: a flow alone is back within about 10 RTT.
+ *  6. When a pair finds no queue after a gap of 3 RTT or more, the next ones must find none
+ *     either (one that has left by then, and one an RTT after it): the foreground may have
+ *     halved. If it finds a queue, the gap is what it was (with gaps from 1 RTT on again reno
+ *     keeps .986 instead of .991 on half a BDP). (Asking for six empty pairs where the queue
+ *     had doubled: ten of a kind share by Jain .65.)
+ *  7. The return is a slow start, half as fast, to where the cut began. `back` loses an eighth
+ *     of the difference by each judgement that the queue was one's own. Where the buffer is
+ *     below 4 `threshold` there is no slow start, as it costs the others a loss (6 ms at 50 ms:
+ *     cubic keeps .92 instead of .74), and below 2 `threshold` a queue within three rounds of a
+ *     cut or a return, while the window grew by less than a packet, means others at once (8
+ *     packets of buffer, 10 ms: reno keeps .82 instead of .75), and so does a buffer that is
+ *     full although the flow drained its part at half of it: their loss looks like the drain's
+ *     effect (one of 16 draws there left reno .35; now the worst is .76).
  *  8. Growth: 1/8, 1/4, 1/2, then one packet per RTT, and where no queue (T / 4) was seen for
  *     quiet_rounds = 8, twice as much in each further round up to a sixteenth of the window:
  *     long fat paths. After a loss on a path that has never carried a queue of T, half a packet.
  *  9. The first slow start begins with 4 packets and is half as fast (law/gentle_start.h); it
  *     ends with the first block above T.
- * 10. Loss: half, and what a drain would leave if that is less. A single loss without a queue, on
- *     a path that has carried a queue of T without one, is chance and takes only the drain; a
- *     second one within two rounds is not. A policer and a buffer of a few packets never carried
- *     such a queue; the block that the loss ended counts as well. After a loss's cut that was judged needless the window returns to 7/8.
- * 11. Mark (ECN): an indication that is certain. It takes the drain, at least an eighth; in JUDGE it
- *     means others. In CUT it is of the queue before.
- * 12. A delay that stands still while only pairs are sent, for rebase_pairs times 0.8 s, is a
- *     longer path (law/flat.h): the plateau of cubic is shorter. In FREE the flow itself moves it.
- * 13. The window only grows while it is what limits the flow (the case of RFC 7661). Every cut
- *     lowers ssthresh. Undo returns what a loss took and never what a cut took.
+ * 10. Loss: half, and what a drain would leave if that is less. One or two packets lost without a
+ *     queue, on a path that has carried a queue of T without a loss, are chance and take only the
+ *     drain; a second loss within two rounds is not. A policer and a buffer of a few packets never
+ *     carried such a queue; the block that the loss ended counts as well. After a loss's cut that
+ *     was judged needless the window returns to 7/8. After a timeout the window grows before the
+ *     cut is judged: in the kernel's state Loss nothing else ends the repair.
+ * 11. Mark (ECN): an indication that is certain. It takes the drain, at least an eighth; in JUDGE
+ *     it means others; in CUT it is of the queue before. A router that marks a queue below T keeps
+ *     it there, so T comes down as in a small buffer, a mark takes half, and growth is never
+ *     faster than a packet per RTT (100 Mbit/s, marks from 1.2 ms on: reno kept .35 of what it
+ *     has beside reno, now 1.1).
+ * 12. A delay that stands still while only pairs are sent, for rebase_pairs times 0.8 s (at most
+ *     255 pairs), is a longer path (law/flat.h): the plateau of cubic is shorter. In FREE the flow
+ *     itself moves it.
+ * 13. The window only grows while it is what limits the flow (the case of RFC 7661), and after a
+ *     rest by a packet per RTT at first. Every cut lowers ssthresh. Undo returns what a loss took
+ *     and never what a cut took.
  * 14. The kernel paces the flow from a base RTT of 2 ms on (kern/pace.bpf.h).
  *
- * Never more aggressive than reno where a queue is seen: it grows by a packet per RTT there at the
- * most, and reduces before the buffer is full.
+ * Where a queue is seen it is not more aggressive than reno: it grows by a packet per RTT there at
+ * the most, and reduces before the buffer is full. Where jitter hides the queue of a buffer of a
+ * few packets it takes as much as reno (docs/limits.md).
  */
 #include "kern/le_measure.bpf.h"
 
@@ -166,10 +196,12 @@ static __noinline int le_return(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_of(sk);
 	struct le_flow *f = le_of(sk);
+	struct le_path p;
 
+	le_path(tp, f, &p);
 	tp->snd_cwnd = LE_RETURN;
 	tp->snd_cwnd_cnt = 0;
-	tp->snd_ssthresh = law_max(f->law.back_q8 >> LE_Q8_SHIFT, LE_RETURN);
+	tp->snd_ssthresh = le_return_to(&f->law, &p);
 	f->law.then_q8 = 0;
 	f->law.growth = 0;
 	le_begin_round(tp, f);
@@ -177,12 +209,20 @@ static __noinline int le_return(struct sock *sk)
 	return 0;
 }
 
+/* After a timeout the window is one packet, and only its growth ends the repair: no cut is judged
+ * until then. */
+static __always_inline bool le_repairs(struct sock *sk)
+{
+	return sock_ca_state(sk) == TCP_CA_Loss || sock_in_slow_start(tcp_of(sk));
+}
+
 static __always_inline void le_grow(struct sock *sk, struct le_flow *f, u32 acked)
 {
 	struct tcp_sock *tp = tcp_of(sk);
 	bool starting = sock_in_slow_start(tp);
+	bool grows = f->law.stage == LE_FREE || (!le_small(f) && le_repairs(sk));
 
-	if (f->law.stage == LE_FREE && sock_cwnd_limited(tp))
+	if (grows && sock_cwnd_limited(tp))
 		tcp_cong_avoid_ai(tp, le_every(&f->law, tp->snd_cwnd, starting), acked);
 }
 
@@ -244,10 +284,12 @@ __u32 BPF_PROG(le_ssthresh, struct sock *sk)
 
 	if (!f->law.open)
 		return sock_reno_ssthresh(tp);
+	if (!loss && noise_turn(&f->noise, tp->snd_una, tp->snd_nxt))
+		le_round_ended(sk); /* a mark for each RTT: no other ACK is measured */
 	le_path(tp, f, &p);
 	was_free = f->law.stage == LE_FREE;
 	if (loss) {
-		chance = le_chance(&f->law, sock_in_slow_start(tp), &p);
+		chance = tp->lost_out <= LE_LEAST && le_chance(&f->law, sock_in_slow_start(tp), &p);
 		to = le_loss(&f->law, tp->snd_cwnd, chance, &p);
 	} else {
 		to = le_mark(&f->law, tp->snd_cwnd, &p);
@@ -276,6 +318,8 @@ __u32 BPF_PROG(le_undo_cwnd, struct sock *sk)
 	if (!f->law.undone) {
 		cwnd = law_max(now, tp->prior_cwnd);
 		f->law.stage = LE_FREE;
+		f->law.then_q8 = 0;
+		f->law.growth = LE_SLOW;
 	}
 	e = le_now(sk, f);
 	flow_undone(sk, &e, cwnd - now);
@@ -289,7 +333,7 @@ static __always_inline void le_transmit_start(struct sock *sk)
 	struct le_flow *f = le_of(sk);
 
 	if (flow_idle(tp, f->published_kius)) {
-		le_block(&f->law);
+		le_rested(&f->law);
 		le_begin_round(tp, f);
 	}
 	if (le_small(f))

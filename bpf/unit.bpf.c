@@ -3,16 +3,18 @@
  * A unit of systemd in the background: a sockops program that is pinned, one for each controller,
  * and that systemd attaches to a unit's cgroup where a line of the unit names the pin
  * (BPFProgram=sock_ops:PATH, since systemd 249). It gives the connections of that cgroup, and of
- * those below it, the controller (kern/choose.bpf.h).
+ * those below it, the controller (kern/choose.bpf.h). Another pin, with CCBPF_CHOICE_DOWNLOAD, holds
+ * their receive windows (kern/receive.bpf.h).
  *
  * It names the controller and nothing else, so it goes on when the controller is disabled and
  * enabled again; meanwhile connections have their default.
  *
- * Cost: nothing per packet; per connection the storage that remembers it.
+ * Cost: nothing per packet; per connection the storage that remembers it. Of what is received
+ * that of kern/receive.bpf.h.
  */
-#include "ccbpf/rule.h"
 #include "kern/choose.bpf.h"
 #include "kern/chosen.bpf.h"
+#include "kern/receive.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -25,26 +27,50 @@ struct {
 	__type(value, struct ccbpf_choice_counts);
 } unit_counts SEC(".maps");
 
-SEC("sockops")
-int ccbpf_unit(struct bpf_sock_ops *ctx)
+static __always_inline void established(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
+					struct ccbpf_choice_counts *counts)
 {
-	struct ccbpf_choice_counts *counts;
 	struct ccbpf_choice choice;
-	struct tcp_sock *tp;
-	u32 zero = 0;
 
-	if (ctx->op != BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB &&
-	    ctx->op != BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
-		return 1;
-	tp = choose_socket(ctx);
-	counts = bpf_map_lookup_elem(&unit_counts, &zero);
-	if (!tp || !counts)
-		return 1;
+	if (unit.choice.flags & CCBPF_CHOICE_DOWNLOAD)
+		receive_begin(ctx, tp, 0, counts);
 	for (int i = 0; i < CCBPF_NAME_LEN; i++)
 		choice.controller[i] = unit.choice.controller[i];
 	choice.flags = unit.choice.flags;
 	choice.dscp = CCBPF_DSCP_KEEP;
 	if (choose(ctx, tp, &choice, counts))
 		chosen_remember(tp, 0);
+}
+
+SEC("sockops")
+int ccbpf_unit(struct bpf_sock_ops *ctx)
+{
+	struct tcp_sock *tp = choose_socket(ctx);
+	struct ccbpf_choice_counts *counts;
+	struct receive *r;
+	u32 zero = 0;
+
+	counts = bpf_map_lookup_elem(&unit_counts, &zero);
+	if (!tp || !counts)
+		return 1;
+	switch (ctx->op) {
+	case BPF_SOCK_OPS_TCP_CONNECT_CB:
+		if (unit.choice.flags & CCBPF_CHOICE_DOWNLOAD)
+			receive_at_connect(ctx);
+		break;
+	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+		established(ctx, tp, counts);
+		break;
+	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
+		r = receive_of(tp);
+		if (r && ctx->args[0] != BPF_WRITE_HDR_TCP_CURRENT_MSS &&
+		    receive_segment(ctx, tp, r, CCBPF_RECEIVED_BY_UNIT, NULL))
+			choose_count(counts, receivers);
+		break;
+	case BPF_SOCK_OPS_STATE_CB:
+		receive_state(ctx, tp, NULL);
+		break;
+	}
 	return 1;
 }

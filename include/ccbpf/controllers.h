@@ -37,13 +37,16 @@
 /* Those whose chirps need the echo of each packet's mark (RFC 3168), which AccECN has not. */
 #define CCBPF_ECHO_CONTROLLERS(X) X(nf_tcp)
 
+/* No controllers, and their flows have records too: what holds back receive windows. X(number, name, title) */
+#define CCBPF_RECEIVERS(X) X(13, rx_lp, "what is received in the background (`--download`)")
+
 enum ccbpf_kind {
 	CCBPF_KIND_NONE = 0,
-#define X(number, name, access, title, source) CCBPF_KIND_##name = number,
+#define X(number, name, ...) CCBPF_KIND_##name = number,
 	CCBPF_CONTROLLERS(X)
+	CCBPF_RECEIVERS(X)
 #undef X
-	CCBPF_KIND_rx_lp = 13, /* no controller: what `ccbpf run --download` receives */
-	CCBPF_KINDS = 16, /* slots of the `stats` map, with room for more controllers */
+		CCBPF_KINDS = 16, /* slots of the `stats` map, with room for more controllers */
 };
 
 #endif

@@ -128,7 +128,7 @@ enum ccbpf_chirp_wait {
 	X(of, phase, phase, "word", "what the controller does")                                        \
 	X(of, delay_source, signal, "word", "what the controller reacts to")                           \
 	X(of, ecn, u32, "switch", "1: ECN was agreed")                                                 \
-	X(of, cwnd, u32, "packets", "congestion window")                                               \
+	X(of, cwnd, u32, "packets", "congestion window; of a download the receive window")             \
 	X(of, ssthresh, u32, "packets", "slow start threshold; 2147483647: not set yet")               \
 	X(of, rtt_us, u32, "us", "round-trip time, the last valid sample")                             \
 	X(of, srtt_us, u32, "us", "round-trip time, smoothed by the kernel")                           \
@@ -140,8 +140,10 @@ enum ccbpf_chirp_wait {
 	X(of, delay_base_us, s32, "us",                                                                \
 	  "d_min, relative to the connection's first pair of timestamps")                              \
 	X(of, retransmits, u32, "packets", "retransmitted packets, the kernel's total")                \
-	X(of, rate_bps, u64, "bit/s", "delivery rate, the kernel's last sample")                       \
-	X(of, bytes_acked, u64, "bytes", "acknowledged payload")                                       \
+	X(of, rate_bps, u64, "bit/s",                                                                  \
+	  "delivery rate, the kernel's last sample; of a download that of the last round trip")        \
+	X(of, bytes_acked, u64, "bytes",                                                               \
+	  "acknowledged payload: what was sent; of a download what was received")                      \
 	X(of, indications, u32, "times", "early congestion indications that were acted upon")          \
 	X(of, cuts_to_one, u32, "times",                                                               \
 	  "second indications among them, which reduced the window to one packet (hstcp_lp: by c(w))") \
@@ -212,7 +214,6 @@ enum ccbpf_chirp_wait {
 	  "why the last discarded chirp ended early; null: none was discarded")
 
 #define CCBPF_FLOW_RX(X, of)                                                               \
-	X(of, received, u64, "bytes", "received payload")                                  \
 	X(of, held_ms, u32, "ms", "time in which the window was held back")                \
 	X(of, window_bytes, u32, "bytes",                                                  \
 	  "window that the law allows; cwnd is the same in packets")                       \

@@ -127,7 +127,7 @@
 #define LE_PARAMS(X)                                                                                                            \
 	X(threshold, "us", 500, 100000, 4000, "ours",                                                                           \
 	  "T: a queueing delay above this is an indication; T is never below the noise of the path or the time of 1.5 packets") \
-	X(threshold_min, "us", 100, 100000, 1000, "ours",                                                                       \
+	X(threshold_min, "us", 100, 100000, 500, "ours",                                                                        \
 	  "where losses have shown that the buffer is small, T is half of its delay, and at least this")                        \
 	X(gap_max, "RTT", 3, 64, 16, "ours",                                                                                    \
 	  "largest time between two pairs of packets while others keep a queue")                                                \

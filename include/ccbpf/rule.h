@@ -12,9 +12,11 @@
  *        cgroup_ids, cgroup_names  hashes: id or name of a cgroup -> those that name it
  *        rule_counts            hash: id of a rule -> struct ccbpf_choice_counts
  *        chosen                 storage of sockets: struct ccbpf_chosen, of those that got their controller by a rule
+ *        receives               storage of sockets: which rule holds their receive window, and how
  *   <root>/units/<controller>   the program that units of systemd name; its maps are found by it:
+ *               rx_lp           the same for what they receive
  *        unit_counts            array of 1: struct ccbpf_choice_counts, of all these units together
- *        chosen                 as above, with 0 in the place of a rule's id
+ *        chosen, receives       as above, with 0 in the place of a rule's id
  */
 #ifndef CCBPF_RULE_H
 #define CCBPF_RULE_H
@@ -22,7 +24,7 @@
 #include "ccbpf/flow.h"
 #include "ccbpf/types.h"
 
-#define CCBPF_RULE_ABI 2 /* grows with any change to one of these layouts */
+#define CCBPF_RULE_ABI 3 /* grows with any change to one of these layouts */
 
 #define CCBPF_CGROUP_LEN 512 /* bytes of a cgroup's path with its NUL */
 #define CCBPF_WORD_LEN 32 /* of a command's name, with its NUL */
@@ -33,6 +35,10 @@
 #define CCBPF_CHOICE_FORCE 1 /* also if its application has chosen a controller */
 #define CCBPF_CHOICE_RESTRICTED 2 /* only if its socket belongs to root */
 #define CCBPF_CHOICE_EXEMPT 4 /* nothing: it keeps its default */
+#define CCBPF_CHOICE_DOWNLOAD 8 /* its receive window is in the background */
+#define CCBPF_CHOICE_KEEP 16 /* and nothing else: it keeps its controller */
+
+#define CCBPF_RECEIVER "rx_lp" /* in the place of a controller, of what is received alone */
 
 struct ccbpf_choice {
 	char controller[CCBPF_NAME_LEN];
@@ -41,13 +47,16 @@ struct ccbpf_choice {
 };
 
 /*   X(name, text) */
-#define CCBPF_CHOICE_COUNTS(X)                                                \
-	X(set, "connections that got the controller")                         \
-	X(kept, "connections whose application had chosen a controller")      \
-	X(refused, "connections that went on with their default: the kernel " \
-		   "refused the controller, or it is reserved for root")      \
-	X(exempt, "connections left alone by a rule with --not")              \
-	X(unmarked, "connections whose DSCP could not be set")
+#define CCBPF_CHOICE_COUNTS(X)                                                                  \
+	X(set, "connections that got the controller")                                           \
+	X(kept, "connections whose application had chosen a controller")                        \
+	X(refused, "connections that went on with their default: the kernel "                   \
+		   "refused the controller, or it is reserved for root")                        \
+	X(exempt, "connections left alone by a rule with --not")                                \
+	X(unmarked, "connections whose DSCP could not be set")                                  \
+	X(receivers, "connections whose receive window was in the background")                  \
+	X(unstamped, "connections without TCP timestamps, whose receive window was left alone") \
+	X(unheld, "connections without memory for the state of their receive window")
 
 struct ccbpf_choice_counts {
 #define X(name, text) __u64 name;
@@ -70,7 +79,8 @@ struct ccbpf_chosen {
 
 /* What bpf/chosen.bpf.c says of a connection that has such a storage, or that of a run. */
 struct ccbpf_chosen_record {
-	__u64 flow; /* key of its record in `flows` */
+	__u64 flow; /* key of its controller's record in `flows` */
+	__u64 cookie; /* and of that of its receive window */
 	__u64 cgroup; /* id of that of its socket */
 	__u64 inode; /* of its socket, as /proc/<pid>/fd shows it; 0: no process holds it */
 	__u32 rule; /* the first number of its storage */
@@ -80,6 +90,10 @@ struct ccbpf_chosen_record {
 /* What of a run is in the background. */
 #define CCBPF_RUN_UPLOAD 1 /* what it sends: bpf/run.bpf.c */
 #define CCBPF_RUN_DOWNLOAD 2 /* what it receives: bpf/rx_lp.bpf.c */
+
+/* In the place of `started_ns` of a run, as the instance of records of what is received. */
+#define CCBPF_RECEIVED_BY_RULE 1
+#define CCBPF_RECEIVED_BY_UNIT 2
 
 /* A run: one command in a cgroup of its own. */
 struct ccbpf_run {
@@ -94,18 +108,15 @@ struct ccbpf_run {
 };
 
 /*   X(name, text): what the connections that got the controller did */
-#define CCBPF_RUN_COUNTS(X)                                                                     \
-	X(opened, "connections in the background")                                              \
-	X(closed, "connections among them that have ended")                                     \
-	X(uncounted, "connections among them without memory for a count of their bytes")        \
-	X(bytes, "bytes of payload sent by connections that have ended, or are ending")         \
-	X(sending_ns, "ns: time in which they sent, all connections together")                  \
-	X(held_ns, "ns: time among it in which the controller held its window back")            \
-	X(receivers, "connections whose receive window was in the background")                  \
-	X(unstamped, "connections without TCP timestamps, whose receive window was left alone") \
-	X(unheld, "connections without memory for the state of their receive window")           \
-	X(received, "bytes of payload received by the connections among receivers")             \
-	X(receiving_ns, "ns: time in which they received, all connections together")            \
+#define CCBPF_RUN_COUNTS(X)                                                              \
+	X(opened, "connections in the background")                                       \
+	X(closed, "connections among them that have ended")                              \
+	X(uncounted, "connections among them without memory for a count of their bytes") \
+	X(bytes, "bytes of payload sent by connections that have ended, or are ending")  \
+	X(sending_ns, "ns: time in which they sent, all connections together")           \
+	X(held_ns, "ns: time among it in which the controller held its window back")     \
+	X(received, "bytes of payload received by the connections among receivers")      \
+	X(receiving_ns, "ns: time in which they received, all connections together")     \
 	X(receiving_held_ns, "ns: time among it in which their receive window was held back")
 
 struct ccbpf_run_counts {

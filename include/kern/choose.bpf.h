@@ -77,7 +77,7 @@ static __always_inline void choose_at_connect(struct bpf_sock_ops *ctx, struct t
 {
 	u32 flags = choice->flags;
 
-	if (flags & CCBPF_CHOICE_EXEMPT || !choose_allowed(tp, flags) ||
+	if (flags & (CCBPF_CHOICE_EXEMPT | CCBPF_CHOICE_KEEP) || !choose_allowed(tp, flags) ||
 	    (choose_is_made(tp) && !(flags & CCBPF_CHOICE_FORCE)))
 		return;
 	choose_dscp(ctx, tp, choice->dscp, counts);
@@ -96,6 +96,8 @@ static __always_inline bool choose(struct bpf_sock_ops *ctx, struct tcp_sock *tp
 		choose_count(counts, exempt);
 		return false;
 	}
+	if (flags & CCBPF_CHOICE_KEEP)
+		return false;
 	if (choose_is_made(tp) && !(flags & CCBPF_CHOICE_FORCE)) {
 		choose_count(counts, kept);
 		return false;

@@ -68,7 +68,7 @@ static __always_inline u32 le_gap_us(struct tcp_sock *tp, struct le_flow *f)
 {
 	u32 base_us = delay_base_us(&f->delay);
 
-	return small_gap_us(f->law.count, base_us ?: sock_srtt_us(tp));
+	return small_gap_us(le_gap(&f->law), base_us ?: sock_srtt_us(tp));
 }
 
 /* An event's beginning: where the flow stands. */

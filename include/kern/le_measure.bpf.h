@@ -121,7 +121,9 @@ static __always_inline bool le_measure(struct sock *sk, struct le_flow *f, u32 a
 	if (law_likely(!le_small(f)))
 		noise_put(&f->noise, queue_us);
 	le_path(tp, f, &path);
-	ended = le_sample(&f->law, queue_us, acked, tp->snd_cwnd, tp->packets_out, &path);
+	ended = le_sample(&f->law,
+			  &(struct le_ack){ queue_us, acked, tp->packets_out, tp->sacked_out },
+			  tp->snd_cwnd, &path);
 	if (law_unlikely(ended && le_small(f)))
 		le_notice_flat(sk);
 	return ended;

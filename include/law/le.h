@@ -10,11 +10,14 @@
  *	then	 the window that sent the packets which are acknowledged now
  *
  *	FREE	 q > T: back = max(back, pipe(then, min(q, T))); w = pipe(then, q)	-> CUT
+ *		 the first indication of all, and w < LE_ALONE				-> SMALL
+ *		 a tight buffer, within 3 rounds of a cut or a return			-> SMALL
  *	CUT	 until a packet that was sent after the cut is acknowledged		-> JUDGE
+ *		 a tight buffer is full							-> SMALL
  *	JUDGE	 q > T in two blocks, or once with q > 2 q of the cut			-> SMALL
  *		 q <= T									-> FREE
- *	SMALL	 a pair each `gap` RTT; q > T: gap doubles; a gap of LE_AGAIN RTT or more and
- *		 no queue: one more pair after 1 RTT; no queue: 4 packets, then back	-> FREE
+ *	SMALL	 a pair each `gap` RTT; q > T: gap doubles; no queue: 4 packets, then back	-> FREE
+ *		 where gap >= LE_AGAIN a second pair, after 1 RTT, must find none either
  *
  * Ranges: delays in 16 us up to 1.05 s, saturating; windows in 1/256 packet up to 2^24
  * packets, saturating.
@@ -43,25 +46,35 @@ LAW bool le_block_over(const struct le *l, u32 window, u32 flying, const struct 
 	       l->samples >= (noisy ? LE_SAMPLES_NOISY : LE_SAMPLES);
 }
 
-/* An ACK of @acked packets, with this queueing delay, that leaves @flying packets. Not used are
- * the ACK of a single packet with nothing behind it, which may be a delayed one, and in SMALL
- * those of packets that left before. True: a block has ended, q is new. */
-LAW bool le_sample(struct le *l, u32 queue_us, u32 acked, u32 window, u32 flying,
-		   const struct le_path *p)
+/* May this ACK have waited for a packet? The receiver delays that of a single packet with nothing
+ * behind it, and before a hole the RTT is of the packet before it, which may have waited
+ * as long. */
+LAW bool le_late(const struct le *l, const struct le_ack *a)
 {
-	u16 queue = le_units(queue_us);
+	return a->hole || (a->acked <= 1 && !a->flying && le_units(a->queue_us) > l->last);
+}
 
-	if (acked <= 1 && !flying && !l->samples && queue > l->last)
+/* An ACK. Not used are one that may be late and would be a block by itself, and in SMALL those of
+ * packets that left before. A late one says nothing of the largest queue. True: a block has ended,
+ * q is new. */
+LAW bool le_sample(struct le *l, const struct le_ack *a, u32 window, const struct le_path *p)
+{
+	u16 queue = le_units(a->queue_us);
+	bool late = le_late(l, a);
+
+	if (late && !a->hole && !l->samples)
 		return false;
-	if (l->stage == LE_SMALL && flying >= LE_LEAST)
+	if (l->stage == LE_SMALL && a->flying >= LE_LEAST)
 		return false;
-	l->most = law_max(l->most, law_min(queue, l->last));
-	l->last = queue;
+	if (!late) {
+		l->most = law_max(l->most, law_min(queue, l->last));
+		l->last = queue;
+	}
 	l->low = law_min(l->low, queue);
-	l->block = law_min(l->block + law_min(acked, LE_MOST), LE_MOST);
+	l->block = law_min(l->block + law_min(a->acked, LE_MOST), LE_MOST);
 	if (l->samples < LE_SAMPLES_NOISY)
 		l->samples++;
-	if (!le_block_over(l, window, flying, p))
+	if (!le_block_over(l, window, a->flying, p))
 		return false;
 	l->q = l->low;
 	if (l->stage != LE_SMALL && window >= LE_RETURN)
@@ -92,8 +105,19 @@ LAW void le_round(struct le *l, u32 window_q8, bool grows, const struct le_path 
 	}
 	if (l->growth < LE_SLOW - l->bare)
 		l->growth++;
-	else if (l->count >= p->quiet_rounds && l->growth < LE_GROWTH_MOST)
+	else if (l->count >= p->quiet_rounds && l->growth < LE_GROWTH_MOST && !l->marked)
 		l->growth++;
+}
+
+/* The connection was idle: what it knew of the queue, and that there was none for long, is over. */
+LAW void le_rested(struct le *l)
+{
+	le_block(l);
+	l->last = 0;
+	if (l->stage == LE_SMALL)
+		return;
+	l->count = 0;
+	l->growth = law_min(l->growth, LE_SLOW);
 }
 
 /* packets that are to be acknowledged for one that the window grows by; @starting: it is on
@@ -119,21 +143,23 @@ LAW u32 le_pipe(u32 window_q8, u32 queue_us, const struct le_path *p)
 }
 
 /* Is T large beside the round trip? Then a drained window leaves the link idle for as long. */
-LAW bool le_short(const struct le_path *p)
+LAW bool le_short(const struct le *l, const struct le_path *p)
 {
-	return p->base_us < p->threshold_us * LE_SHORT;
+	return p->base_us < le_threshold(l, p) * LE_SHORT;
 }
 
 /* 1/256 packet: the window of the next ACKs when FREE meets this queue; back learns. */
 LAW u32 le_drained(struct le *l, u32 window_q8, u32 queue_us, const struct le_path *p)
 {
 	u32 then_q8 = l->then_q8 ? law_min(l->then_q8, window_q8) : window_q8;
-	u32 most_us = law_min(queue_us, le_threshold(l, p));
+	u32 t_us = le_threshold(l, p), most_us = law_min(queue_us, t_us), left_us;
 
 	if (l->stage == LE_FREE)
 		l->back_q8 = law_max(l->back_q8, le_pipe(then_q8, most_us, p));
-	if (le_short(p) && p->base_seen)
-		queue_us = law_max(queue_us, p->threshold_us / 2) - p->threshold_us / 2;
+	if (le_short(l, p) && p->base_seen) {
+		left_us = law_min(p->threshold_us / 2, t_us);
+		queue_us = law_max(queue_us, left_us) - left_us;
+	}
 	return law_max(le_pipe(then_q8, queue_us, p), LE_LEAST * LE_ONE);
 }
 
@@ -143,7 +169,7 @@ LAW void le_cut(struct le *l, u32 to_q8, const struct le_path *p)
 	l->cut_q = l->q;
 	l->of_loss = 0;
 	l->stage = LE_CUT;
-	l->growth = le_short(p) ? LE_SLOW : 0;
+	l->growth = le_short(l, p) ? LE_SLOW : 0;
 	l->count = 0;
 	l->then_q8 = to_q8;
 	le_block(l);
@@ -177,20 +203,46 @@ LAW u32 le_flat_pairs(u32 pairs, u32 gap_us)
 	return law_clamp(most, pairs, LE_FLAT_MOST);
 }
 
+/* Only pairs from now on. @fresh: the first one leaves at once, and does not count. */
+LAW void le_small_begin(struct le *l, u32 gap, bool fresh)
+{
+	l->stage = LE_SMALL;
+	l->count = gap;
+	l->growth = fresh ? LE_FRESH : 0;
+	le_block(l);
+}
+
+/* RTTs: from this pair to the next one */
+LAW u32 le_gap(const struct le *l)
+{
+	return l->growth == 1 ? 1 : l->count;
+}
+
 /* A pair has been acknowledged. */
 LAW enum le_verdict le_pair(struct le *l, bool high, const struct le_path *p)
 {
-	if (high) {
-		l->count = law_min(l->count * 2, le_gap_most(l, p));
+	if (high || l->growth == LE_FRESH) {
+		if (l->growth != LE_FRESH)
+			l->count = law_min(l->count * 2, le_gap_most(l, p));
+		l->growth = 0;
 		return LE_WAIT;
 	}
-	if (l->count >= LE_AGAIN) {
-		l->count = 1;
+	if (l->count >= LE_AGAIN && !l->growth) {
+		l->growth = 1;
 		return LE_GO_ON;
 	}
 	l->stage = LE_FREE;
 	l->count = 0;
 	return LE_BACK;
+}
+
+/* Others keep the queue. A crowd of flows of a few packets may be of one's own kind: these look
+ * again at once, unless the buffer is little, where all windows are small. */
+LAW void le_others(struct le *l, const struct le_path *p)
+{
+	bool steady = le_steady(l, 0) || le_buffer_below(l, LE_LITTLE, p);
+
+	le_small_begin(l, steady ? LE_GAP_FIRST : 1, steady);
 }
 
 /* A block of the cut's judgement has ended. */
@@ -203,10 +255,39 @@ LAW enum le_verdict le_judge(struct le *l, u32 window_q8, bool high, const struc
 	l->count++;
 	if (l->count < LE_JUDGED && l->q <= 2 * (u32)l->cut_q)
 		return LE_GO_ON;
-	l->stage = LE_SMALL;
-	l->count = le_steady(l, 0) ? law_min(LE_GAP_FIRST, le_gap_most(l, p)) : 1;
-	le_block(l);
+	le_others(l, p);
 	return LE_YIELD;
+}
+
+/* Is this the first indication of a flow that never had a large window? */
+LAW bool le_first(const struct le *l, u32 window)
+{
+	return l->stage == LE_FREE && !l->back_q8 && window < LE_ALONE;
+}
+
+/* In a tight buffer: is this queue too soon to be one's own? For three rounds after a cut or a
+ * return the window grows by less than a packet. */
+LAW bool le_pushed(const struct le *l, const struct le_path *p)
+{
+	return l->stage == LE_FREE && le_buffer_below(l, LE_TIGHT, p) && l->then_q8 &&
+	       l->growth < LE_SLOW - l->bare;
+}
+
+/* Is a tight buffer full, though this flow drained its own part when it was half full? Others
+ * fill it then, and their loss would pass for the effect of the drain. */
+LAW bool le_filled(const struct le *l, const struct le_path *p)
+{
+	return l->stage == LE_CUT && !l->of_loss && le_buffer_below(l, LE_TIGHT, p) &&
+	       le_us(l->most) >= LE_COUNTED * p->packet_us && l->q >= l->most - l->most / 8;
+}
+
+/* packets: where the slow start of a return ends. In a little buffer there is none, as it would
+ * cost the others a loss. */
+LAW u32 le_return_to(const struct le *l, const struct le_path *p)
+{
+	if (le_buffer_below(l, LE_LITTLE, p))
+		return LE_RETURN;
+	return law_max(l->back_q8 >> LE_Q8_SHIFT, LE_RETURN);
 }
 
 /* A block has ended: what now? */
@@ -218,7 +299,17 @@ LAW enum le_verdict le_decide(struct le *l, u32 window_q8, const struct le_path 
 		return le_pair(l, queue_us > t_us, p);
 	if (l->stage == LE_JUDGE)
 		return le_judge(l, window_q8, queue_us > t_us, p);
-	return l->stage == LE_FREE && queue_us > t_us ? LE_DRAIN : LE_GO_ON;
+	if (le_filled(l, p) || (queue_us > t_us && le_pushed(l, p))) {
+		le_others(l, p);
+		return LE_YIELD;
+	}
+	if (l->stage != LE_FREE || queue_us <= t_us)
+		return LE_GO_ON;
+	if (!le_first(l, window_q8 >> LE_Q8_SHIFT))
+		return LE_DRAIN;
+	le_drained(l, window_q8, queue_us, p);
+	le_small_begin(l, LE_GAP_START, false);
+	return LE_YIELD;
 }
 
 /* --- losses and marks -------------------------------------------------- */
@@ -244,7 +335,7 @@ LAW void le_learn_buffer(struct le *l, u16 queue, const struct le_path *p)
 /* Is a loss chance? There was no queue, and this path has carried one without a loss. */
 LAW bool le_chance(const struct le *l, bool starting, const struct le_path *p)
 {
-	bool soon = l->lost && l->rounds < LE_CHANCE_ROUNDS;
+	bool soon = l->rounds < LE_CHANCE_ROUNDS;
 
 	return l->fits && !starting && !soon && l->stage != LE_SMALL &&
 	       le_us(l->last) < p->threshold_us;
@@ -254,8 +345,8 @@ LAW bool le_chance(const struct le *l, bool starting, const struct le_path *p)
 LAW u32 le_loss(struct le *l, u32 window, bool chance, const struct le_path *p)
 {
 	u32 queue_us = le_lost_us(l), to, window_q8 = le_q8(window);
+	bool first = law_forget(le_first(l, window));
 
-	l->lost = 1;
 	l->rounds = 0;
 	l->fits |= l->samples >= LE_SAMPLES && le_us(l->low) >= p->threshold_us;
 	if (l->stage == LE_SMALL)
@@ -270,27 +361,34 @@ LAW u32 le_loss(struct le *l, u32 window, bool chance, const struct le_path *p)
 	if (!l->fits)
 		l->back_q8 = law_min(l->back_q8, le_q8(to));
 	l->q = law_max(l->q, le_units(queue_us));
-	if (l->stage == LE_FREE)
+	if (l->stage == LE_FREE && !first)
 		le_cut(l, le_q8(to), p);
 	l->of_loss = 1;
-	return to;
+	if (!first)
+		return to;
+	le_small_begin(l, LE_GAP_START, false);
+	return LE_LEAST;
 }
 
-/* packets: what a mark leaves. It is an indication that is certain. */
+/* packets: what a mark leaves. It is an indication that is certain. A router that marks a queue
+ * below T keeps it there, where delay says nothing: what such a mark says of the buffer is what a
+ * loss says, and it takes half. */
 LAW u32 le_mark(struct le *l, u32 window, const struct le_path *p)
 {
-	u32 to;
+	u32 queue_us = le_lost_us(l), to;
 
 	if (l->stage == LE_CUT)
 		return window;
-	if (l->stage != LE_FREE) {
-		l->stage = LE_SMALL;
-		l->count = law_max(l->count, 1);
+	if (l->stage == LE_JUDGE)
+		le_others(l, p);
+	if (l->stage == LE_SMALL) {
 		le_block(l);
 		return LE_LEAST;
 	}
-	to = le_drained(l, le_q8(window), le_lost_us(l), p) >> LE_Q8_SHIFT;
-	to = law_max(law_min(to, window - window / 8), LE_LEAST);
+	l->marked = 1;
+	le_learn_buffer(l, le_units(queue_us), p);
+	to = le_drained(l, le_q8(window), queue_us, p) >> LE_Q8_SHIFT;
+	to = law_max(law_min(to, window - window / (l->small_buffer ? 2 : 8)), LE_LEAST);
 	le_cut(l, le_q8(to), p);
 	return to;
 }

@@ -19,9 +19,12 @@
 #define LE_BLOCK_SHIFT 2 /* a block is a quarter of the window */
 #define LE_BLOCK_LEAST 6 /* packets */
 #define LE_SAMPLES 3 /* ACKs of a block, at the least */
-#define LE_SAMPLES_NOISY 8 /* the same, where the noise is above half of `threshold` */
+#define LE_SAMPLES_NOISY 8 /* the same, where the noise is above three quarters of `threshold` */
 #define LE_JUDGED 2 /* blocks above T that mean somebody else's queue */
-#define LE_GAP_FIRST 4 /* RTTs: the first gap of flows that are no crowd (LE_STEADY) */
+#define LE_GAP_FIRST 8 /* RTTs: the first gap of flows that are no crowd (LE_STEADY) */
+#define LE_GAP_START 4 /* ... after the first indication of all */
+#define LE_ALONE 24 /* packets: with that many before its first indication a flow was alone */
+#define LE_FRESH 31 /* SMALL: no pair has counted yet */
 #define LE_GAP_LEAST 3 /* RTTs: the largest gap is no less */
 #define LE_AGAIN 3 /* RTTs: from this gap on one empty pair does not suffice */
 #define LE_FELL 8 /* back loses 1/8 of what a needless return would have given */
@@ -36,6 +39,9 @@
 #define LE_NOISE 12 /* eighths of the path's noise: T is no less */
 #define LE_NOISY 3 /* quarters of `threshold`: from this noise on a path is noisy */
 #define LE_SHORT 2 /* T: a shorter base RTT is short */
+#define LE_LITTLE 4 /* `threshold`: smaller buffers are little */
+#define LE_TIGHT 2 /* ... and tight */
+#define LE_COUNTED 5 /* packets: a smaller buffer is full by the packet or two of a round */
 #define LE_SEEN_US 500 /* us: above the minimum of the half before is not seen */
 #define LE_STEADY 10 /* packets: smaller windows do not show the noise of the path */
 #define LE_SPACED 6 /* packets: smaller windows do not show the time of a packet */
@@ -70,8 +76,8 @@ struct le {
 	u8 samples : 4; /* ACKs of this block, up to LE_SAMPLES_NOISY */
 	u8 stage : 2; /* enum le_stage */
 	u8 small_buffer : 1; /* losses came with the largest queue */
-	u8 lost : 1; /* rounds since a loss count */
-	u8 growth : 5; /* 2^(growth - LE_SLOW) packets per RTT */
+	u8 marked : 1; /* a router of this path marks */
+	u8 growth : 5; /* 2^(growth - LE_SLOW) packets per RTT; SMALL: pairs without a queue */
 	u8 fits : 1; /* a block with q >= T has passed */
 	u8 bare : 1; /* a loss before any queue of T was seen */
 	u8 of_loss : 1; /* the last cut was a loss's */
@@ -80,6 +86,14 @@ struct le {
 	u8 open : 1; /* ... init() has run: the kernel calls ssthresh() before, when it has to
 		      * send its SYN again */
 	u8 undone : 1; /* ... the kernel may raise ssthresh over a cut */
+};
+
+/* An ACK */
+struct le_ack {
+	u32 queue_us; /* us: its queueing delay */
+	u32 acked; /* packets */
+	u32 flying; /* packets that it leaves */
+	bool hole; /* some of these have arrived, and one before them has not */
 };
 
 /* What the law reads of a path and of the parameters. */
@@ -125,12 +139,12 @@ LAW void le_begin(struct le *l)
 	l->count = 0;
 	l->stage = LE_FREE;
 	l->small_buffer = 0;
-	l->lost = 0;
+	l->marked = 0;
 	l->bare = 0;
 	l->of_loss = 0;
 	l->growth = LE_SLOW;
 	l->fits = 0;
-	l->rounds = 0;
+	l->rounds = LE_LOST_MOST;
 	le_block(l);
 }
 
@@ -144,6 +158,12 @@ LAW u32 le_q8(u32 packets)
 LAW bool le_steady(const struct le *l, u32 window)
 {
 	return window >= LE_STEADY || l->back_q8 >= LE_STEADY * LE_ONE;
+}
+
+/* Is the buffer known, and smaller than so many times `threshold`? */
+LAW bool le_buffer_below(const struct le *l, u32 times, const struct le_path *p)
+{
+	return l->small_buffer && le_us(l->most) < times * p->threshold_us;
 }
 
 /* us: T */
@@ -160,11 +180,12 @@ LAW u32 le_threshold(const struct le *l, const struct le_path *p)
 	return law_max(t_us, noise_us);
 }
 
-/* The base moved: what the path's buffer is, is not known. */
+/* The base moved: what the path's buffer is, and if it marks, is not known. */
 LAW void le_moved(struct le *l)
 {
 	l->most = 0;
 	l->small_buffer = 0;
+	l->marked = 0;
 }
 
 /* Is the base RTT of this half of its memory (us) that of the half before? Else an empty queue is

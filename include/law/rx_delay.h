@@ -17,7 +17,7 @@
 #include "law/rx_clock.h"
 
 #define RX_START_WINDOW 65535 /* bytes: the least in START */
-#define RX_LEAST_SEGMENTS 2 /* RFC 9840 */
+#define RX_LEAST_SEGMENTS 1
 #define RX_MOST (1u << 30)
 #define RX_FLAT 4 /* rounds: a window too much */
 #define RX_DELTA 150 /* permille, TCP-LP III-A: threshold of the buffer */
@@ -26,6 +26,12 @@
 #define RX_FLOOR_US 2000 /* two ticks of most clocks: their rounding is no queue */
 #define RX_SAMPLES 2 /* that an indication needs after a restart; 1 in a small window */
 #define RX_SMALL_SEGMENTS 4
+#define RX_CALM 6 /* rounds without a queue: others have left */
+#define RX_BACK_PART 4 /* then the window grows by 1/4 in a round up to 7/8 of what it was */
+#define RX_BACK_SLOW 8 /* where a queue is met on that way it grows so many times slower */
+#define RX_BACK_LESS 32 /* part of the way back that a first indication on that way takes */
+#define RX_CALM_MOST 32 /* rounds without a queue: the link is wider than the window */
+#define RX_CALM_PART 16 /* then it grows by 1/16 in a round */
 #define RX_RTTS 3 /* III-B: length of the inference phase */
 #define RX_REBASE_US 10000000 /* of a small window: longer than cubic's plateau */
 #define RX_IDLE_US 200000 /* the least RTO */
@@ -48,6 +54,7 @@ struct rx {
 	struct inference inference;
 	s32 offset_us; /* d = owd + offset */
 	u32 window; /* bytes */
+	u32 back; /* bytes: what the path carried in RTT_min, to come back to */
 	u32 credit; /* bytes that arrived since it grew */
 	u32 rcv_nxt; /* of the last ACK */
 	u32 heard_us; /* our clock: the last data */
@@ -65,7 +72,9 @@ struct rx {
 	u8 started : 1;
 	u8 avoiding : 1;
 	u8 hole : 1;
+	u8 holed : 1; /* there was a hole in this round: what it brings is not its rate */
 	u8 flat; /* START: rounds in a row that brought no more, in a queue */
+	u8 calm; /* rounds in a row without a queue, up to RX_CALM_MOST */
 	u8 still; /* rounds whose delay stands still */
 };
 
@@ -99,6 +108,7 @@ LAW void rx_begin_round(struct rx *x, const struct rx_ack *a)
 	x->round_seq = a->rcv_nxt;
 	x->round_us = a->now_us;
 	x->round_ts = a->our_ts;
+	x->holed = a->hole;
 }
 
 LAW void rx_init(struct rx *x, const struct rx_ack *a)
@@ -150,6 +160,17 @@ LAW void rx_new_clock(struct rx *x)
 	x->queue_us = 0;
 }
 
+/* In the inference phase the window has no queue of its own: half of the threshold is that of
+ * others. */
+LAW bool rx_remains(const struct rx *x, const struct delay_params *p)
+{
+	u32 half_us = law_max(delay_threshold(&x->delay, p) / 2, 2 * p->floor_us);
+
+	if (!x->inference.active || x->delay.samples < DELAY_FIRST)
+		return false;
+	return delay_smoothed(&x->delay) > law_max(half_us, p->noise_us);
+}
+
 /* A packet's delay. Returns whether it is an indication. */
 LAW bool rx_measure(struct rx *x, const struct rx_ack *a)
 {
@@ -169,7 +190,7 @@ LAW bool rx_measure(struct rx *x, const struct rx_ack *a)
 	x->queue_us = delay_measure(&x->delay, &sample, &p);
 	noise_put(&x->noise, x->queue_us);
 	delay_take(&x->delay, x->queue_us, 0, false, &p);
-	return x->avoiding && delay_indicates(&x->delay, &p);
+	return x->avoiding && (delay_indicates(&x->delay, &p) || rx_remains(x, &p));
 }
 
 /* The base of the delays is the smallest RTT. */
@@ -191,6 +212,20 @@ LAW void rx_drift(struct rx *x, u32 round_us)
 	by_us = law_min(by_us, x->low_us - seen_us);
 	x->offset_us -= by_us;
 	delay_base_moved(&x->delay, -(s32)by_us);
+}
+
+/* A round has ended: was it without a queue? To be called before noise_learn(). */
+LAW void rx_notice_calm(struct rx *x)
+{
+	u32 most_us = (u32)x->noise.high << NOISE_SPREAD_SHIFT, empty_us;
+	struct delay_params p;
+
+	rx_params(x, &p);
+	empty_us = law_max(delay_threshold(&x->delay, &p) / 4, 2 * p.floor_us);
+	if (!x->noise.samples || most_us > empty_us)
+		x->calm = 0;
+	else if (x->calm < RX_CALM_MOST)
+		x->calm++;
 }
 
 /* A delay that stands still above the threshold is a longer path. */

@@ -10,12 +10,17 @@
  *	act
  *	                    a loss, or 4 rounds in a queue that did not bring more
  *	  START ----------------------------------------------> AVOIDANCE
- *	  w = 5/2 of what a round trip brings                   w += MSS per round trip
+ *	  w = 5/2 of what a round trip brings                   w grows
  *	  (never in the sender's way)                            |          ^
- *	                                           indication:   v          | 3 RTT without
- *	                                           w = w/2      INFERENCE --+ another one
- *	                                           another one: w = 2 MSS
+ *	                                 indication:             v          | 3 RTT without
+ *	                                 w = w RTT_min / RTT    INFERENCE --+ another one
+ *	                                 another one: w = MSS
  *	  loss: w = w/2
+ *
+ *	grow	 w += MSS per round trip; where w < 7/8 back:
+ *		 w += w/4 after RX_CALM rounds without a queue, MSS/8 in a queue
+ *	back	 the largest rate of a round times RTT_min; a first indication takes 1/32 of
+ *		 what it lies above the window that this one leaves
  *
  *  1. A round trip ends when data arrives that answers an ACK of its beginning, by our own
  *     timestamp that comes back (TSecr). What arrived meanwhile is the flight.
@@ -23,8 +28,10 @@
  *     edge until data has used it up. A reaction's round trip ends with the first data beyond
  *     that edge. Where the window scale rounds the edge up with each ACK it is followed, by
  *     at most as much again.
- *  3. The window is at least 2 MSS (RFC 9840), and a multiple of the window scale's unit above
- *     that, or rounding would give back what a cut takes.
+ *  3. The window is at least 1 MSS, and a multiple of the window scale's unit above that, or
+ *     rounding would give back what a cut takes. RFC 9840 has 2 MSS, because the ACK of a
+ *     single segment is delayed: the kernel sends it when the data is read, as the segment has
+ *     used up the window. 2 MSS in a round trip of 150 ms are 1.6 % of 10 Mbit/s.
  *  4. The window only grows while it is what limits the flow: a round trip that brings less
  *     than half of it is limited by the sender or the application.
  *  5. A loss is a hole that is filled by a packet sent after those behind it, by TSval. A hole
@@ -33,6 +40,14 @@
  *     delays lie above the queue that the RTT shows, owd_min follows, by 1/1024 of the time.
  *  7. A delay that stands still is a longer path (law/flat.h).
  *  8. After a silence the smoothing starts anew, and the round trip too: the pause is none.
+ *  9. A first indication drains, where TCP-LP halves: alone the queue is the flow's own, so
+ *     the link stays busy. If it is that of others it remains: in the inference phase half of
+ *     the threshold is an indication.
+ * 10. The inference phase is of 3 round trips as they are now: they are shorter when others
+ *     have left. Then the window comes back to what the path carried (`back`), not by a segment
+ *     in a round trip. A queue that is met on that way is that of others, and slows it down.
+ * 11. After RX_CALM_MOST rounds without a queue the link is wider than what is remembered:
+ *     w += w/16 per round trip.
  *
  * Ranges: windows up to 2^30 bytes. Sequence numbers and us are u32 that wrap.
  */
@@ -50,6 +65,12 @@ LAW u32 rx_arriving(const struct rx *x, const struct rx_ack *a)
 LAW u32 rx_least(const struct rx_ack *a)
 {
 	return RX_LEAST_SEGMENTS * a->mss;
+}
+
+/* bytes: what a window keeps of @window without this queue */
+LAW u32 rx_pipe(const struct rx *x, u32 window, u32 queue_us)
+{
+	return (u64)window * x->rtt_min_us / (x->rtt_min_us + queue_us);
 }
 
 /* bytes: @window as it can be advertised */
@@ -73,9 +94,13 @@ LAW bool rx_round(struct rx *x, const struct rx_ack *a)
 	if (a->fresh) {
 		x->rtt_us = law_clamp(passed_us, RX_TICK_US, DELAY_MAX_US);
 		x->rtt_min_us = law_min(x->rtt_min_us, x->rtt_us);
+		if (!x->holed)
+			x->back =
+				law_max(x->back, rx_pipe(x, x->flight, x->rtt_us - x->rtt_min_us));
 	}
 	rx_begin_round(x, a);
 	rx_align(x);
+	rx_notice_calm(x);
 	x->low_us = noise_learn(&x->noise);
 	rx_drift(x, passed_us);
 	rx_notice_flat(x, a->now_us);
@@ -108,6 +133,7 @@ LAW bool rx_lost(struct rx *x, const struct rx_ack *a)
 		x->hole_us = x->queue_us;
 	}
 	x->hole = a->hole;
+	x->holed |= a->hole;
 	return lost;
 }
 
@@ -119,6 +145,7 @@ LAW void rx_mute(struct rx *x, const struct rx_ack *a)
 	u32 sent = law_min(a->left, 2 * law_max(rx_arriving(x, a), a->mss));
 
 	x->credit = 0;
+	x->calm = 0;
 	x->follow_until = a->rcv_nxt + 2 * sent;
 	inference_mute(&x->inference, a->rcv_nxt + sent);
 }
@@ -133,6 +160,18 @@ LAW void rx_follow(struct rx *x, const struct rx_ack *a)
 	if (!law_after(a->rcv_nxt + sent, x->follow_until) &&
 	    law_after(a->rcv_nxt + sent, x->inference.muted_until))
 		inference_mute(&x->inference, a->rcv_nxt + sent);
+}
+
+/* A first indication: the window without the queue, as if all of it were its own. */
+LAW void rx_drain(struct rx *x, const struct rx_ack *a)
+{
+	u32 arriving = rx_arriving(x, a);
+	u32 then = law_min(x->window, arriving + arriving / 4 + rx_least(a));
+	u32 to = law_max(rx_pipe(x, then, delay_smoothed(&x->delay)), rx_least(a));
+
+	if (to < x->back)
+		x->back -= (x->back - to) / RX_BACK_LESS;
+	x->window = to;
 }
 
 /* bytes: half of the window, or of what arrives where that is less */
@@ -169,15 +208,32 @@ LAW enum rx_verdict rx_start(struct rx *x, const struct rx_ack *a, bool round, b
 	return lost ? RX_LOSS : RX_FLATTENED;
 }
 
-/* A window of data that arrived earns a segment. */
+/* bytes that are to arrive for a segment more: a window of them; on the way back, and where
+ * there is no queue for long, fewer, and more where a queue is met on the way back */
+LAW u32 rx_cost(const struct rx *x, const struct rx_ack *a)
+{
+	if (x->window < x->back - x->back / 8) {
+		if (!x->calm)
+			return law_min(x->window, RX_MOST / RX_BACK_SLOW) * RX_BACK_SLOW;
+		if (x->calm >= RX_CALM)
+			return law_min(x->window, a->mss * RX_BACK_PART);
+	}
+	if (x->calm >= RX_CALM_MOST)
+		return law_min(x->window, a->mss * RX_CALM_PART);
+	return x->window;
+}
+
+/* A segment more for so much. */
 LAW void rx_grow(struct rx *x, const struct rx_ack *a, u32 arrived)
 {
+	u32 cost = rx_cost(x, a);
+
 	if (2 * rx_arriving(x, a) + rx_least(a) < x->window || x->window >= RX_MOST)
 		return;
 	x->credit += arrived;
-	if (x->credit < x->window)
+	if (x->credit < cost)
 		return;
-	x->credit -= law_min(x->credit, x->window);
+	x->credit = law_min(x->credit - cost, cost);
 	x->window += a->mss;
 }
 
@@ -192,13 +248,20 @@ LAW enum rx_verdict rx_avoid(struct rx *x, const struct rx_ack *a, bool indicate
 		.rtts = RX_RTTS,
 	};
 	enum inference_verdict verdict;
+	u32 length_us;
 
+	length_us = inference_length_us(&at);
+	if (inference_left_us(&x->inference, a->now_us) > length_us)
+		x->inference.until_us = a->now_us + length_us; /* the queue is less by now */
 	inference_expire(&x->inference, a->now_us);
 	verdict = inference_step(&x->inference, &at, indicated);
 	if (verdict == INFERENCE_GROW) {
 		rx_grow(x, a, arrived);
 	} else if (verdict != INFERENCE_HOLD) {
-		x->window = verdict == INFERENCE_HALVE ? rx_half(x, a) : rx_least(a);
+		if (verdict == INFERENCE_HALVE)
+			rx_drain(x, a);
+		else
+			x->window = rx_least(a);
 		rx_mute(x, a);
 	}
 	return (enum rx_verdict)verdict;
@@ -241,8 +304,8 @@ LAW u32 rx_window(struct rx *x, const struct rx_ack *a)
 /* Is the flow held back? For the account. */
 LAW bool rx_holds(const struct rx *x, u32 now_us, u32 mss)
 {
-	return x->avoiding && (inference_left_us(&x->inference, now_us) ||
-			       x->window <= 2 * RX_LEAST_SEGMENTS * mss);
+	return x->avoiding &&
+	       (inference_left_us(&x->inference, now_us) || x->window <= RX_SMALL_SEGMENTS * mss);
 }
 
 #endif

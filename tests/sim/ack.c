@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What an ACK says: tcp_ack() of net/ipv4/tcp_input.c. See flow.h. */
+#include <limits.h>
 #include <string.h>
 
 #include "flow.h"
@@ -189,15 +190,20 @@ static void acked_segment(struct flow *f, u32 index, struct ack_work *w, u64 *fi
 	w->flags |= ACK_DATA_ACKED;
 }
 
+/* A retransmission is stamped with the departure that pacing has planned, and its ACK may come
+ * before that: such a difference is negative, and tcp_rtt_tsopt_us() refuses it. */
+#define STAMPED_RTT_MOST_MS (INT_MAX / 1000)
+
 /* tcp_ack_update_rtt(): by segments that were sent once, else by timestamps */
 static bool rtt_update(struct flow *f, const struct ack_work *w, s64 seq_us, s64 sack_us, s64 ca_us)
 {
+	u32 since_ms = flow_stamp(f, engine_now_ns) - f->tp.rx_opt.rcv_tsecr;
+
 	if (seq_us < 0)
 		seq_us = sack_us;
-	if (seq_us < 0 && f->tp.rx_opt.rcv_tsecr && w->flags & ACK_DATA_ACKED) {
-		seq_us = (s64)(u32)(flow_stamp(f, engine_now_ns) - f->tp.rx_opt.rcv_tsecr) * 1000;
-		seq_us = ca_us = seq_us > 1000 ? seq_us : 1000;
-	}
+	if (seq_us < 0 && f->tp.rx_opt.rcv_tsecr && w->flags & ACK_DATA_ACKED &&
+	    since_ms < STAMPED_RTT_MOST_MS)
+		seq_us = ca_us = (s64)(since_ms ?: 1) * 1000;
 	if (seq_us < 0)
 		return false;
 	min_rtt_put(f, ca_us > 0 ? (u32)ca_us : 1);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""RESULTS.md here, from what `make sim` left in build/sim/rows. `make sim-report`."""
+"""RESULTS.md here, from what `make sim` left in build/sim/rows. `make sim-report`. A row that was not run keeps its section."""
 
 from __future__ import annotations
 
@@ -22,10 +22,16 @@ those of `tests/lab/experiments`, what the simulator is says [README.md](README.
 """
 
 
-def results() -> list[dict[str, Any]]:
-    """In the order of the rows' files."""
+def results() -> dict[str, dict[str, Any]]:
+    """Row → what was made of it."""
     paths = {row.id: BUILD / "rows" / row.id / "result.json" for row in load_all()}
-    return [json.loads(path.read_text()) for path in paths.values() if path.exists()]
+    return {id_: json.loads(path.read_text()) for id_, path in paths.items() if path.exists()}
+
+
+def kept() -> dict[str, str]:
+    """Row → its section as it stands."""
+    sections = PAGE.read_text().split("\n## ")[1:] if PAGE.exists() else []
+    return {section.split(":", 1)[0]: f"\n## {section}".rstrip() for section in sections}
 
 
 def lines(result: dict[str, Any]) -> Iterator[str]:
@@ -40,6 +46,18 @@ def lines(result: dict[str, Any]) -> Iterator[str]:
             f"| {bound['what']} | `{bound['controller']}` | {bound['at']} "
             f"| {measured if bound['holds'] else f'**{measured}**'} | {bound['op']} {bound['bound']:g} |"
         )
+    for table in result.get("tables", ()):
+        yield from every_run(table)
+
+
+def every_run(table: dict[str, Any]) -> Iterator[str]:
+    """Places × controllers, the peers too."""
+    controllers = list(dict.fromkeys(name for cells in table["cells"].values() for name in cells))
+    yield f"\nEvery run: {table['what']} (the draw that decides).\n"
+    yield f"| where | {' | '.join(f'`{name}`' for name in controllers)} |"
+    yield f"| --- |{' --- |' * len(controllers)}"
+    for place, cells in table["cells"].items():
+        yield f"| {place} | {' | '.join(cells.get(name, '–') for name in controllers)} |"
 
 
 def length(seconds: float) -> str:
@@ -54,6 +72,8 @@ def write(say: Callable[[str], None]) -> int:
     if not found:
         say("no row was run: `make sim` first")
         return 2
-    PAGE.write_text("\n".join([HEAD, *(line for result in found for line in lines(result)), ""]))
-    say(f"{PAGE}: {len(found)} rows")
+    sections = kept() | {id_: "\n".join(lines(result)) for id_, result in found.items()}
+    ordered = [sections[row.id] for row in load_all() if row.id in sections]
+    PAGE.write_text("\n".join([HEAD, *ordered, ""]))
+    say(f"{PAGE}: {len(found)} rows new, {len(ordered) - len(found)} as they were")
     return 0

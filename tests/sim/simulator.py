@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.lab.engine import peers
 from tests.lab.engine.experiment import FlowResult, Sample
 from tests.lab.engine.scenario import VirtualExperiment, VirtualLink, controllers_of
 from tests.lab.engine.virtual_result import TrafficResult, VirtualResult
@@ -68,7 +69,7 @@ class Run:
     @functools.cached_property
     def path(self) -> Path:
         link = self.experiment.link
-        programs = sorted(controllers_of(self.experiment) & set(catalogue.ours()))
+        programs = sorted(controllers_of(self.experiment) & {*catalogue.ours(), *peers.PEERS})
         programs += ["nf_red"] if isinstance(link, VirtualLink) and link.marks_low_class else []
         parts = [self.scenario, hash_of(SIMULATOR), [hash_of(BUILD / f"{name}.so") for name in programs]]
         return RUNS / f"{hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]}.json"

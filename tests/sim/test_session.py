@@ -39,6 +39,13 @@ def test_peers_that_are_not_here_are_left_out_and_named() -> None:
     assert not [key for key in work.runs if key.background == "vegas"]
 
 
+def test_peers_of_the_tests_own_are_here() -> None:
+    (asked,) = (row for row in rows.load(rows.DIRECTORY / "peers.toml", set_=SIM, repeat=1) if row.id == "peers-alone")
+    work = session.plan(asked, 1, SIM)
+    assert work.left_out == ["lp", "vegas"] and work.row.peers == ("ledbatpp", "ledbatpp_apple")
+    assert any(key.background == "ledbatpp_apple" and run.path for key, run in work.runs.items())
+
+
 def test_each_draw_has_its_own_seed() -> None:
     work = session.plan(row("policer", repeat=3), 7, QUICK)
     assert {(key.number, run.seed) for key, run in work.runs.items()} == {(0, 7), (1, 8), (2, 9)}
@@ -113,8 +120,22 @@ def test_the_page_of_results(runs: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(report, "PAGE", runs / "RESULTS.md")
     lines: list[str] = []
     assert report.write(lines.append) == 2 and "no row was run" in lines[0]
+    before = "# of before\n\n\n## crowd: as it was\n\nits lines\n\n## tiny-buffer: of before\n\n## no-row: gone\n"
+    (runs / "RESULTS.md").write_text(before)
     session.run([session.plan(row("tiny-buffer", repeat=3), 1, QUICK)], 2, 1, lines.append)
     assert report.write(lines.append) == 0
     text = (runs / "RESULTS.md").read_text()
     assert "## tiny-buffer: a queue of three packets" in text and "3 draws of each run" in text
     assert "| `tcpw_lp` | reno |" in text and "worst" in text
+    assert "of before" not in text and "no-row" not in text
+    assert text.index("## tiny-buffer") < text.index("## crowd: as it was\n\nits lines\n")
+
+
+def test_a_table_of_every_run() -> None:
+    cells = {"cubic · 1": {"le": "0.99", "ledbatpp": "never"}, "reno · 1": {"le": "0.98"}}
+    assert list(report.every_run({"what": "s until it yields", "cells": cells}))[1:] == [
+        "| where | `le` | `ledbatpp` |",
+        "| --- | --- | --- |",
+        "| cubic · 1 | 0.99 | never |",
+        "| reno · 1 | 0.98 | – |",
+    ]

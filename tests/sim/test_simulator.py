@@ -112,3 +112,19 @@ def test_marks_take_the_place_of_drops() -> None:
 def test_an_unknown_controller_is_named(flow: dict[str, str]) -> None:
     with pytest.raises(SimulatorError, match=flow["controller"]):
         run(flow)
+
+
+@pytest.mark.parametrize(("name", "target_ms"), [("ledbatpp", 60), ("ledbatpp_apple", 40)])
+def test_a_peer_of_the_tests_own_keeps_its_target_in_the_queue(name: str, target_ms: int) -> None:
+    """One source, two controllers. The queue is empty in the slowdowns alone, of which Apple's has none where it decreases."""
+    result = run({"controller": name}, queue={"limit_packets": 4 * BDP})
+    queue_ms = [size * 8 / RATE_MBIT / 1e3 for size in result["backlog"][600:]]
+    assert target_ms - 8 < max(queue_ms) < target_ms + 8 and result["drops"] == 0
+    assert (min(queue_ms) < 2) == (name == "ledbatpp")
+    assert mbit(result, 0, 30, 60) > 0.9 * CARRIED_MBIT
+
+
+def test_a_peer_of_the_tests_own_leaves_a_deep_buffer_to_others_and_not_a_short_one() -> None:
+    flows = {"controller": "ledbatpp"}, {"controller": "cubic", "start_s": 10}
+    deep, short = (run(*flows, queue={"limit_packets": limit}) for limit in (4 * BDP, BDP))
+    assert mbit(deep, 1, 30, 60) > 0.97 * CARRIED_MBIT > 1.03 * mbit(short, 1, 30, 60)

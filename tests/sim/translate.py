@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.lab.engine import peers
 from tests.lab.engine.scenario import (
     AGGREGATED,
     BFIFO,
@@ -66,7 +67,7 @@ def unfit(experiment: VirtualExperiment) -> Iterator[str]:
     """What it asks for and is not here."""
     link = experiment.link
     assert isinstance(link, VirtualLink)
-    known = (*catalogue.ours(), *PEERS)
+    known = (*catalogue.ours(), *PEERS, *peers.PEERS)
     for name in sorted(controllers_of(experiment) - set(known)):
         yield f"controller {name}: there are {', '.join(known)}"
     for key in ("gso", "bleach", "relay", "download"):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.unit import headers
+from tests.unit.backlog import Flow, MakeFlow
 from tests.unit.cdata import Ffi, Laws
 from tests.unit.estimator import Estimator, MakeEstimator
 
@@ -50,3 +51,9 @@ def c() -> SimpleNamespace:
 def estimator(ffi: Ffi, law: Laws, c: SimpleNamespace) -> MakeEstimator:
     """A new delay estimator at each call."""
     return lambda **params: Estimator(ffi, law, c, **params)
+
+
+@pytest.fixture(scope="session")
+def flow(ffi: Ffi, law: Laws) -> MakeFlow:
+    """A new flow under law/backlog.h at each call."""
+    return lambda **params: Flow(ffi, law, **params)

@@ -21,3 +21,4 @@
 #include "law/small_window.h"
 #include "law/spacing.h"
 #include "law/westwood.h"
+#include "tests/lab/peers/ledbatpp.h"

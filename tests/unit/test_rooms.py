@@ -10,7 +10,7 @@ A file includes only its own room and those that its room may know:
 
 So does a module below tests/ import:
 
-    functional <- functional/{cli,flow,aqm,rules}                       which do not know each other
+    functional/kernel <- functional <- functional/{cli,flow,aqm,rules}   which do not know each other
     guest <- engine <- measures <- rows <- report <- lab <- lab/tests   in lab/; `lab`: the modules of tests/lab itself
     tests                                                               the modules of tests/ itself, known to all
 """
@@ -50,18 +50,19 @@ KNOWS = {
 LAW_KNOWS = {"ccbpf/types.h"}  # of the ABI: a law knows numbers, and no record of a map
 
 LAB = {"lab.guest", "lab.engine", "lab.measures", "lab.rows", "lab.report", "lab"}
-FUNCTIONAL = {"functional", "unit"}
+FUNCTIONAL = {"functional.kernel", "functional", "unit"}
 IMPORTS = {
     "tests": set(),
     "unit": set(),
-    "functional": {"unit"},
+    "functional.kernel": {"unit"},
+    "functional": {"functional.kernel", "unit"},
     "functional.cli": FUNCTIONAL,
     "functional.flow": FUNCTIONAL,
     "functional.aqm": FUNCTIONAL,
     "functional.rules": {*FUNCTIONAL, "lab.engine"},  # whose path has a delay
     "packaging": set(),
     "fuzz": set(),
-    "hard": {*FUNCTIONAL, "functional.flow", "packaging", "fuzz"},
+    "hard": {*FUNCTIONAL, "functional.flow", "functional.rules", "packaging", "fuzz"},
     "hard.programs": {*FUNCTIONAL, "functional.rules"},
     "soak": {*FUNCTIONAL, "hard"},
     "lab.guest": set(),

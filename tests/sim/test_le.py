@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""le where the law alone says nothing: what its program does in the kernel's states Loss and CWR."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from .simulator import simulate
+
+MSS, FRAME = 1448, 1514
+
+
+def run(*flows: dict[str, Any], rate_mbit: int, rtt_ms: int, seconds: float, udp: Any = (), **queue: int) -> Any:
+    return simulate({
+        "seed": 1, "seconds": seconds, "sample_s": 0.1, "segment_bytes": MSS,
+        "link": {"rtt_ms": rtt_ms, "queue": {"rate_mbit": rate_mbit, **queue}},
+        "flows": [{"name": "flow", "start_s": 0, "stop_s": 0, **flow} for flow in flows],
+        "udp": [{"frame_bytes": FRAME, **stream} for stream in udp],
+    })  # fmt: skip
+
+
+def part(result: Any, flow: int, from_s: float, rate_mbit: float) -> float:
+    """Of the link, until the end."""
+    got = result["flows"][flow]["segments"][round(from_s * 10) :]
+    return float(sum(got) * FRAME * 8 / 1e6 / (len(got) / 10) / rate_mbit)
+
+
+@pytest.mark.parametrize(("rate_mbit", "rtt_ms"), [(20, 50), (200, 20), (1000, 50)])
+def test_after_a_burst_that_ends_in_a_timeout_it_has_the_link_again(rate_mbit: int, rtt_ms: int) -> None:
+    """A second of five times the rate. In state Loss the window grows by the program alone: it stayed at one packet."""
+    udp = [{"rate_mbit": 5 * rate_mbit, "start_s": 10, "stop_s": 11}]
+    bdp = rate_mbit * rtt_ms // 12
+    result = run({"controller": "le"}, rate_mbit=rate_mbit, rtt_ms=rtt_ms, seconds=20, udp=udp, limit_packets=2 * bdp)
+    assert result["flows"][0]["timeouts"] > 0
+    assert part(result, 0, 14, rate_mbit) > 0.9
+
+
+def test_marks_without_end_leave_no_queue() -> None:
+    """From then on each round trip has a mark, and no ACK comes outside of state CWR: its window stood for ever."""
+    udp = [{"rate_mbit": 10, "start_s": 20, "stop_s": 60}]
+    flow = {"controller": "le", "ecn": 1}
+    result = run(flow, rate_mbit=20, rtt_ms=50, seconds=60, udp=udp, limit_packets=166, mark_bytes=5 * FRAME, mark_shift=0)
+    backlog = result["backlog"][400:]
+    assert sum(backlog) / len(backlog) < 20 * FRAME
+    assert part(result, 0, 40, 10) > 0.3
+
+
+@pytest.mark.parametrize(("mark", "keeps"), [(10, 1.0), (20, 1.5), (32, 1.5)])
+def test_behind_a_router_that_marks_below_its_threshold_reno_keeps_its_share(mark: int, keeps: float) -> None:
+    """100 Mbit/s, 20 ms, marks from 1.2 to 3.9 ms on, all ECN: beside le, reno has what it has beside reno, or more."""
+
+    def reno_beside(controller: str) -> float:
+        flows = [{"controller": name, "ecn": 1} for name in ("reno", controller)]
+        result = run(*flows, rate_mbit=100, rtt_ms=20, seconds=40, limit_packets=333, mark_bytes=mark * FRAME, mark_shift=0)
+        return part(result, 0, 10, 100)
+
+    assert reno_beside("le") > keeps * reno_beside("reno")
