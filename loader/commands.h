@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "cc/controllers.h"
+#include "cc/flowkinds.h"
 #include "cc/params.h"
 
 #define CCBPF_COMMANDS(X) \
@@ -29,6 +30,7 @@
 	X(flows)          \
 	X(top)            \
 	X(trace)          \
+	X(plot)           \
 	X(metrics)        \
 	X(renice)         \
 	X(aqm)            \
@@ -73,11 +75,14 @@ struct command {
 	bool shows_params; /* its help ends with the table of parameters */
 	/*
 	 * Behind `--`, or from the first word on that is neither an option nor a controller's
-	 * name, everything belongs to a command to run: request.rest.
+	 * name, everything belongs to a command to run: request.rest. What ccbpf itself refuses
+	 * is then EXIT_OURS, as with env(1).
 	 */
 	bool takes_command;
 	int (*run)(const struct request *request); /* returns an exit code */
 };
+
+#define EXIT_OURS 125
 
 #define X(name) extern const struct command cmd_##name;
 CCBPF_COMMANDS(X)
@@ -121,6 +126,10 @@ void command_help(const struct command *command);
  */
 int request_controllers(const struct request *request, unsigned int least,
 			const struct controller **out, unsigned int *n, unsigned int *rest);
+
+/* The same for what has records in `flows`: the controllers, and the downloads; any number. */
+int request_flow_kinds(const struct request *request, const struct flow_kind **out,
+		       unsigned int *n);
 
 /*
  * Fail because an argument is not expected, if there are any. Returns EXIT_OK

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,34 +136,30 @@ static void parse_argument(struct request *request, char *arg, struct argp_state
 /* An option without an argument, which some commands have. */
 static bool *switch_of(int key, struct request *request)
 {
-	switch (key) {
-	case OPTION_DEFAULT:
-		return &request->make_default;
-	case OPTION_ECN:
-		return &request->ecn;
-	case OPTION_ALL:
-		return &request->all;
-	case OPTION_NOT:
-		return &request->exempt;
-	case OPTION_FORCE:
-		return &request->force;
-	case OPTION_PRINT:
-		return &request->print;
-	case OPTION_REMOVE:
-		return &request->remove;
-	case 'd':
-		return &request->download;
-	case 'n':
-		return &request->dry_run;
-	case 'q':
-		return &request->quiet;
-	case 'u':
-		return &request->upload;
-	case 'b':
-		return &request->batch;
-	default:
-		return NULL;
-	}
+#define SWITCH(key, member) { key, offsetof(struct request, member) }
+	static const struct {
+		int key;
+		size_t at;
+	} switches[] = {
+		SWITCH(OPTION_DEFAULT, make_default),
+		SWITCH(OPTION_ECN, ecn),
+		SWITCH(OPTION_ALL, all),
+		SWITCH(OPTION_NOT, exempt),
+		SWITCH(OPTION_FORCE, force),
+		SWITCH(OPTION_PRINT, print),
+		SWITCH(OPTION_REMOVE, remove),
+		SWITCH('b', batch),
+		SWITCH('d', download),
+		SWITCH('n', dry_run),
+		SWITCH('q', quiet),
+		SWITCH('u', upload),
+	};
+#undef SWITCH
+
+	for (size_t i = 0; i < sizeof(switches) / sizeof(switches[0]); i++)
+		if (switches[i].key == key)
+			return (bool *)((char *)request + switches[i].at);
+	return NULL;
 }
 
 static int parse_option(int key, char *arg, struct argp_state *state)
@@ -351,7 +348,7 @@ static int run(int argc, char **argv, struct parse *parse)
 	if (!parse->exit && err)
 		parse->exit = bad_usage(request, strerror(err));
 	if (parse->exit)
-		return parse->exit;
+		return takes_command(request) ? EXIT_OURS : parse->exit;
 	if (parse->help) {
 		command_help(request->command);
 		return EXIT_OK;

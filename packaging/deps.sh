@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0
 # Install what ccbpf needs to build, run and test itself. Asks nothing; run again, it does nothing.
 #
-#   packaging/deps.sh [VENV [lab|sweep|deb|hard]]
+#   packaging/deps.sh [VENV [lab|sweep|deb|rpm|hard]]
 #       VENV: where the tests' Python packages go (default .cache/venv)
 #       lab: also what the virtual-time lab needs (QEMU, about 200 MB)
 #       sweep: that, and the workflow engine of `make sweep` (90 MB in VENV)
 #       deb: also what builds and checks the packages (about 100 MB)
-#       hard: that, and the programs that `make test-hard` runs in the background class, and shells (about 150 MB)
+#       rpm: also what builds and checks the RPM (about 20 MB)
+#       hard: these two, and the programs that `make test-hard` runs in the background class, and shells (about 150 MB)
 #
 # Debian 12's libbpf 1.1 knows no struct_ops links, so there bookworm-backports is enabled; Ubuntu 24.04's 1.3
 # refuses an ops table with a member that the kernel lacks, so libbpf (and bpftool) come from Ubuntu 26.04, and
@@ -30,13 +31,13 @@ apt()  { apt-get -q -y -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 -o Acquire:
 [ -r /etc/os-release ] || die "no /etc/os-release: install the packages of packaging/deps.sh by hand"
 # shellcheck source=/dev/null
 . /etc/os-release
-command -v apt-get >/dev/null || die "$PRETTY_NAME has no apt: install clang >= 16, libbpf >= 1.4, bpftool, libelf, json-c, libcap, libmnl, ncursesw, toml++, g++, iperf3 and python3-venv by hand, then 'make all'"
+command -v apt-get >/dev/null || die "$PRETTY_NAME has no apt: install clang >= 16, libbpf >= 1.4, bpftool, libelf, json-c, libcap, libmnl, ncursesw, libmicrohttpd, toml++, g++, iperf3 and python3-venv by hand, then 'make all'"
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
 packages="make gcc g++ libc6-dev pkg-config libbpf-dev libelf-dev libjson-c-dev libcap-dev libmnl-dev libncurses-dev libtomlplusplus-dev
-          iproute2 iputils-ping procps kmod iperf3 tcpdump ethtool curl rsync tmux libcap2-bin util-linux systemd python3 python3-venv ca-certificates git mandoc"
+          libmicrohttpd-dev iproute2 iputils-ping procps kmod iperf3 tcpdump ethtool curl rsync tmux libcap2-bin util-linux systemd python3 python3-venv ca-certificates git mandoc"
 release="$ID ${VERSION_ID:-}"
 if [ "$release" = "ubuntu 24.04" ] && have linux-tools-common; then # it would have to go for the package bpftool
     bpftool version >/dev/null 2>&1 || packages="$packages linux-tools-$(uname -r)"
@@ -45,20 +46,27 @@ else
 fi
 
 again='make deps'
+deb="build-essential debhelper lintian"
+rpm="rpm rpmlint"
 case $with in
 lab | sweep)
     again="packaging/deps.sh ${venv#"$top"/} $with"
     packages="$packages qemu-system-x86 zstd lz4 xz-utils binutils debian-archive-keyring"
     [ "$ID" = debian ] || packages="$packages python-apt-common" # knows where Debian's archive is
     ;;
-deb | hard)
+deb)
     again="packaging/deps.sh ${venv#"$top"/} $with"
-    packages="$packages build-essential debhelper lintian"
+    packages="$packages $deb"
+    ;;
+rpm)
+    again="packaging/deps.sh ${venv#"$top"/} $with"
+    packages="$packages $rpm"
     ;;
 esac
 
 if [ "$with" = hard ]; then
-    packages="$packages restic rclone dropbear-bin openssh-client sudo mmdebstrap zsh fish"
+    again="packaging/deps.sh ${venv#"$top"/} $with"
+    packages="$packages $deb $rpm restic rclone dropbear-bin openssh-client sudo mmdebstrap zsh fish"
     command -v go >/dev/null || packages="$packages golang-go"
 fi
 
@@ -175,7 +183,7 @@ workflow_engine() {
 }
 
 pip_install() {
-    "$venv/bin/pip" install -q --disable-pip-version-check --only-binary :all: -r "$1" >"$log" 2>&1 || {
+    "$venv/bin/python" -m pip install -q --disable-pip-version-check --only-binary :all: -r "$1" >"$log" 2>&1 || {
         cat "$log" >&2; die "pip could not install $1 (its words are above); is the package index reachable?"; }
     cp "$1" "$2"
 }

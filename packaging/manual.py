@@ -34,9 +34,11 @@ def escaped(text: str) -> str:
 
 
 def paragraph(text: str) -> list[str]:
-    """One sentence a line, as mdoc wants it; long ones in several."""
-    sentences = re.split(r"(?<=[.;]) (?=[A-Z`])", text)
-    return [escaped(line) for sentence in sentences for line in textwrap.wrap(sentence, WIDTH - 12, break_on_hyphens=False)]
+    """One sentence a line, as mdoc wants it; long ones in several, with no end of a line in `code`."""
+    whole = re.sub(r"`[^`]+`", lambda code: code[0].replace(" ", "\0"), text)
+    sentences = re.split(r"(?<=[.;]) (?=[A-Z`])", whole)
+    lines = [line for sentence in sentences for line in textwrap.wrap(sentence, WIDTH - 12, break_on_hyphens=False)]
+    return [escaped(line.replace("\0", " ")) for line in lines]
 
 
 def sentence(text: str) -> str:

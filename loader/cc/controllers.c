@@ -81,7 +81,7 @@ const struct controller *controller_find(const char *name)
 
 const struct controller *controller_background(void)
 {
-	return controller_find("tcp_lp");
+	return controller_find("le");
 }
 
 const struct controller *controller_of_kind(uint32_t kind)

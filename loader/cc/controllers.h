@@ -56,7 +56,7 @@ bool controller_wants_echo(const struct controller *c);
 /* The controller of that name, or NULL. */
 const struct controller *controller_find(const char *name);
 
-/* The best one for the background, where none is named. */
+/* The one that is recommended, and taken where none is named: `le`. */
 const struct controller *controller_background(void);
 
 /* The controller of that kind, or NULL. */

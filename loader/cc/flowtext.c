@@ -139,14 +139,15 @@ static const char *nf_words(const struct ccbpf_flow_nf *f)
 					: "");
 }
 
-static const char *rx_words(const struct ccbpf_flow_rx *f)
+static const char *rx_words(const struct ccbpf_flow *flow)
 {
+	const struct ccbpf_flow_rx *f = &flow->rx;
 	const char *now = text("window %s, %s in the last round trip", human_bytes(f->window_bytes),
 			       human_bytes(f->flight_bytes));
 
 	if (f->inference_left_us)
 		now = text("%s, inference for %s ms more", now, human_ms(f->inference_left_us));
-	return text("%s; received %s, held back for %.1f s", now, human_bytes(f->received),
+	return text("%s; received %s, held back for %.1f s", now, human_bytes(flow->bytes_acked),
 		    f->held_ms / 1e3);
 }
 
@@ -219,7 +220,7 @@ const char *flow_own_words(const struct ccbpf_flow *flow)
 	case CCBPF_KIND_nf_tcp:
 		return nf_words(&flow->nf);
 	case CCBPF_KIND_rx_lp:
-		return rx_words(&flow->rx);
+		return rx_words(flow);
 	case CCBPF_KIND_le:
 		return le_words(&flow->le);
 	default:

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "cc/program.h"
-#include "cc/shared.h"
+#include "sys/shared.h"
 #include "ccbpf/identity.h"
 #include "out/errors.h"
 #include "out/output.h"

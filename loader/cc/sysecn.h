@@ -50,7 +50,7 @@ const char *sysecn_release(const struct controller *c);
  */
 bool sysecn_settle(void);
 
-/* Restore what was remembered though such a controller stays. Returns the value restored, or NULL. */
+/* Restore what was remembered though such a controller stays. Returns what it restored, or NULL. */
 const char *sysecn_give_back(void);
 
 #endif

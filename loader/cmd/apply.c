@@ -11,8 +11,9 @@
  *   controllers that go
  *   what the file has is noted once more                without what has gone
  *
- * Until the rules are written, a step that fails takes back the ones before. A kill at any instant leaves each
- * controller and the set of rules whole, old or new; the next apply does what is left.
+ * Until the rules are written, a step that fails takes back the ones before. A kill at any
+ * instant leaves each controller and the set of rules whole, old or new; the next apply does what
+ * is left.
  */
 #include <string.h>
 
@@ -195,7 +196,7 @@ static void report(const char *path, bool dry_run, struct json_object *changes)
 static int apply_locked(const struct config *config, bool dry_run)
 {
 	struct json_object *changes = json_object_new_array();
-	struct state before = { .standing = { .link_fd = -1, .counts_fd = -1, .chosen_fd = -1 } };
+	struct state before = { .standing = STANDING_NONE };
 	struct state after = before;
 	int err = dry_run ? EXIT_OK : sweep(WHAT, SWEEP_RESTS, NULL);
 
@@ -216,7 +217,7 @@ static int apply_locked(const struct config *config, bool dry_run)
 	return err;
 }
 
-/* Does the file want a controller, and not only rules with `not`? */
+/* Does the file want a controller, and not only rules with `not` or `download`? */
 static bool wants_controllers(const struct config *config)
 {
 	bool wants = false;
@@ -282,8 +283,9 @@ const struct command cmd_apply = {
 	.text = "Make what runs what a file says",
 	.more = "FILE is by default " CONFIG_PATH
 		". It says in TOML which controllers are enabled and which rules stand; "
-		"docs/usage.md describes it. All of it is applied, or nothing. What was in the file when it was applied last, and is "
-		"no longer, goes; what was made by hand stays.",
+		"the comments of " CONFIG_PATH
+		" as it is installed list all keys. All of it is applied, or nothing. What is deleted in "
+		"the file is taken back at the next apply; what was made by hand stays. One file is in force at a time.",
 	.options = options,
 	.run = apply,
 };

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ccbpf assign [NAME] CONDITION… [--dscp le] [--force]: a standing rule, which gives new
- * connections that meet all of its conditions the controller NAME. `--not` in place of NAME
+ * ccbpf assign [NAME] CONDITION… [-d] [-u] [--dscp le] [--force]: a standing rule, which puts new
+ * connections that meet all of its conditions into the background: by the controller NAME in what
+ * they send (-u, the default), in what they receive (-d), or in both. `--not` in place of NAME
  * exempts them.
  *
  * ccbpf assign list: the rules in the order in which they win, and what they did.
  * ccbpf assign remove ID…|--all
  *
- * The controller is enabled if it is not.
+ * The controller is enabled if it is not; what is received needs none.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,28 +50,41 @@ static struct rule_words words_of(const struct request *request)
 		.dscp = request->own[OWN_DSCP],
 		.exempt = request->exempt,
 		.force = request->force,
+		.download = request->download,
+		.upload = request->upload,
 	};
 }
 
-/* The controller of a new rule; NULL for --not. Returns EXIT_OK or EXIT_USAGE. */
-static int find_controller(const struct request *request, const struct controller **c)
+/* What chooses how to send, or NULL. */
+static const char *for_sending(const struct request *request)
 {
+	if (request->n_args)
+		return request->args[0];
+	if (request->own[OWN_DSCP])
+		return "--dscp";
+	return request->force ? "--force" : NULL;
+}
+
+/* The controller of a new rule; NULL for --not, and for what is received alone. Returns EXIT_OK or
+ * EXIT_USAGE. */
+static int find_controller(const struct request *request, const struct rule_words *words,
+			   const struct controller **c)
+{
+	const char *why;
 	unsigned int n;
 	int err = request_controllers(request, 0, c, &n, NULL);
 
 	if (err)
 		return err;
-	if (n && request->exempt)
-		return FAIL(EXIT_USAGE, .what = WHAT, .on = (*c)->name,
-			    .why = "with --not connections get no controller",
-			    .remedy = "leave out the name, or --not");
-	if (request->exempt && (request->force || request->own[OWN_DSCP]))
-		return FAIL(
-			EXIT_USAGE, .what = WHAT, .on = "--not",
-			.why = "--force and --dscp do nothing to connections that are left alone",
-			.remedy = "leave them out");
+	why = rule_words_conflict(words, n);
+	if (why && request->exempt)
+		return FAIL(EXIT_USAGE, .what = WHAT, .on = "--not", .why = why,
+			    .remedy = "leave these out, or --not");
+	if (why)
+		return rule_fail_only_receives(WHAT, for_sending(request));
 	if (!n)
-		*c = request->exempt ? NULL : controller_background();
+		*c = request->exempt || rule_words_only_receive(words) ? NULL
+								       : controller_background();
 	return EXIT_OK;
 }
 
@@ -98,8 +112,8 @@ static void report_added(const struct ccbpf_rule *rule)
 
 	if (!output.json)
 		output_line("rule %u: %s for new connections with %s", rule->id,
-			    *rule->choice.controller ? rule->choice.controller
-						     : "no controller of ours",
+			    rule->choice.flags & CCBPF_CHOICE_EXEMPT ? "no controller of ours"
+								     : rule_choice_text(rule),
 			    rule_conditions_text(rule));
 	json_object_object_add(doc, "rule", rule_json(rule, &none));
 	output_answer(EXIT_OK, doc);
@@ -126,7 +140,7 @@ static int add_locked(const struct controller *c, struct ccbpf_rule *rule)
 	if (err && did)
 		enable_give_back(c);
 	else if (err)
-		sweep(WHAT, SWEEP_RESTS, NULL);
+		sweep(WHAT, SWEEP_UNUSED, NULL);
 	else if (did)
 		note(c->name, "it was not enabled, and is now",
 		     text("`ccbpf disable %s` disables it", c->name));
@@ -138,7 +152,7 @@ static int add(const struct request *request)
 	struct rule_words words = words_of(request);
 	struct ccbpf_rule rule = { 0 };
 	const struct controller *c = NULL;
-	int err = find_controller(request, &c);
+	int err = find_controller(request, &words, &c);
 
 	if (!err)
 		err = rule_parse(WHAT, &words, &rule);
@@ -267,6 +281,8 @@ static const struct argp_option options[] = {
 	{ "local-port", OPTION_OWN + OWN_LOCAL_PORT, "N[-M]", 0, "this end's port, 1 to 65535", 0 },
 	{ "remote-port", OPTION_OWN + OWN_REMOTE_PORT, "N[-M]", 0, "the other end's port", 0 },
 	{ "netns", OPTION_OWN + OWN_NETNS, "NAME|PATH|PID", 0, "in this network namespace", 0 },
+	{ "download", 'd', 0, 0, "what these connections receive is in the background", 0 },
+	{ "upload", 'u', 0, 0, "what they send (the default; with --download: both)", 0 },
 	{ "dscp", OPTION_OWN + OWN_DSCP, "le", 0, "mark the packets as well: lower effort", 0 },
 	{ "not", OPTION_NOT, 0, 0, "leave these connections alone", 0 },
 	{ "force", OPTION_FORCE, 0, 0, "also where the program has chosen a controller", 0 },
@@ -278,7 +294,8 @@ const struct command cmd_assign = {
 	.name = "assign",
 	.args = "[NAME] CONDITION... | list | remove ID...",
 	.text = "Give connections a controller by a rule",
-	.more = "A connection must meet all conditions of a rule. Of several rules that match one wins: --not without --remote, "
+	.more = "With --download their receive window yields instead, whatever the sender's controller; with --upload as well, both. "
+		"A connection must meet all conditions of a rule. Of several rules that match one wins: --not without --remote, "
 		"then the longest prefix, then --not, then more conditions, then the older one. Rules act on new connections, "
 		"connected or accepted, and hold until they are removed or the host is restarted. A path, a container and a pod are "
 		"those of now; a unit and a slice stay the same when they are restarted.",

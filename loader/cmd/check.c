@@ -18,11 +18,13 @@
 #include "out/json.h"
 #include "out/table.h"
 #include "sys/bpffs.h"
+#include "sys/cgroup.h"
 #include "sys/chirps.h"
 #include "sys/kernel.h"
 #include "sys/needs.h"
 #include "sys/objects.h"
 #include "sys/pins.h"
+#include "sys/sysctlfiles.h"
 #include "util/capabilities.h"
 #include "util/file.h"
 #include "util/memory.h"
@@ -140,15 +142,15 @@ static void check_renice(struct rows *rows)
 	    "`renice` needs Linux " KERNEL_LEAST " or newer; the controllers work without");
 }
 
-/* What `ccbpf run --download` finds here. */
+/* What `--download` finds here. */
 static void check_downloads(struct rows *rows)
 {
 	char lacks[256] = "";
 
 	if (needs_missing(ccbpf_object_rx_lp, ccbpf_object_rx_lp_end, lacks, lacks, sizeof(lacks)))
 		return; /* no BTF: that row says it */
-	add(rows, "downloads", !*lacks, NOTE, *lacks ? lacks : "all that `run --download` reads",
-	    "`run --download` needs Linux " KERNEL_LEAST " or newer; the controllers work without");
+	add(rows, "downloads", !*lacks, NOTE, *lacks ? lacks : "all that `--download` reads",
+	    "`--download` needs Linux " KERNEL_LEAST " or newer; the controllers work without");
 }
 
 static void check_bpffs(struct rows *rows)
@@ -183,6 +185,15 @@ static void check_bpffs(struct rows *rows)
 			->permission = true;
 }
 
+/* What `run`, `assign` and systemd's units need; a hybrid hierarchy has cgroup v2 elsewhere. */
+static void check_cgroup(struct rows *rows)
+{
+	bool mounted = !cgroup_reach();
+
+	add(rows, "cgroup v2", mounted, NOTE, mounted ? cgroup_mount() : "not mounted",
+	    "`run`, `assign` and `systemd` need it: `mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified`, or boot with systemd.unified_cgroup_hierarchy=1; the controllers work without");
+}
+
 /*
  * Security modules: the ones that are active, and lockdown, which may refuse
  * BPF that reads kernel memory.
@@ -208,6 +219,25 @@ static void check_ecn(struct rows *rows)
 	    sysecn_remedy());
 }
 
+/* Files that set at boot what `enable --default` and `enable --ecn` set as well. */
+static void check_boot(struct rows *rows)
+{
+	static const struct {
+		const char *row, *name, *option;
+	} shared[] = { { "default at boot", "net.ipv4.tcp_congestion_control", "--default" },
+		       { "ECN at boot", "net.ipv4.tcp_ecn", "--ecn" } };
+	char value[SYSCTLFILES_VALUE];
+
+	for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); i++) {
+		const char *path = sysctlfiles_find(shared[i].name, value);
+
+		add(rows, shared[i].row, !path, NOTE,
+		    path ? text("%s, by %s", value, path) : "no file sets it",
+		    text("that file takes the place of `ccbpf enable %s` at boot and with each `sysctl --system`: remove the line there if you use that option",
+			 shared[i].option));
+	}
+}
+
 /* What nf_tcp's chirps need: without it the controller works, by marks alone. */
 static void check_chirps(struct rows *rows)
 {
@@ -217,7 +247,7 @@ static void check_chirps(struct rows *rows)
 	if (err != -EPERM) /* else the row of the capabilities says it */
 		add(rows, "socket storage", !err, NOTE,
 		    err ? text("refused: %s", strerror(-err)) : "yes",
-		    "nf_tcp sends no chirps, and `run --download` holds nothing: sockets need net.core.optmem_max of 20480 bytes, and on x86 since Linux 6.19 a CPU with cmpxchg16b (a guest: a model with cx16)");
+		    "nf_tcp sends no chirps, and `--download` holds nothing: sockets need net.core.optmem_max of 20480 bytes, and on x86 since Linux 6.19 a CPU with cmpxchg16b (a guest: a model with cx16)");
 	add(rows, "departures", !fq, NOTE,
 	    fq ? text("fq chooses them on %s", fq) : "no device has fq",
 	    "through fq nf_tcp sends no chirps: `tc qdisc replace dev DEVICE root fq_codel`");
@@ -283,8 +313,10 @@ static int check(const struct request *request)
 	check_renice(rows);
 	check_downloads(rows);
 	check_bpffs(rows);
+	check_cgroup(rows);
 	check_security(rows);
 	check_ecn(rows);
+	check_boot(rows);
 	check_chirps(rows);
 	for (unsigned int i = 0; i < rows->n; i++) {
 		if (rows->row[i].verdict != MISSING)

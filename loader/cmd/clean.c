@@ -74,6 +74,9 @@ const struct command cmd_clean = {
 	.name = "clean",
 	.args = "[--all]",
 	.text = "Remove stale pins, only those of ccbpf",
+	.more = "--all ends runs and prepared cgroups, whose processes go on, and rules, pins of units, controllers and queues, and "
+		"restores the sysctls that ccbpf has set. Open connections keep their controller until they close; `ccbpf renice` gives "
+		"them another one. Drop-ins of systemd and /etc/ccbpf.toml stay.",
 	.options = options,
 	.run = clean,
 };

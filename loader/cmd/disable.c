@@ -9,7 +9,7 @@
 
 #include "cc/flows.h"
 #include "cc/running.h"
-#include "cc/shared.h"
+#include "sys/shared.h"
 #include "cc/sysdefault.h"
 #include "cc/sysecn.h"
 #include "cmd/disable.h"

@@ -291,7 +291,7 @@ const struct command cmd_enable = {
 	.text = "Load controllers and make them selectable",
 	.more = "All of the named controllers are enabled, or none. A program selects one by setsockopt(TCP_CONGESTION); "
 		"--default writes net.ipv4.tcp_congestion_control, --ecn net.ipv4.tcp_ecn, for those whose signal is a mark, also "
-		"where they are enabled already; `ccbpf disable` restores what was there. Nothing of it survives a reboot.",
+		"where they are enabled already; `ccbpf disable` restores what was there. It ends with a reboot; `ccbpf apply` at boot brings back what a file says.",
 	.options = options,
 	.shows_params = true,
 	.run = enable,

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ccbpf flows [NAME…] [--watch SECONDS] [-v]: the live flows, as the controllers
- * publish them, and which rule or run gave them their controller; with -v what each knows
- * and met, and its process, in lines more. With --watch again and again until Ctrl-C: in place on a
+ * ccbpf flows [NAME…] [--watch SECONDS] [--record FILE] [-v]: the live flows, as the controllers
+ * publish them, and which rule, run or unit gave them their controller; with -v what each knows and
+ * met, and its process, in lines more. With --watch again and again until Ctrl-C: in place on a
  * terminal, one below the other elsewhere, one JSON document a line under -j:
- * {"time_ns": the host's CLOCK_MONOTONIC, "flows": [{…}]}.
+ * {"time_ns": the host's CLOCK_MONOTONIC, "flows": [{…}]}. --record writes these lines to a file,
+ * for `ccbpf plot`.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "cc/flowjson.h"
 #include "cc/flowtext.h"
 #include "cc/running.h"
-#include "cc/shared.h"
+#include "sys/shared.h"
 #include "commands.h"
 #include "out/errors.h"
 #include "out/human.h"
@@ -26,6 +29,11 @@
 #include "util/text.h"
 
 #define WHAT "show"
+#define RECORD_NS 100000000ULL /* --watch of a recording, unless it is given */
+
+enum own_option {
+	OWN_RECORD,
+};
 
 static int by_start(const void *a, const void *b)
 {
@@ -37,10 +45,10 @@ static int by_start(const void *a, const void *b)
 	return x->started_ns < y->started_ns ? -1 : x->started_ns > y->started_ns;
 }
 
-static bool wanted(const struct flow *flow, const struct controller **named, unsigned int n)
+static bool wanted(const struct flow *flow, const struct flow_kind **named, unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i++)
-		if (flow->record.kind == (__u32)named[i]->kind)
+		if (flow->record.kind == named[i]->kind)
 			return true;
 	return n == 0;
 }
@@ -90,7 +98,7 @@ static void print(const struct flow *flows, size_t n, struct origins *origins)
 		{ .title = "DELAY ms", .right = true }, /* smoothed/threshold */
 		{ .title = "BIT/S", .right = true },
 		{ .title = "AGE", .right = true },
-		{ .title = "BY" }, /* only if a rule or run gave it to one of them */
+		{ .title = "BY" }, /* only if something gave it to one of them */
 	};
 	bool by = any_origin(flows, n, origins);
 	struct table *table = table_new(columns, by ? 10 : 9);
@@ -161,7 +169,7 @@ static int read_now(struct flow **flows, size_t *n, struct origins *origins, boo
 
 /* What is asked for. */
 struct view {
-	const struct controller *named[CCBPF_KINDS];
+	const struct flow_kind *named[CCBPF_KINDS];
 	unsigned int n_named;
 	bool shown; /* then it goes on, whatever is disabled */
 };
@@ -192,29 +200,52 @@ static int show_now(void *data)
 	return err;
 }
 
+/* What is shown goes into this file from now on, as JSON. Addresses are in it: it is its owner's. */
+static int record_to(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), err = 0;
+
+	if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0)
+		err = fail_errno("record", path, errno);
+	if (fd >= 0)
+		close(fd);
+	output.json = true;
+	output.pretty = false;
+	if (!err)
+		fprintf(stderr, "recording until Ctrl-C; then: ccbpf plot %s\n", path);
+	return err;
+}
+
 static int flows(const struct request *request)
 {
+	const char *record = request->own[OWN_RECORD];
+	uint64_t every_ns = request->watch_ns ?: (record ? RECORD_NS : 0);
 	struct view view = { 0 };
-	int err = request_controllers(request, 0, view.named, &view.n_named, NULL);
+	int err = request_flow_kinds(request, view.named, &view.n_named);
 
 	if (!err)
 		err = kernel_require_reading(WHAT);
+	if (!err && record)
+		err = record_to(record);
 	if (!err)
-		err = ticker_repeat(WHAT, request->watch_ns, show_now, &view);
+		err = ticker_repeat(WHAT, every_ns, show_now, &view);
 	return err;
 }
 
 static const struct argp_option options[] = {
 	{ "watch", OPTION_WATCH, "SECONDS", 0, "repeat every SECONDS until Ctrl-C", 0 },
+	{ "record", OPTION_OWN + OWN_RECORD, "FILE", 0,
+	  "until Ctrl-C, every 0.1 s (or as --watch says): JSON lines into FILE, for `ccbpf plot`",
+	  0 },
 	{ 0 },
 };
 
 const struct command cmd_flows = {
 	.name = "flows",
-	.args = "[NAME...] [--watch SECONDS]",
+	.args = "[NAME...] [--watch SECONDS] [--record FILE]",
 	.text = "Show the live flows",
 	.more = "DELAY: smoothed queueing delay / threshold of an early congestion indication. BY: the rule or "
-		"run that gave it its controller. With -v lines more of each: its controller's own part, what it met, "
+		"run that gave it its controller or holds its receive window, or systemd. With -v lines more of each: its controller's own part, what it met, "
 		"and its cgroup and process. With -j every field of struct ccbpf_flow.",
 	.options = options,
 	.run = flows,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Which rules and runs gave a controller to how many of its flows, for `ccbpf status`. */
+/* To how many flows each rule, each run and systemd's units gave a controller, for `status`. */
 #ifndef CCBPF_GIVERS_H
 #define CCBPF_GIVERS_H
 

@@ -82,6 +82,7 @@ static struct json_object *describe(const struct controller *c, enum known enabl
 			       enabled == UNKNOWN ? NULL : json_object_new_boolean(enabled));
 	add_text(doc, "title", c->title);
 	add_text(doc, "access", c->open ? "open" : "restricted");
+	add_bool(doc, "recommended", c == controller_background());
 	add_text(doc, "source", c->source);
 	json_object_object_add(doc, "params", describe_params(c));
 	return doc;
@@ -105,6 +106,11 @@ static void print(const enum known *states)
 		table_cell(table, "%s", controllers[i].title);
 	}
 	table_print(table);
+	putchar('\n');
+	output_line("Take %s. Where you control the bottleneck's queue (`ccbpf aqm`) and the path",
+		    controller_background()->name);
+	output_line("keeps ECN, take nf_tcp. The others do what their papers say; ltcp is not for");
+	output_line("the background.");
 	for_each_controller (c) {
 		putchar('\n');
 		output_line("%s: %s", c->name, c->source);

@@ -1,20 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ccbpf metrics [--format FORMAT] [--output FILE]: counters and gauges of the controllers,
- * rules, runs and queues as text, for Prometheus. FILE is written beside itself and renamed,
- * so that a reader never sees half of it.
+ * ccbpf metrics [--format FORMAT] [--output FILE | --listen [ADDRESS:]PORT]: counters and gauges
+ * of the controllers, rules, runs and queues as text, for Prometheus. FILE is written beside itself
+ * and renamed, so that a reader never sees half of it. --listen serves the same text over HTTP until
+ * a signal: see metrics/server.h. It says where on stderr, under -j on stdout, as soon as
+ * connections are accepted:
+ *
+ *   {"url": "http://127.0.0.1:9464/metrics", "address": "127.0.0.1", "port": 9464}
+ *
+ * Once its socket is bound it needs no privilege but to read what is pinned, and gives up all others
+ * (capabilities_keep_reading()). The user stays, because the pins are root's.
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "commands.h"
 #include "metrics/metrics.h"
+#include "metrics/server.h"
 #include "out/errors.h"
+#include "out/json.h"
 #include "out/output.h"
 #include "sys/kernel.h"
+#include "sys/listener.h"
 #include "sys/pins.h"
+#include "util/capabilities.h"
 #include "util/file.h"
-#include "util/memory.h"
 #include "util/text.h"
 
 #define WHAT "metrics"
@@ -22,60 +34,46 @@
 enum own_option {
 	OWN_FORMAT,
 	OWN_OUTPUT,
+	OWN_LISTEN,
 };
 
-static int parse_format(const char *given, bool *openmetrics)
+static int parse_format(const char *given, enum server_format *format)
 {
-	*openmetrics = given && !strcmp(given, "openmetrics");
-	if (!given || *openmetrics || !strcmp(given, "prometheus"))
+	bool openmetrics = given && !strcmp(given, "openmetrics");
+
+	*format = openmetrics ? SERVER_OPENMETRICS : given ? SERVER_PROMETHEUS : SERVER_AS_ASKED;
+	if (!given || openmetrics || !strcmp(given, "prometheus"))
 		return EXIT_OK;
 	return FAIL(EXIT_USAGE, .what = WHAT, .on = text("--format %s", given),
 		    .why = "there is no such format", .remedy = "prometheus or openmetrics");
 }
 
-static int gather(struct exposition *out)
+static int check_one_place(const struct request *request)
 {
-	bool exists;
-	int err = pins_lock_read(WHAT, &exists);
-
-	if (err)
-		return err;
-	exposition_family(out, METRIC_INFO, "ccbpf_build", "the version of ccbpf");
-	exposition_number(out, LABELS({ "version", CCBPF_VERSION }), 1);
-	err = metrics_controllers(WHAT, out);
-	if (!err && exists)
-		err = metrics_flows(WHAT, out);
-	if (!err && exists)
-		err = metrics_rules(WHAT, out);
-	if (!err && exists)
-		err = metrics_runs(WHAT, out);
-	if (!err && exists)
-		err = metrics_queues(WHAT, out);
-	pins_unlock();
-	exposition_end(out);
-	return err;
+	if (!request->own[OWN_OUTPUT] || !request->own[OWN_LISTEN])
+		return EXIT_OK;
+	return FAIL(EXIT_USAGE, .what = WHAT, .on = "--output --listen",
+		    .why = "it writes a file, or serves",
+		    .remedy = "leave one of them out, or start it twice");
 }
 
-static int metrics(const struct request *request)
+/* What is renamed into the place of a device or a link takes its place for everybody. */
+static int check_file(const char *path)
 {
-	const char *path = request->own[OWN_OUTPUT];
-	struct exposition out = { 0 };
-	char *page = NULL;
-	size_t size;
-	int err = request_no_args(request);
+	struct stat st;
 
-	if (!err)
-		err = parse_format(request->own[OWN_FORMAT], &out.openmetrics);
-	if (!err)
-		err = kernel_require_reading(WHAT);
-	if (err)
-		return err;
-	out.to = open_memstream(&page, &size); /* nobody waits for our reader with the lock held */
-	if (!out.to)
-		out_of_memory();
-	err = gather(&out);
-	if (fclose(out.to))
-		out_of_memory();
+	if (!path || lstat(path, &st) || S_ISREG(st.st_mode))
+		return EXIT_OK;
+	return FAIL(EXIT_FAILED, .what = WHAT, .on = path, .why = "it is not a regular file",
+		    .remedy = "name a file, or leave --output out and read stdout");
+}
+
+static int print(const char *path, bool openmetrics)
+{
+	size_t size;
+	char *page;
+	int err = metrics_page(WHAT, openmetrics, &page, &size);
+
 	if (!err && !path)
 		fwrite(page, 1, size, stdout);
 	if (!err && path) {
@@ -86,19 +84,85 @@ static int metrics(const struct request *request)
 	return err;
 }
 
+/* Where it listens, for a person or for a script that waits for it. */
+static int announce(const void *data)
+{
+	const struct listener *listener = data;
+	const char *url = text("http://%s" SERVER_PATH, listener_place(listener));
+	struct json_object *doc;
+
+	if (!output.json) {
+		fprintf(stderr, "listening on %s\n", url);
+		return EXIT_OK;
+	}
+	doc = json_object_new_object();
+	add_text(doc, "url", url);
+	add_text(doc, "address", listener_address(listener));
+	add_number(doc, "port", listener_port(listener));
+	output_json(doc);
+	return output_finish();
+}
+
+static int give_up_privileges(void)
+{
+	bool by_process = !strncmp(pins_root(), "/proc/", strlen("/proc/"));
+	int err = capabilities_keep_reading(by_process);
+
+	return err ? fail_errno(WHAT, "give up its capabilities", err) : EXIT_OK;
+}
+
+static int listen_at(const char *given, enum server_format format)
+{
+	struct listener listener;
+	int err = listener_open(given, SERVER_BACKLOG, &listener);
+
+	if (err)
+		return err;
+	err = give_up_privileges();
+	if (!err)
+		return server_run(WHAT, listener.fd, format, announce, &listener);
+	close(listener.fd);
+	return err;
+}
+
+static int metrics(const struct request *request)
+{
+	const char *path = request->own[OWN_OUTPUT], *at = request->own[OWN_LISTEN];
+	enum server_format format;
+	int err = request_no_args(request);
+
+	if (!err)
+		err = parse_format(request->own[OWN_FORMAT], &format);
+	if (!err)
+		err = check_one_place(request);
+	if (!err)
+		err = check_file(path);
+	if (!err)
+		err = kernel_require_reading(WHAT);
+	if (err)
+		return err;
+	return at ? listen_at(at, format) : print(path, format == SERVER_OPENMETRICS);
+}
+
 static const struct argp_option options[] = {
 	{ "format", OPTION_OWN + OWN_FORMAT, "FORMAT", 0,
 	  "prometheus (text 0.0.4, the default: also for node_exporter) or openmetrics", 0 },
 	{ "output", OPTION_OWN + OWN_OUTPUT, "FILE", 0, "write FILE in one step, by rename", 0 },
+	{ "listen", OPTION_OWN + OWN_LISTEN, "PORT", 0,
+	  "serve http://127.0.0.1:PORT" SERVER_PATH
+	  " until a signal; elsewhere by ADDRESS:PORT or [ADDRESS]:PORT",
+	  0 },
 	{ 0 },
 };
 
 const struct command cmd_metrics = {
 	.name = "metrics",
-	.args = "[--output FILE]",
+	.args = "[--output FILE|--listen PORT]",
 	.text = "Print counters for Prometheus",
 	.more = "Names with `live` are sums over the flows of this instant: gauges. All that ends with `_total` also has the flows "
-		"that have ended.",
+		"that have ended. --listen 0 takes a free port; 0.0.0.0 and [::] are all addresses. The client's Accept "
+		"chooses the format, unless --format does. Once it listens, the process keeps of root's capabilities only "
+		"cap_bpf and, for the maps of rules, cap_sys_admin.",
 	.options = options,
 	.run = metrics,
 };

@@ -16,6 +16,12 @@ int request_no_args(const struct request *request)
 		    .remedy = text("see `ccbpf help %s`", request->command->name));
 }
 
+static int named_twice(const char *what, const char *name)
+{
+	return FAIL(EXIT_USAGE, .what = what, .on = name, .why = "it is named twice",
+		    .remedy = "name it once");
+}
+
 static int add_controller(const char *what, const char *name, const struct controller **out,
 			  unsigned int *n)
 {
@@ -25,8 +31,7 @@ static int add_controller(const char *what, const char *name, const struct contr
 		return controller_unknown(what, name);
 	for (unsigned int i = 0; i < *n; i++)
 		if (out[i] == c)
-			return FAIL(EXIT_USAGE, .what = what, .on = name,
-				    .why = "it is named twice", .remedy = "name it once");
+			return named_twice(what, name);
 	out[(*n)++] = c;
 	return EXIT_OK;
 }
@@ -49,5 +54,23 @@ int request_controllers(const struct request *request, unsigned int least,
 	if (*n < least)
 		return FAIL(EXIT_USAGE, .what = what, .why = "no controller is named",
 			    .remedy = "`ccbpf list` shows them all");
+	return EXIT_OK;
+}
+
+int request_flow_kinds(const struct request *request, const struct flow_kind **out, unsigned int *n)
+{
+	const char *what = request->command->name;
+
+	*n = 0;
+	for (unsigned int i = 0; i < request->n_args; i++) {
+		const struct flow_kind *kind = flow_kind_find(request->args[i]);
+
+		if (!kind)
+			return controller_unknown(what, request->args[i]);
+		for (unsigned int before = 0; before < *n; before++)
+			if (out[before] == kind)
+				return named_twice(what, kind->name);
+		out[(*n)++] = kind;
+	}
 	return EXIT_OK;
 }

@@ -48,6 +48,14 @@ static const char *idle(const char *what, const struct standing *standing,
 	return NULL;
 }
 
+static bool receives(const struct standing *standing)
+{
+	for (unsigned int i = 0; i < standing->n; i++)
+		if (standing->rules[i].choice.flags & CCBPF_CHOICE_DOWNLOAD)
+			return true;
+	return false;
+}
+
 static void print_row(const char *what, struct table *table, const struct standing *standing,
 		      unsigned int i)
 {
@@ -63,6 +71,8 @@ static void print_row(const char *what, struct table *table, const struct standi
 	table_cell(table, "%llu", (unsigned long long)(exempt ? counts->exempt : counts->set));
 	table_cell(table, "%llu", (unsigned long long)counts->kept);
 	table_cell(table, "%llu", (unsigned long long)counts->refused);
+	if (receives(standing))
+		table_cell(table, "%llu", (unsigned long long)counts->receivers);
 	if (why)
 		table_note(table, why);
 }
@@ -77,6 +87,7 @@ int rules_print(const char *what, bool none)
 		{ .title = "CONNECTIONS", .right = true },
 		{ .title = "KEPT", .right = true }, /* what their program had chosen */
 		{ .title = "REFUSED", .right = true }, /* and went on with their default */
+		{ .title = "DOWNLOADS", .right = true }, /* only if a rule is for them */
 	};
 	struct standing standing;
 	int err = standing_read(what, &standing);
@@ -85,7 +96,7 @@ int rules_print(const char *what, bool none)
 	if (err)
 		return err;
 	if (standing.n) {
-		table = table_new(columns, sizeof(columns) / sizeof(columns[0]));
+		table = table_new(columns, receives(&standing) ? 8 : 7);
 		for (unsigned int i = 0; i < standing.n; i++)
 			print_row(what, table, &standing, i);
 		table_print(table);

@@ -23,7 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cc/shared.h"
+#include "sys/shared.h"
 #include "cmd/enable.h"
 #include "cmd/sweep.h"
 #include "commands.h"
@@ -44,9 +44,6 @@
 
 #define WHAT "run"
 
-#define RECEIVER "rx_lp" /* of what is received: bpf/rx_lp.bpf.c */
-
-#define EXIT_OURS 125
 #define EXIT_NOT_EXECUTED 126
 #define EXIT_NOT_FOUND 127
 
@@ -103,9 +100,7 @@ static int check_directions(const struct request *request)
 
 	if (!on || directions_of(request) & CCBPF_RUN_UPLOAD)
 		return EXIT_OK;
-	return FAIL(EXIT_USAGE, .what = WHAT, .on = on,
-		    .why = "that is for what is sent, and --download alone is for what is received",
-		    .remedy = "add --upload, or leave it out");
+	return rule_fail_only_receives(WHAT, on);
 }
 
 static int describe(const struct request *request, const struct controller *c,
@@ -117,7 +112,7 @@ static int describe(const struct request *request, const struct controller *c,
 				     .started_ns = monotonic_ns(),
 				     .directions = directions_of(request) };
 	snprintf(about->choice.controller, sizeof(about->choice.controller), "%s",
-		 about->directions & CCBPF_RUN_UPLOAD ? c->name : RECEIVER);
+		 about->directions & CCBPF_RUN_UPLOAD ? c->name : CCBPF_RECEIVER);
 	about->choice.flags = c->open ? 0 : CCBPF_CHOICE_RESTRICTED;
 	snprintf(about->command, sizeof(about->command), "%s", slash ? slash + 1 : command);
 	return rule_parse_dscp(WHAT, request->own[OWN_DSCP], &about->choice.dscp);
@@ -149,6 +144,18 @@ static int open_flows(bool enabled, int *flows_fd)
 	return err;
 }
 
+/* Pin the map of flows that the run's programs made; without it the run ends. */
+static int pin_flows(int fd, struct run *run)
+{
+	int err = pin_make(WHAT, fd, pin_path(shared_name(SHARED_FLOWS), NULL));
+
+	if (err) {
+		run_end(run);
+		run_close(run);
+	}
+	return err;
+}
+
 /* Steps 1 and 2. */
 static int begin(const struct controller *c, const struct ccbpf_run *about, bool quiet,
 		 struct run *run)
@@ -169,7 +176,7 @@ static int begin(const struct controller *c, const struct ccbpf_run *about, bool
 	if (!err)
 		err = run_begin(WHAT, about, &flows_fd, run);
 	if (!err && new_flows)
-		err = pin_make(WHAT, flows_fd, pin_path(shared_name(SHARED_FLOWS), NULL));
+		err = pin_flows(flows_fd, run);
 	if (flows_fd >= 0)
 		close(flows_fd);
 	if (err && did)
@@ -218,14 +225,16 @@ static void say(struct run *run, unsigned int left)
 		return;
 	}
 	note(run->about.command, run_words(run),
-	     left ? text("%u of its processes stay%s in the background, in the cgroup %s: the first "
-			 "ccbpf command after their end removes that",
+	     left ? text("%u of its processes stay%s in the background, in the cgroup %s: after "
+			 "their end `ccbpf clean` removes that",
 			 left, left == 1 ? "s" : "", run->about.cgroup)
 		  : NULL);
 }
 
-static void warn_of_daemon(char **argv)
+static void warn_of_daemon(const struct request *request)
 {
+	const char *what = !request->download ? "NAME" : request->upload ? "-du" : "-d";
+	char **argv = request->rest;
 	const struct daemon_command *row = daemon_of(argv);
 
 	if (row)
@@ -234,7 +243,7 @@ static void warn_of_daemon(char **argv)
 			     ? text("a daemon does its work (%s), and `run` does not reach that",
 				    row->unit)
 			     : "the unit that it starts does the work, and `run` does not reach that",
-		     text("`ccbpf assign NAME --cgroup unit:%s` does", row->unit ?: "UNIT"));
+		     text("`ccbpf assign %s --cgroup unit:%s` does", what, row->unit ?: "UNIT"));
 }
 
 static int lead(const struct request *request, const struct user *user, struct run *run)
@@ -340,7 +349,7 @@ static int run(const struct request *request)
 	if (!err)
 		err = begin(c, &about, request->quiet, &run);
 	if (!err && !request->quiet)
-		warn_of_daemon(request->rest);
+		warn_of_daemon(request);
 	err = err ? EXIT_OURS : lead(request, &user, &run);
 	user_free(&user);
 	return err;
@@ -364,7 +373,7 @@ const struct command cmd_run = {
 	.name = "run",
 	.args = "[NAME] [--] COMMAND [ARGUMENT...]",
 	.text = "Run a command in the background class",
-	.more = "Every TCP connection of the command and its children gets the controller NAME, by default `tcp_lp`, "
+	.more = "Every TCP connection of the command and its children gets the controller NAME, by default `le`, "
 		"unless the program chooses one itself. With --download its receive window yields instead, whatever the sender's "
 		"controller. `netnice COMMAND` is the same. At the end one line on stderr says what was "
 		"sent. The exit code is the command's; 125: ccbpf failed, 126: the command cannot be executed, 127: it is not "

@@ -2,9 +2,9 @@
 /*
  * ccbpf status [NAME…]: what runs. For each controller: state, link, age,
  * version, parameters that differ from their defaults, flows now, flows that
- * older loadings still serve, which rules and runs gave it to how many, the sums of the
- * statistics; then the commands of `ccbpf run`. Without a name it reports whatever is not absent; with a name that has nothing to report it
- * ends with exit code 5.
+ * older loadings still serve, to how many a rule, a run or a unit gave it, the sums of the
+ * statistics; then the rules, the units and the commands of `ccbpf run`. Without a name it reports
+ * whatever is not absent; with a name that has nothing to report it ends with exit code 5.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 #include "cc/flows.h"
 #include "cc/running.h"
-#include "cc/shared.h"
+#include "sys/shared.h"
 #include "cc/stats.h"
 #include "cc/sysdefault.h"
 #include "cmd/givers.h"

@@ -8,7 +8,7 @@
 #include "aqm/aqm.h"
 #include "cc/flows.h"
 #include "cc/running.h"
-#include "cc/shared.h"
+#include "sys/shared.h"
 #include "cc/sysdefault.h"
 #include "cc/sysecn.h"
 #include "cmd/sweep.h"
@@ -69,16 +69,20 @@ static bool flows_left(void)
 	return left;
 }
 
-/* Whether the records of what a run receives are of a run that there is. */
+/* Whether the records of what is received are of rules, units or a run that there are. */
 static bool is_live(const struct run *runs, unsigned int n, __u64 instance)
 {
+	if (instance == CCBPF_RECEIVED_BY_RULE)
+		return standing_receives();
+	if (instance == CCBPF_RECEIVED_BY_UNIT)
+		return units_receive();
 	for (unsigned int i = 0; i < n; i++)
 		if (runs[i].known && runs[i].about.started_ns == instance)
 			return true;
 	return false;
 }
 
-/* A connection may end after its run, and after the program that would remove its record. */
+/* A connection may end after its run, its rule or its unit, and after the program that would remove its record. */
 static void sweep_records(void)
 {
 	int fd = shared_open_quietly(SHARED_FLOWS);
@@ -103,11 +107,7 @@ static void sweep_records(void)
 /* Whether `ccbpf trace` runs: it listens to the shared maps. */
 static bool trace_runs(void)
 {
-	int fd = pin_lock_dir(pin_path(PINS_TRACE, NULL));
-
-	if (fd >= 0)
-		close(fd);
-	return fd == -EWOULDBLOCK;
+	return pin_dir_is_held(pin_path(PINS_TRACE, NULL));
 }
 
 /*
@@ -169,7 +169,7 @@ int sweep(const char *what, enum sweep_extent extent, struct json_object *remove
 	if (extent == SWEEP_RESTS)
 		return err;
 	sweep_sysctls(all, enabled);
-	if (enabled || trace_runs())
+	if (enabled || trace_runs() || standing_receives() || units_receive())
 		return err;
 	pin_remove_dir(pin_path(PINS_TRACE, NULL));
 	if (!all && flows_left())

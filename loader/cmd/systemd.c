@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ccbpf systemd UNIT [NAME]: let systemd put all connections of a unit into the background,
- * by a drop-in file with BPFProgram= (systemd 249) that names a pinned program (rules/units.h).
+ * ccbpf systemd UNIT [NAME] [-d] [-u]: let systemd put all connections of a unit into the
+ * background, in what they send (-u, the default), in what they receive (-d), or in both, by a
+ * drop-in file with BPFProgram= (systemd 249) that names a pinned program for each (rules/units.h).
  *
  *   ccbpf systemd UNIT [NAME]          enable the controller and pin its program, unless they
- *                                      are; write the drop-in
+ *                                      are; write the drop-in; remove pins that no other one names
  *   ccbpf systemd UNIT [NAME] --print  write the drop-in to stdout and nothing else
  *   ccbpf systemd UNIT --remove        remove the drop-in, and pins that no other one names
  *   ccbpf systemd --all                at boot: enable and pin what the drop-ins name
@@ -23,6 +24,7 @@
 #include "out/json.h"
 #include "out/output.h"
 #include "rules/dropin.h"
+#include "rules/rule.h"
 #include "rules/units.h"
 #include "sys/kernel.h"
 #include "sys/pins.h"
@@ -30,14 +32,37 @@
 
 #define WHAT "set up"
 
-static int find_controller(const struct request *request, const struct controller **c)
+/* What the unit's connections get. */
+struct gift {
+	const struct controller *c; /* for what they send, or NULL */
+	bool download; /* what they receive is in the background */
+};
+
+/* What was made for it. */
+struct made {
+	bool enabled, pinned, pinned_receiver;
+};
+
+static int find_gift(const struct request *request, struct gift *gift)
 {
+	gift->download = request->download;
+	gift->c = NULL;
 	if (request->n_args > 2)
 		return FAIL(EXIT_USAGE, .what = WHAT, .on = request->args[2],
 			    .why = "only one unit and one controller can be named",
 			    .remedy = "see `ccbpf help systemd`");
-	*c = request->n_args < 2 ? controller_background() : controller_find(request->args[1]);
-	return *c ? EXIT_OK : controller_unknown(WHAT, request->args[1]);
+	if (request->download && !request->upload)
+		return request->n_args < 2 ? EXIT_OK
+					   : rule_fail_only_receives(WHAT, request->args[1]);
+	gift->c = request->n_args < 2 ? controller_background() : controller_find(request->args[1]);
+	return gift->c ? EXIT_OK : controller_unknown(WHAT, request->args[1]);
+}
+
+/* "le", "rx_lp" or "le and rx_lp". */
+static const char *gift_words(const struct gift *gift)
+{
+	return text("%s%s%s", gift->c ? gift->c->name : "",
+		    gift->c && gift->download ? " and " : "", gift->download ? CCBPF_RECEIVER : "");
 }
 
 /* With a hierarchy of version 1 beside it systemd ignores BPFProgram=. */
@@ -51,16 +76,30 @@ static void note_hybrid(void)
 		     "boot with systemd.unified_cgroup_hierarchy=1, or use `ccbpf assign`");
 }
 
-/* Enable a controller and pin its program, or neither. */
-static int prepare(const struct controller *c, bool *enabled, bool *pinned)
+static void undo(const struct gift *gift, const struct made *made)
 {
-	int err = enable_needed(c, enabled);
+	if (made->pinned_receiver)
+		units_remove(WHAT, CCBPF_RECEIVER);
+	if (made->pinned)
+		units_remove(WHAT, gift->c->name);
+	if (made->enabled)
+		enable_give_back(gift->c);
+}
 
-	*pinned = false;
-	if (!err)
-		err = units_make(WHAT, c->name, !c->open, pinned);
-	if (err && *enabled)
-		enable_give_back(c);
+/* Enable a controller and pin what is named, or nothing. */
+static int prepare(const struct gift *gift, struct made *made)
+{
+	const struct controller *c = gift->c;
+	int err;
+
+	*made = (struct made){ 0 };
+	err = c ? enable_needed(c, &made->enabled) : EXIT_OK;
+	if (!err && c)
+		err = units_make(WHAT, c->name, !c->open, &made->pinned);
+	if (!err && gift->download)
+		err = units_make(WHAT, CCBPF_RECEIVER, false, &made->pinned_receiver);
+	if (err)
+		undo(gift, made);
 	return err;
 }
 
@@ -75,40 +114,55 @@ static int lock(void)
 	return err;
 }
 
-static void report_written(const struct unit *unit, const struct controller *c)
+static void report_written(const struct unit *unit, const struct gift *gift)
 {
 	struct json_object *doc = json_object_new_object();
 
 	add_text(doc, "unit", unit->name);
-	add_text(doc, "controller", c->name);
+	add_text(doc, "controller", gift->c ? gift->c->name : NULL);
+	add_bool(doc, "upload", gift->c);
+	add_bool(doc, "download", gift->download);
 	add_text(doc, "file", dropin_path(unit));
 	if (!output.json) {
-		output_line("%s: %s for all its connections, by %s", unit->name, c->name,
+		output_line("%s: %s for all its connections, by %s", unit->name, gift_words(gift),
 			    dropin_path(unit));
 		output_line("now: `systemctl daemon-reload`, and restart the unit");
 	}
 	output_answer(EXIT_OK, doc);
 }
 
-static int write_dropin(const struct unit *unit, const struct controller *c, const char *words)
+/* The pins that no drop-in names. */
+static int remove_unnamed(void)
 {
-	bool enabled = false, pinned = false, written = false;
-	int err = prepare(c, &enabled, &pinned);
+	struct unit_program *units;
+	unsigned int n = units_read(&units);
+	int err = EXIT_OK;
+
+	for (unsigned int i = 0; !err && i < n; i++)
+		if (!dropin_names(units[i].controller))
+			err = units_remove(WHAT, units[i].controller);
+	units_free(units, n);
+	return err;
+}
+
+static int write_dropin(const struct unit *unit, const struct gift *gift, const char *words)
+{
+	bool written = false;
+	struct made made;
+	int err = prepare(gift, &made);
 
 	if (err)
 		return err;
 	err = dropin_write(WHAT, unit, words, &written);
-	if (err && pinned)
-		units_remove(WHAT, c->name);
-	if (err && enabled)
-		enable_give_back(c);
-	if (!err && !enabled && !pinned && !written)
+	if (err)
+		undo(gift, &made);
+	if (!err && !made.enabled && !made.pinned && !made.pinned_receiver && !written)
 		err = FAIL(EXIT_NOTHING, .what = WHAT, .on = dropin_path(unit),
-			   .why = text("it names %s already", c->name), .remedy = NULL);
-	if (!err && enabled)
-		note(c->name, "it was not enabled, and is now",
-		     text("`ccbpf disable %s` disables it", c->name));
-	return err;
+			   .why = text("it names %s already", gift_words(gift)), .remedy = NULL);
+	if (!err && made.enabled)
+		note(gift->c->name, "it was not enabled, and is now",
+		     text("`ccbpf disable %s` disables it", gift->c->name));
+	return err ?: remove_unnamed(); /* the drop-in may have named another one before */
 }
 
 /* Line by line, as the output of both sorts has them. */
@@ -130,36 +184,22 @@ static int print_words(const struct unit *unit, const char *words)
 	return output_answer(EXIT_OK, doc);
 }
 
-static int add(const struct unit *unit, const struct controller *c, bool print)
+static int add(const struct unit *unit, const struct gift *gift, bool print)
 {
 	const char *words;
-	int err = dropin_words(WHAT, unit, c->name, &words);
+	int err = dropin_words(WHAT, unit, gift->c ? gift->c->name : NULL, gift->download, &words);
 
 	if (!err && print)
 		return print_words(unit, words);
 	if (!err)
 		err = lock();
 	if (!err)
-		err = write_dropin(unit, c, words);
+		err = write_dropin(unit, gift, words);
 	if (!err) {
 		note_hybrid();
-		report_written(unit, c);
+		report_written(unit, gift);
 	}
 	pins_unlock();
-	return err;
-}
-
-/* The pins of controllers that no drop-in names. */
-static int remove_unnamed(void)
-{
-	struct unit_program *units;
-	unsigned int n = units_read(&units);
-	int err = EXIT_OK;
-
-	for (unsigned int i = 0; !err && i < n; i++)
-		if (!dropin_names(units[i].controller))
-			err = units_remove(WHAT, units[i].controller);
-	units_free(units, n);
 	return err;
 }
 
@@ -174,6 +214,9 @@ static int remove_dropin(const struct unit *unit)
 	err = dropin_remove(WHAT, unit);
 	if (!err)
 		err = remove_unnamed();
+	if (!err)
+		err = sweep(WHAT, SWEEP_UNUSED,
+			    NULL); /* the map of flows, where nothing else uses it */
 	pins_unlock();
 	if (!err && !output.json) {
 		output_line("%s: removed", dropin_path(unit));
@@ -182,25 +225,30 @@ static int remove_dropin(const struct unit *unit)
 	return output_answer(err, json_object_new_object());
 }
 
+static int prepare_one(const struct gift *gift, struct json_object *list)
+{
+	struct made made;
+	int err = prepare(gift, &made);
+
+	if (err)
+		return err;
+	json_object_array_add(list, json_text(gift_words(gift)));
+	if (!output.json)
+		output_line("%s: %sits program is pinned", gift_words(gift),
+			    gift->c ? "enabled, and " : "");
+	return EXIT_OK;
+}
+
 /* What the drop-ins name, one after the other: what one refuses does not keep the others. */
 static int prepare_named(struct json_object *list)
 {
-	int first = EXIT_OK;
+	struct gift gift = { .download = dropin_names(CCBPF_RECEIVER) };
+	int err, first = gift.download ? prepare_one(&gift, list) : EXIT_OK;
 
 	for_each_controller (c) {
-		bool enabled, pinned;
-		int err;
-
-		if (!dropin_names(c->name))
-			continue;
-		err = prepare(c, &enabled, &pinned);
-		if (!first)
-			first = err;
-		if (err)
-			continue;
-		json_object_array_add(list, json_text(c->name));
-		if (!output.json)
-			output_line("%s: enabled, and its program is pinned", c->name);
+		gift = (struct gift){ .c = c };
+		err = dropin_names(c->name) ? prepare_one(&gift, list) : EXIT_OK;
+		first = first ?: err;
 	}
 	return first;
 }
@@ -224,14 +272,15 @@ static int prepare_all(void)
 
 static int systemd(const struct request *request)
 {
-	const struct controller *c;
+	bool directed = request->download || request->upload;
+	struct gift gift;
 	struct unit unit;
 	int err;
 
-	if (request->all && !request->n_args && !request->print && !request->remove)
+	if (request->all && !request->n_args && !request->print && !request->remove && !directed)
 		return prepare_all();
 	if (request->all || (request->print && request->remove) || !request->n_args ||
-	    (request->remove && request->n_args > 1))
+	    (request->remove && (request->n_args > 1 || directed)))
 		return FAIL(EXIT_USAGE, .what = WHAT,
 			    .on = request->n_args ? request->args[0] : NULL,
 			    .why = request->n_args ? "these arguments do not belong together"
@@ -239,13 +288,15 @@ static int systemd(const struct request *request)
 			    .remedy = "see `ccbpf help systemd`");
 	err = unit_parse(WHAT, request->args[0], &unit);
 	if (!err)
-		err = find_controller(request, &c);
+		err = find_gift(request, &gift);
 	if (err)
 		return err;
-	return request->remove ? remove_dropin(&unit) : add(&unit, c, request->print);
+	return request->remove ? remove_dropin(&unit) : add(&unit, &gift, request->print);
 }
 
 static const struct argp_option options[] = {
+	{ "download", 'd', 0, 0, "what it receives is in the background", 0 },
+	{ "upload", 'u', 0, 0, "what it sends (the default; with --download: both)", 0 },
 	{ "print", OPTION_PRINT, 0, 0, "write the drop-in to stdout, and do nothing else", 0 },
 	{ "remove", OPTION_REMOVE, 0, 0, "remove the drop-in", 0 },
 	{ "all", OPTION_ALL, 0, 0, "at boot: enable and pin what the drop-ins name", 0 },
@@ -257,9 +308,10 @@ const struct command cmd_systemd = {
 	.args = "UNIT [NAME] | --all",
 	.text = "Give a unit's connections a controller",
 	.more = "Writes /etc/systemd/system/UNIT.d/50-ccbpf.conf, by which systemd (249 or newer, cgroup v2) attaches a pinned "
-		"program to the unit whenever it starts: all its connections get the controller NAME, by default `tcp_lp`, "
-		"unless the program chooses one itself. UNIT is a service, slice, socket or scope. The pin does not survive a "
-		"reboot: a unit ccbpf-units.service that runs `ccbpf systemd --all` makes it again, before the unit starts.",
+		"program to the unit whenever it starts: all its connections get the controller NAME, by default `le`, "
+		"unless the program chooses one itself. With --download their receive windows yield instead, by another program; with "
+		"--upload as well, both. UNIT is a service, slice, socket or scope. The pin ends with a "
+		"reboot: ccbpf-units.service, which the drop-in wants, makes it again by `ccbpf systemd --all`, before the unit starts.",
 	.options = options,
 	.run = systemd,
 };

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * ccbpf top [NAME…] [--watch SECONDS]: the live flows on a full screen, with what yields now and
- * how much it has yielded. -b prints a batch for each period instead: a table, or a line of JSON
- * under -j. The map is sampled more often than it is shown, to see how long a flow yields.
+ * how much it has yielded, by controller, cgroup or process. -b prints a batch for each period
+ * instead: a table, or a line of JSON under -j. The map is sampled more often than it is shown,
+ * to see how long a flow yields. Whose the flows are is looked up only where it is shown.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,13 +11,14 @@
 #include <unistd.h>
 
 #include "cc/running.h"
-#include "cc/shared.h"
+#include "cmd/owners.h"
 #include "commands.h"
 #include "out/errors.h"
 #include "out/output.h"
 #include "out/ticker.h"
 #include "sys/kernel.h"
 #include "sys/pins.h"
+#include "sys/shared.h"
 #include "top/batch.h"
 #include "top/screen.h"
 #include "top/terminal.h"
@@ -30,28 +32,39 @@ enum own_option {
 	OWN_COUNT,
 	OWN_SORT,
 	OWN_FILTER,
+	OWN_GROUP,
 };
 
 struct top {
 	struct screen screen;
+	struct known known;
 	bool batch;
 	unsigned int samples; /* of a period */
 	unsigned int sampled; /* of this one */
 	unsigned long count; /* batches that are left; 0: no end */
 };
 
-static int parse_sort(const char *given, enum view_sort *sort)
+#define SORTS "rate, yielded, delay, cwnd, age or port"
+#define BYS "controller, cgroup or process"
+
+#define X(name, word) word,
+static const char *const sorts[] = { VIEW_SORTS(X) NULL };
+static const char *const groupings[] = { GROUPINGS(X) NULL };
+#undef X
+
+/* Which of the words is given; `said`: what they are, for a person. Not given: `*number` stays. */
+static int parse_word(const char *option, const char *given, const char *const *words,
+		      const char *said, unsigned int *number)
 {
-	for (unsigned int i = 0; given && i < VIEW_SORT_KINDS; i++)
-		if (!strcmp(given, view_sort_word(i))) {
-			*sort = i;
+	for (unsigned int i = 0; given && words[i]; i++)
+		if (!strcmp(given, words[i])) {
+			*number = i;
 			return EXIT_OK;
 		}
 	if (!given)
 		return EXIT_OK;
-	return FAIL(EXIT_USAGE, .what = WHAT, .on = text("--sort %s", given),
-		    .why = "there is no such order",
-		    .remedy = "rate, yielded, delay, cwnd, age or port");
+	return FAIL(EXIT_USAGE, .what = WHAT, .on = text("%s %s", option, given),
+		    .why = "there is no such order or group", .remedy = said);
 }
 
 static int parse_count(const char *given, unsigned long *count)
@@ -72,10 +85,13 @@ static int parse(const struct request *request, struct top *top)
 {
 	struct view *view = &top->screen.view;
 	const char *filter = request->own[OWN_FILTER];
-	int err = request_controllers(request, 0, view->named, &view->n_named, NULL);
+	unsigned int sort = VIEW_SORT_RATE, by = GROUPING_CONTROLLER;
+	int err = request_flow_kinds(request, view->named, &view->n_named);
 
 	if (!err)
-		err = parse_sort(request->own[OWN_SORT], &view->sort);
+		err = parse_word("--sort", request->own[OWN_SORT], sorts, SORTS, &sort);
+	if (!err)
+		err = parse_word("--group", request->own[OWN_GROUP], groupings, BYS, &by);
 	if (!err)
 		err = parse_count(request->own[OWN_COUNT], &top->count);
 	if (!err && filter && strlen(filter) >= VIEW_FILTER_MOST)
@@ -86,6 +102,8 @@ static int parse(const struct request *request, struct top *top)
 			   .why = "-j and --count are for batches", .remedy = "add -b");
 	if (!err && filter)
 		strcpy(view->filter, filter);
+	view->sort = sort;
+	view->by = by;
 	return err;
 }
 
@@ -113,15 +131,24 @@ static int sample(struct top *top)
 	return pin_unusable(WHAT, pin_path(shared_name(SHARED_FLOWS), NULL), err);
 }
 
+/* Whose the flows are, if that is shown. */
+static void look(struct top *top)
+{
+	struct view *view = &top->screen.view;
+
+	if (view->by != GROUPING_CONTROLLER || top->screen.model.holds)
+		owners_look(&view->owners, view->by, &top->screen.model);
+}
+
 /* A period is over. Returns whether another one is wanted. */
 static bool show(struct top *top)
 {
 	model_period(&top->screen.model);
+	look(top);
 	if (!top->batch) {
 		screen_draw(&top->screen);
 		return true;
 	}
-	view_make(&top->screen.view, &top->screen.model);
 	batch_print(&top->screen.view, &top->screen.model);
 	return !top->count || --top->count;
 }
@@ -150,16 +177,17 @@ static int follow(struct top *top, const struct request *request)
 	uint64_t period_ns = request->watch_ns ?: PERIOD_NS;
 	struct ticker ticker;
 	bool goes_on = true;
-	int err = EXIT_OK;
+	int err;
 
+	top->screen.period_ns = top->screen.view.owners.period_ns = period_ns;
 	top->samples = (period_ns + SAMPLE_NS - 1) / SAMPLE_NS;
-	if (!top->batch)
-		err = terminal_open("show on a full screen");
-	if (!err)
-		err = ticker_open(&ticker, WHAT, period_ns / top->samples, request->for_ns,
-				  top->batch ? -1 : STDIN_FILENO);
+	/* First, because nobody could read on the full screen why it fails. */
+	err = ticker_open(&ticker, WHAT, period_ns / top->samples, request->for_ns,
+			  top->batch || !isatty(STDIN_FILENO) ? -1 : STDIN_FILENO);
 	if (err)
 		return err;
+	if (!top->batch)
+		err = terminal_open("show on a full screen");
 	while (!err && goes_on && !top->screen.ended) {
 		const struct text_block *mark = text_mark();
 		int ticks = ticker_wait(&ticker);
@@ -170,6 +198,7 @@ static int follow(struct top *top, const struct request *request)
 			err = tick(top, &goes_on);
 		if (!err && !top->batch && ticks != TICK_TIMER) { /* a key, or another size */
 			screen_keys(&top->screen, ticks & TICK_INPUT);
+			look(top);
 			screen_draw(&top->screen);
 		}
 		text_release(mark);
@@ -184,6 +213,10 @@ static int top(const struct request *request)
 	struct top top = { .batch = request->batch };
 	int err = parse(request, &top);
 
+	top.screen.model.screen = !request->batch;
+	top.screen.view.owners.source = owner_source(&top.known);
+	if (!request->batch)
+		output.verbose = 0; /* what libbpf says would be in the screen */
 	if (!err)
 		err = kernel_require_reading(WHAT);
 	if (!err)
@@ -192,6 +225,7 @@ static int top(const struct request *request)
 		err = follow(&top, request);
 	view_free(&top.screen.view);
 	model_free(&top.screen.model);
+	known_free(&top.known);
 	return err;
 }
 
@@ -201,7 +235,8 @@ static const struct argp_option options[] = {
 	{ "batch", 'b', 0, 0, "print lines, no full screen", 0 },
 	{ "count", OPTION_OWN + OWN_COUNT, "N", 0, "-b: end after N batches", 0 },
 	{ "for", OPTION_FOR, "SECONDS", 0, "end after SECONDS", 0 },
-	{ "sort", OPTION_OWN + OWN_SORT, "BY", 0, "rate, yielded, delay, cwnd, age or port", 0 },
+	{ "sort", OPTION_OWN + OWN_SORT, "BY", 0, SORTS, 0 },
+	{ "group", OPTION_OWN + OWN_GROUP, "BY", 0, BYS, 0 },
 	{ "filter", OPTION_OWN + OWN_FILTER, "TEXT", 0,
 	  "only flows with TEXT in name, address, port, phase or yield", 0 },
 	{ 0 },
@@ -211,9 +246,10 @@ const struct command cmd_top = {
 	.name = "top",
 	.args = "[NAME...] [-b]",
 	.text = "Watch the live flows: what yields, to what",
-	.more = "The key ? explains the columns and keys. YIELD is to what a flow gives way now, FOR for how long, PART in which part of "
-		"the time since top has watched it. A flow gives way in the phases inference, small and recovery. The first batch "
-		"of -b comes after one period.",
+	.more = "The key ? explains the columns and keys; Enter shows a flow in detail. YIELD is to what a flow gives way now, FOR for "
+		"how long, PART in which part of the time since top has watched it. A flow gives way in the phases inference, small "
+		"and recovery. Cgroup and process are known of flows that got their controller from a run, a rule or systemd. The "
+		"first batch of -b comes after one period.",
 	.options = options,
 	.run = top,
 };

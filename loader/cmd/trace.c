@@ -17,7 +17,7 @@
 #include "cc/flowjson.h"
 #include "cc/flowtext.h"
 #include "cc/running.h"
-#include "cc/shared.h"
+#include "sys/shared.h"
 #include "cc/stats.h"
 #include "cmd/sweep.h"
 #include "commands.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * What the file of `ccbpf apply` has, apart from rules, as it was applied last: the map
- * <root>/applied. What is in it and no longer in the file goes with the next apply; what never was in it
- * was made by hand, and stays. (A rule says so by itself: `place` in ccbpf/rule.h.)
+ * <root>/applied. What is in it and no longer in the file goes with the next apply; what never was
+ * in it was made by hand, and stays. (A rule says so by itself: `place` in ccbpf/rule.h.)
  */
 #ifndef CCBPF_CONFIG_APPLIED_H
 #define CCBPF_CONFIG_APPLIED_H

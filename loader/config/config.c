@@ -33,7 +33,8 @@ static const struct key rule_keys[] = {
 	{ "force", NODE_BOOL, NODE_BOOL },	   { "cgroup", NODE_TEXT, NODE_TEXT },
 	{ "remote", NODE_TEXT, NODE_TEXT },	   { "local-port", NODE_NUMBER, NODE_TEXT },
 	{ "remote-port", NODE_NUMBER, NODE_TEXT }, { "netns", NODE_TEXT, NODE_TEXT },
-	{ "dscp", NODE_TEXT, NODE_TEXT },
+	{ "dscp", NODE_TEXT, NODE_TEXT },	   { "download", NODE_BOOL, NODE_BOOL },
+	{ "upload", NODE_BOOL, NODE_BOOL },
 };
 
 /* What a value is called in an error, and how it is written. */
@@ -218,13 +219,19 @@ static int check_rule(const char *what, const struct config *config, const struc
 		      const char *name)
 {
 	const struct node *dscp = member(rule->section, "dscp");
+	const struct node *upload = member(rule->section, "upload");
+	const char *why = rule_words_conflict(&rule->words, name);
 	uint32_t number;
 
 	at(config, rule->section->line);
-	if (rule->words.exempt && (name || rule->words.force || rule->words.dscp))
-		return wrong(what, "not",
-			     "connections that are left alone get no controller, force or dscp",
-			     "leave these out, or `not`");
+	if (why)
+		return wrong(what, rule->words.exempt ? "not" : "download", why,
+			     rule->words.exempt
+				     ? "leave these out, or `not`"
+				     : "leave these out, or write upload = true as well");
+	if (upload && !upload->number && !rule->words.download)
+		return wrong(what, "upload", "then nothing of it is in the background",
+			     "write download = true as well, or `not`");
 	if (!rule->words.cgroup && !rule->words.remote && !rule->words.local_port &&
 	    !rule->words.remote_port && !rule->words.netns)
 		return wrong(what, "rule", "it has no condition",
@@ -258,12 +265,14 @@ static int parse_rule(const char *what, struct config *config, const struct node
 		.dscp = word(node, "dscp"),
 		.exempt = line_if_true(node, "not"),
 		.force = line_if_true(node, "force"),
+		.download = line_if_true(node, "download"),
+		.upload = line_if_true(node, "upload"),
 	};
 	err = check_rule(what, config, out, name);
 	if (err)
 		return err;
 	config->n_rules++;
-	if (out->words.exempt)
+	if (out->words.exempt || rule_words_only_receive(&out->words))
 		out->controller = NULL;
 	else if (name) {
 		at(config, member(node, "controller")->line);
@@ -300,7 +309,7 @@ int config_parse(const char *what, const char *bytes, size_t length, struct conf
 	out->tree = tree_parse(bytes, length, &error);
 	at(out, out->tree ? 0 : error.line);
 	if (!out->tree)
-		return wrong(what, "it", error.why, "see docs/usage.md for an example");
+		return wrong(what, "it", error.why, "`ccbpf help apply` says where an example is");
 	err = check_keys(what, out, out->tree, top_keys, COUNT(top_keys));
 	section = member(out->tree, "controller");
 	for (node = section ? section->first : NULL; !err && node; node = node->next)
@@ -343,12 +352,11 @@ static int find_rule(const char *what, const struct config *config, struct confi
 
 	for (unsigned int i = 0; !err && i < COUNT(conditions); i++) {
 		const struct node *node = member(rule->section, conditions[i].key);
-		struct rule_words one = { .dscp = rule->words.dscp,
-					  .exempt = rule->words.exempt,
-					  .force = rule->words.force };
+		struct rule_words one = rule->words;
 
 		if (!node)
 			continue;
+		one.cgroup = one.remote = one.local_port = one.remote_port = one.netns = NULL;
 		*(const char **)((char *)&one + conditions[i].offset) =
 			*(const char **)((char *)&rule->words + conditions[i].offset);
 		at(config, node->line);

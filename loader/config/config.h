@@ -10,7 +10,8 @@
  *
  *   [[rule]]              as `ccbpf assign` takes it
  *   controller = NAME     by default that of `ccbpf assign`, or
- *   not = true
+ *   not = true            or
+ *   download = true       what they receive, and what they send only with upload = true
  *   cgroup, remote, netns, dscp = TEXT;  local-port, remote-port = NUMBER or TEXT;  force = true
  *
  * Each error names the file, the line and the remedy. They stay the place of what is said
@@ -40,7 +41,7 @@ struct config_controller {
 /* A section [[rule]]. */
 struct config_rule {
 	const struct node *section;
-	const struct controller *controller; /* NULL: not = true */
+	const struct controller *controller; /* NULL: not = true, or it is for what is received */
 	struct rule_words words;
 	struct ccbpf_rule rule; /* without an id: see config_find() */
 };

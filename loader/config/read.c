@@ -56,8 +56,9 @@ static int open_file(const char *what, const char *path, int *fd)
 	if (*fd >= 0)
 		return EXIT_OK;
 	if (errno == ENOENT)
-		return refuse(what, "there is no such file",
-			      "write it, or name another one: see docs/usage.md for an example");
+		return refuse(
+			what, "there is no such file",
+			"write it, or name another one; `ccbpf help apply` says where an example is");
 	return fail_errno(what, "it", errno);
 }
 

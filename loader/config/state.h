@@ -2,12 +2,14 @@
 /*
  * What `ccbpf apply` decides on, as it is and as the file wants it:
  *
- *   in the file                        enabled, with exactly these parameters; this default, ECN and rule
- *   not in it, but when last applied   goes; a controller stays while a rule made by hand, or a run, gives it
+ *   in the file                        enabled, with exactly these parameters; this default, ECN
+ *                                      and rule
+ *   not in it, but when last applied   goes; a controller stays while a rule made by hand, a run
+ *                                      or a unit of systemd gives it
  *   never in it                        made by hand: stays as it is
  *
- * A controller that only a rule of the file names is enabled as well, with default parameters. One that was
- * enabled by hand is left as it is then.
+ * A controller that only a rule of the file names is enabled as well, with default parameters. If
+ * it was enabled by hand, it is left as it is.
  */
 #ifndef CCBPF_CONFIG_STATE_H
 #define CCBPF_CONFIG_STATE_H

@@ -3,10 +3,11 @@
  * TOML by toml++: see tree.h. This file is the only one in C++, because Debian 12 has no TOML
  * library for C.
  *
- * The library is compiled into it. Version 3.3.0 (Debian 12) fails an assertion on some
- * malformed documents. The library lets its user define what an assertion does: here it throws, so that
- * such a document is an error like all others. Some functions with assertions of the parser's own state
- * are noexcept; there the process ends, before anything was changed. Fuzzing has found no such document.
+ * The library is compiled into it. Version 3.3.0 (Debian 12) fails an assertion on some malformed
+ * documents. The library lets its user define what an assertion does: here it throws, so that such
+ * a document is an error like all others. Some functions with assertions of the parser's own state
+ * are noexcept; there the process ends, before anything was changed. Fuzzing has found no such
+ * document.
  */
 #undef NDEBUG /* it would turn some assertions into assumptions of the compiler */
 #include <algorithm>
@@ -135,9 +136,9 @@ void fill(struct node *node, const toml::node &value)
 
 /*
  * What the parser is not asked to read. Dots nest, and it has no limit of its own for them. Some
- * characters that are not ASCII let version 3.3.0 reach what it holds for unreachable, where
- * they stand outside a string: they are refused except in lines that begin with `#`. Without strings of
- * several lines, which no key here needs, such a line is a comment.
+ * characters that are not ASCII, outside a string, let version 3.3.0 reach what it holds for
+ * unreachable: they are refused except in lines that begin with `#`. Without strings of several
+ * lines, which no key here needs, such a line is a comment.
  */
 void check_line(std::string_view line, unsigned int number)
 {
@@ -175,7 +176,7 @@ bool is_refused(std::string_view bytes)
 	return false;
 }
 
-/* A refusal has no line: it is that of the shortest beginning, in lines, which is refused as well. */
+/* A refusal names no line: the line where the shortest refused beginning of the document ends. */
 unsigned int line_of_refusal(std::string_view bytes)
 {
 	std::vector<size_t> ends;

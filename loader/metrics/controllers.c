@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "cc/running.h"
-#include "cc/shared.h"
+#include "sys/shared.h"
 #include "cc/stats.h"
 #include "metrics/metrics.h"
 #include "out/errors.h"

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The flows of this instant, summed by controller from the map `flows`. */
+/* The flows of this instant, summed by controller from the map `flows`, with the downloads. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cc/flowkinds.h"
 #include "cc/flows.h"
 #include "cc/flowtext.h"
-#include "cc/shared.h"
+#include "sys/shared.h"
 #include "cc/yielding.h"
 #include "metrics/metrics.h"
 #include "out/errors.h"
@@ -57,13 +58,13 @@ static void add(struct sums *to, const struct ccbpf_flow *flow, uint64_t now_ns)
 
 static void totals(struct exposition *out, const struct sums *sums)
 {
-#define FAMILY(field, help)                                                           \
-	exposition_family(out, METRIC_GAUGE, "ccbpf_live_" #field, help);             \
-	for (unsigned int i = 0; i < n_controllers; i++)                              \
-		exposition_number(out, LABELS({ "controller", controllers[i].name }), \
-				  sums[controllers[i].kind].field);
+#define FAMILY(field, help)                                               \
+	exposition_family(out, METRIC_GAUGE, "ccbpf_live_" #field, help); \
+	for_each_flow_kind(k)                                             \
+		exposition_number(out, LABELS({ "controller", k->name }), sums[k->kind].field);
 	FAMILY(flows, "flows that the controller serves now")
-	FAMILY(bytes_acked, "bytes: acknowledged payload of the flows that live now")
+	FAMILY(bytes_acked,
+	       "bytes: acknowledged payload of the flows that live now, sent or (rx_lp) received")
 	FAMILY(retransmits, "packets that the flows that live now sent again")
 #undef FAMILY
 }
@@ -72,34 +73,29 @@ static void by_phase(struct exposition *out, const struct sums *sums)
 {
 	exposition_family(out, METRIC_GAUGE, "ccbpf_live_flows_in_phase",
 			  "flows by what the controller does with them now");
-	for_each_controller (c)
-		for (unsigned int i = 0; i < CCBPF_PHASES; i++)
-			exposition_number(
-				out, LABELS({ "controller", c->name }, { "phase", phase_word(i) }),
-				sums[c->kind].phases[i]);
+	for_each_flow_kind(k) for (unsigned int i = 0; i < CCBPF_PHASES; i++)
+		exposition_number(out,
+				  LABELS({ "controller", k->name }, { "phase", phase_word(i) }),
+				  sums[k->kind].phases[i]);
 }
 
 static void by_yielding(struct exposition *out, const struct sums *sums)
 {
 	exposition_family(out, METRIC_GAUGE, "ccbpf_live_flows_yielding",
 			  "flows that give way now, by what they give way to");
-	for_each_controller (c)
-		for (unsigned int i = YIELDING_NOT + 1; i < YIELDING_KINDS; i++)
-			exposition_number(
-				out, LABELS({ "controller", c->name }, { "to", yielding_word(i) }),
-				sums[c->kind].yielding[i]);
+	for_each_flow_kind(k) for (unsigned int i = YIELDING_NOT + 1; i < YIELDING_KINDS; i++)
+		exposition_number(out,
+				  LABELS({ "controller", k->name }, { "to", yielding_word(i) }),
+				  sums[k->kind].yielding[i]);
 }
 
 static void by_delay(struct exposition *out, const struct sums *sums)
 {
 	exposition_family(out, METRIC_GAUGE, "ccbpf_live_flows_delay_at_most",
 			  "flows whose smoothed queueing delay is at most so many seconds now");
-	for_each_controller (c)
-		for (unsigned int i = 0; i < N_DELAYS; i++)
-			exposition_number(out,
-					  LABELS({ "controller", c->name },
-						 { "seconds", delays[i].seconds }),
-					  sums[c->kind].delayed[i]);
+	for_each_flow_kind(k) for (unsigned int i = 0; i < N_DELAYS; i++) exposition_number(
+		out, LABELS({ "controller", k->name }, { "seconds", delays[i].seconds }),
+		sums[k->kind].delayed[i]);
 }
 
 int metrics_flows(const char *what, struct exposition *out)

@@ -11,7 +11,7 @@
 
 static const char *gives(const struct ccbpf_rule *rule)
 {
-	return rule->choice.flags & CCBPF_CHOICE_EXEMPT ? "" : rule->choice.controller;
+	return rule->choice.controller; /* "": it exempts, or is for what is received alone */
 }
 
 int metrics_rules(const char *what, struct exposition *out)
@@ -37,14 +37,20 @@ int metrics_rules(const char *what, struct exposition *out)
 }
 
 /* All that a run counts: X(field, NAME, is ns, help) */
-#define COUNTS(X)                                                               \
-	X(opened, "connections", number, "connections that got the controller") \
-	X(bytes, "sent_bytes", number,                                          \
-	  "payload sent by connections that have ended, or are ending")         \
-	X(sending_ns, "sending_seconds", seconds,                               \
-	  "time in which its connections sent, all together")                   \
-	X(held_ns, "yielded_seconds", seconds,                                  \
-	  "time among it in which the controller held the window back")
+#define COUNTS(X)                                                                                  \
+	X(opened, "connections", number, "connections that got the controller")                    \
+	X(bytes, "sent_bytes", number,                                                             \
+	  "payload sent by connections that have ended, or are ending")                            \
+	X(sending_ns, "sending_seconds", seconds,                                                  \
+	  "time in which its connections sent, all together")                                      \
+	X(held_ns, "yielded_seconds", seconds,                                                     \
+	  "time among it in which the controller held the window back")                            \
+	X(choice.receivers, "receiving_connections", number,                                       \
+	  "connections whose receive window was in the background")                                \
+	X(received, "received_bytes", number, "payload received by them")                          \
+	X(receiving_ns, "receiving_seconds", seconds, "time in which they received, all together") \
+	X(receiving_held_ns, "receiving_yielded_seconds", seconds,                                 \
+	  "time among it in which their receive window was held back")
 
 int metrics_runs(const char *what, struct exposition *out)
 {

@@ -72,9 +72,22 @@ static void say_place(void)
 		fprintf(stderr, "%s: ", printable(place.file, buffer));
 }
 
-int fail(const struct fault *fault)
+static char sentence[4 * TEXT_MOST]; /* of the newest fault; static, because memory may be short */
+
+static const char *sentence_of(const struct fault *fault)
 {
 	char buffers[4][TEXT_MOST];
+
+	snprintf(sentence, sizeof(sentence), "cannot %s%s%s: %s%s%s",
+		 printable(fault->what, buffers[0]), fault->on ? " " : "",
+		 printable(fault->on, buffers[1]), printable(fault->why, buffers[2]),
+		 fault->remedy ? "; " : "", printable(fault->remedy, buffers[3]));
+	return sentence;
+}
+
+int fail(const struct fault *fault)
+{
+	const char *said = sentence_of(fault);
 
 	if (output.json) {
 		say_json("error", fault);
@@ -83,11 +96,13 @@ int fail(const struct fault *fault)
 	fprintf(stderr, "%sccbpf:%s ", output_style(stderr, STYLE_ERROR),
 		output_style(stderr, STYLE_NONE));
 	say_place();
-	fprintf(stderr, "cannot %s%s%s: %s%s%s\n", printable(fault->what, buffers[0]),
-		fault->on ? " " : "", printable(fault->on, buffers[1]),
-		printable(fault->why, buffers[2]), fault->remedy ? "; " : "",
-		printable(fault->remedy, buffers[3]));
+	fprintf(stderr, "%s\n", said);
 	return fault->exit;
+}
+
+const char *fault_said(void)
+{
+	return sentence;
 }
 
 void note(const char *on, const char *why, const char *remedy)

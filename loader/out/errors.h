@@ -49,6 +49,9 @@ void fault_place(const char *file, unsigned int line);
 int fail(const struct fault *fault);
 #define FAIL(code, ...) fail(&(struct fault){ .exit = (code), __VA_ARGS__ })
 
+/* The sentence of the newest fault, printable, without "ccbpf: "; "" before the first one. */
+const char *fault_said(void);
+
 /*
  * Say that `what` on `on` failed with `err` (an errno, positive or negative)
  * and what helps against that errno. Returns the exit code: EXIT_PERMISSION for

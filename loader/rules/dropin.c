@@ -103,23 +103,35 @@ static const char *program_path(const char *controller)
 	return text("%s/%s", pins_named_root(), units_pin(controller));
 }
 
-int dropin_words(const char *what, const struct unit *unit, const char *controller,
+/* The line of the file that names a program; NULL: none. */
+static const char *program_line(const char *controller)
+{
+	return controller ? text(KEY "%s\n", program_path(controller)) : "";
+}
+
+int dropin_words(const char *what, const struct unit *unit, const char *controller, bool download,
 		 const char **words)
 {
-	const char *path = program_path(controller);
+	const char *path = program_path(controller ?: CCBPF_RECEIVER);
+	const char *given = controller ? text(" %s", controller) : "";
 
 	if (*path != '/' || strspn(path, PATH_BYTES) != strlen(path))
 		return FAIL(
 			EXIT_USAGE, .what = what, .on = path, .why = "a unit's file cannot name it",
 			.remedy =
 				"let CCBPF_PIN_ROOT be an absolute path of letters, digits, - and _");
-	*words = text(MARK " %s %s`; `ccbpf systemd %s --remove` removes it.\n"
+	*words = text(MARK " %s%s%s`; `ccbpf systemd %s --remove` removes it.\n"
 			   "[Unit]\n"
 			   "After=" BOOT_UNIT "\n"
 			   "Wants=" BOOT_UNIT "\n"
 			   "\n"
-			   "[%s]\n" KEY "%s\n",
-		      unit->name, controller, unit->name, unit->section, path);
+			   "[%s]\n%s%s",
+		      unit->name, given,
+		      !download	   ? ""
+		      : controller ? " --upload --download"
+				   : " --download",
+		      unit->name, unit->section, program_line(controller),
+		      program_line(download ? CCBPF_RECEIVER : NULL));
 	return EXIT_OK;
 }
 
@@ -203,7 +215,7 @@ int dropin_remove(const char *what, const struct unit *unit)
 
 bool dropin_names(const char *controller)
 {
-	const char *line = text("\n" KEY "%s\n", program_path(controller));
+	const char *line = text("\n%s", program_line(controller));
 	char content[LONGEST];
 	bool found = false;
 	glob_t files;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The drop-in file that gives a unit of systemd the program of a controller (units.h):
+ * The drop-in file that gives a unit of systemd the program of a controller, that for what it
+ * receives, or both (units.h):
  *
  *   /etc/systemd/system/UNIT.d/50-ccbpf.conf
  */
@@ -25,10 +26,11 @@ int unit_parse(const char *what, const char *given, struct unit *out);
 const char *dropin_path(const struct unit *unit);
 
 /*
- * What it says for a controller, a text(). Returns EXIT_OK, or the exit code after saying that the
- * pin directory has no name that can be in it.
+ * What it says for a controller (NULL: none), and with `download` for what is received, a text().
+ * Returns EXIT_OK, or the exit code after saying that the pin directory has no name that can be in
+ * it.
  */
-int dropin_words(const char *what, const struct unit *unit, const char *controller,
+int dropin_words(const char *what, const struct unit *unit, const char *controller, bool download,
 		 const char **words);
 
 /*
@@ -40,7 +42,7 @@ int dropin_write(const char *what, const struct unit *unit, const char *words, b
 /* Remove it, with its directory if that is empty. Returns EXIT_OK, or the exit code, said. */
 int dropin_remove(const char *what, const struct unit *unit);
 
-/* Whether any drop-in of ccbpf names the program of this controller. */
+/* Whether any drop-in of ccbpf names the program of this controller, or CCBPF_RECEIVER. */
 bool dropin_names(const char *controller);
 
 #endif

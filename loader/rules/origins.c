@@ -14,6 +14,7 @@
 /* One map's walk. */
 struct walk {
 	struct origins *to;
+	bool receives; /* the map is of receive windows, whose records have another key */
 	enum origin_by by;
 	unsigned int id; /* of the run; a rule's is in the record */
 };
@@ -28,7 +29,7 @@ static void collect(void *data, const void *record)
 	if (!(to->n & (to->n - 1)))
 		to->all = must_grow(to->all, (2 * to->n + 1) * sizeof(*to->all));
 	to->all[to->n++] = (struct origin){
-		.flow = r->flow,
+		.flow = walk->receives ? r->cookie : r->flow,
 		.cgroup = r->cgroup,
 		.inode = r->inode,
 		.by = walk->by,
@@ -73,29 +74,42 @@ static int by_flow(const void *a, const void *b)
 	return x->flow < y->flow ? -1 : x->flow > y->flow;
 }
 
+/* The storages of one giver: of those that got a controller, and of those that receive. */
+static void walk_both(struct bpf_object **obj, int chosen_fd, int receives_fd, struct walk walk)
+{
+	walk_map(obj, chosen_fd, &walk);
+	walk.receives = true;
+	walk_map(obj, receives_fd, &walk);
+}
+
+static void walk_run(struct bpf_object **obj, unsigned int id, struct origins *out)
+{
+	int chosen = run_open_chosen(id), receives = run_open_receives(id);
+
+	walk_both(obj, chosen, receives, (struct walk){ .to = out, .by = ORIGIN_RUN, .id = id });
+	if (chosen >= 0)
+		close(chosen);
+	if (receives >= 0)
+		close(receives);
+}
+
 void origins_read(struct origins *out)
 {
 	struct bpf_object *obj = NULL;
-	struct walk walk = { .to = out, .by = ORIGIN_RULE };
 	struct unit_program *units;
 	unsigned int n_units;
 
 	*out = (struct origins){ 0 };
 	if (!standing_read_quietly(&out->standing))
-		walk_map(&obj, out->standing.chosen_fd, &walk);
+		walk_both(&obj, out->standing.chosen_fd, out->standing.receives_fd,
+			  (struct walk){ .to = out, .by = ORIGIN_RULE });
 	out->n_runs = runs_read(&out->runs);
-	for (unsigned int i = 0; i < out->n_runs; i++) {
-		int fd = run_open_chosen(out->runs[i].id);
-
-		walk = (struct walk){ .to = out, .by = ORIGIN_RUN, .id = out->runs[i].id };
-		walk_map(&obj, fd, &walk);
-		if (fd >= 0)
-			close(fd);
-	}
+	for (unsigned int i = 0; i < out->n_runs; i++)
+		walk_run(&obj, out->runs[i].id, out);
 	n_units = units_read(&units);
-	walk = (struct walk){ .to = out, .by = ORIGIN_UNIT };
 	for (unsigned int i = 0; i < n_units; i++)
-		walk_map(&obj, units[i].chosen_fd, &walk);
+		walk_both(&obj, units[i].chosen_fd, units[i].receives_fd,
+			  (struct walk){ .to = out, .by = ORIGIN_UNIT });
 	units_free(units, n_units);
 	bpf_object__close(obj);
 	if (out->n)

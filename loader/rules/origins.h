@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which rule, run or unit of systemd gave a live connection its controller, as their programs remember it in the
- * storage of the sockets (bpf/chosen.bpf.c): of all network namespaces, at one instant.
+ * Which rule, run or unit of systemd gave a live connection its controller, or holds its receive
+ * window, as their programs remember it in the storage of the sockets (bpf/chosen.bpf.c): of all network namespaces, at one
+ * instant.
  */
 #ifndef CCBPF_ORIGINS_H
 #define CCBPF_ORIGINS_H
@@ -43,6 +44,10 @@ void origins_free(struct origins *origins);
 
 /* That of the connection with this key in `flows`, or NULL. */
 const struct origin *origins_of(const struct origins *origins, uint64_t flow);
+
+/* The first of the processes that hold its socket, and their number; NULL: none is seen. */
+const struct holder *origin_processes(struct origins *origins, const struct origin *origin,
+				      size_t *n);
 
 /* "rule 3", "run 1", "systemd", a text(). */
 const char *origin_name(const struct origin *origin);

@@ -54,8 +54,7 @@ static const char *giver(const struct origins *origins, const struct origin *ori
 	return origin->by == ORIGIN_UNIT ? unit_of(origin) : NULL;
 }
 
-/* Those that hold its socket: `*n`. */
-static const struct holder *processes(struct origins *origins, const struct origin *origin,
+const struct holder *origin_processes(struct origins *origins, const struct origin *origin,
 				      size_t *n)
 {
 	if (!origins->have_holders)
@@ -68,7 +67,7 @@ const char *origin_words(struct origins *origins, const struct origin *origin)
 {
 	const char *of = giver(origins, origin), *cgroup = cgroup_of(origin), *by = NULL;
 	size_t n;
-	const struct holder *holder = processes(origins, origin, &n);
+	const struct holder *holder = origin_processes(origins, origin, &n);
 
 	if (holder)
 		by = text("%s (%d)", process_name(holder->pid), holder->pid);
@@ -89,7 +88,7 @@ struct json_object *origin_json(struct origins *origins, const struct origin *or
 {
 	struct json_object *doc = origin_id_json(origin), *list = json_object_new_array();
 	size_t n;
-	const struct holder *holder = processes(origins, origin, &n);
+	const struct holder *holder = origin_processes(origins, origin, &n);
 
 	add_text(doc, "of", giver(origins, origin));
 	add_text(doc, "cgroup", cgroup_of(origin));

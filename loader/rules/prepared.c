@@ -38,6 +38,19 @@ static const char *delegated_to(uid_t uid)
 	return text("/user.slice/user-%u.slice/user@%u.service", uid, uid);
 }
 
+/* A path without the slashes that name nothing, so that it has one form. */
+static void copy_path(const char *given, char path[CCBPF_CGROUP_LEN])
+{
+	char *end = path;
+
+	for (*end++ = *given++; *given; given++)
+		if (*given != '/' || end[-1] != '/')
+			*end++ = *given;
+	if (end - path > 1 && end[-1] == '/')
+		end--;
+	*end = '\0';
+}
+
 /* Who owns a cgroup's directory, or with `file` that file of it. Returns 0 or -errno. */
 static int owner_of(const char *path, const char *file, uid_t *uid)
 {
@@ -74,7 +87,7 @@ static int find_delegated(const char *what, const char *given, char *path, uid_t
 			    .why = "it is not a cgroup",
 			    .remedy = "give a path as in /proc/PID/cgroup, or a user");
 	if (*given == '/')
-		snprintf(path, CCBPF_CGROUP_LEN, "%s", given);
+		copy_path(given, path);
 	else
 		err = user_named(what, given, &user);
 	if (err)

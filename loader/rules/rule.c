@@ -25,6 +25,29 @@ static int wrong(const char *what, const char *option, const char *given, const 
 		    .remedy = remedy);
 }
 
+bool rule_words_only_receive(const struct rule_words *words)
+{
+	return words->download && !words->upload;
+}
+
+const char *rule_words_conflict(const struct rule_words *words, bool named)
+{
+	bool sends = named || words->force || words->dscp;
+
+	if (words->exempt && (sends || words->download || words->upload))
+		return "connections that are left alone get no controller, force or dscp, and no direction";
+	if (rule_words_only_receive(words) && sends)
+		return "controller, force and dscp are for what is sent, and it is for what is received";
+	return NULL;
+}
+
+int rule_fail_only_receives(const char *what, const char *on)
+{
+	return FAIL(EXIT_USAGE, .what = what, .on = on,
+		    .why = "that is for what is sent, and --download alone is for what is received",
+		    .remedy = "add --upload, or leave it out");
+}
+
 int rule_parse_dscp(const char *what, const char *given, uint32_t *dscp)
 {
 	*dscp = CCBPF_DSCP_KEEP;
@@ -118,6 +141,22 @@ static int parse_unit(const char *what, const char *given, const char *name, con
 	return EXIT_OK;
 }
 
+/* The first two cgroups with this in their names. A dash in the name of a slice means "below",
+ * so the kubelet writes a pod's id with underscores there. */
+static unsigned int find_named(const char *id, const char *paths[2])
+{
+	char underscored[CCBPF_CGROUP_LEN];
+	unsigned int n = cgroup_find(id, false, paths);
+
+	if (n || !strchr(id, '-'))
+		return n;
+	snprintf(underscored, sizeof(underscored), "%s", id);
+	for (char *c = underscored; *c; c++)
+		if (*c == '-')
+			*c = '_';
+	return cgroup_find(underscored, false, paths);
+}
+
 /* A container or pod, by a part of its cgroup's name. */
 static int find_cgroup(const char *what, const char *given, const char *id, char *path)
 {
@@ -128,7 +167,7 @@ static int find_cgroup(const char *what, const char *given, const char *id, char
 		return wrong(what, "--cgroup", given,
 			     text("an id has at least %d hexadecimal digits", ID_LEAST),
 			     "`docker ps`, `podman ps` and `crictl ps` show ids of containers");
-	n = cgroup_find(id, false, paths);
+	n = find_named(id, paths);
 	if (n == 1 && strlen(paths[0]) < CCBPF_CGROUP_LEN) {
 		strcpy(path, paths[0]);
 		return EXIT_OK;
@@ -219,6 +258,10 @@ int rule_parse(const char *what, const struct rule_words *words, struct ccbpf_ru
 		rule->choice.flags |= CCBPF_CHOICE_EXEMPT;
 	if (words->force)
 		rule->choice.flags |= CCBPF_CHOICE_FORCE;
+	if (words->download && !words->exempt)
+		rule->choice.flags |= CCBPF_CHOICE_DOWNLOAD;
+	if (rule_words_only_receive(words) && !words->exempt)
+		rule->choice.flags |= CCBPF_CHOICE_KEEP;
 	if (err)
 		return err;
 	if (!rule->conditions)

@@ -11,6 +11,9 @@
  *   --remote       ADDRESS[/LENGTH]        the other end, IPv4 or IPv6
  *   --local-port, --remote-port  N[-M]     1 to 65535
  *   --netns        NAME, PATH or PID       a network namespace
+ *
+ * It is for what the connections send, which gives them a controller, or with --download for what
+ * they receive, which holds their window; with --upload as well for both.
  */
 #ifndef CCBPF_RULES_RULE_H
 #define CCBPF_RULES_RULE_H
@@ -25,7 +28,17 @@ struct rule_words {
 	const char *cgroup, *remote, *local_port, *remote_port, *netns, *dscp;
 	bool exempt; /* --not */
 	bool force; /* --force */
+	bool download, upload; /* --download, --upload; neither: what is sent */
 };
+
+/* Whether only what is received is to be in the background: connections keep their controllers. */
+bool rule_words_only_receive(const struct rule_words *words);
+
+/* Why they do not belong together, or NULL; `named`: a controller is given as well. */
+const char *rule_words_conflict(const struct rule_words *words, bool named);
+
+/* Fail because that, which chooses how to send, is given with --download alone: EXIT_USAGE. */
+int rule_fail_only_receives(const char *what, const char *on);
 
 /*
  * Understand a rule's conditions and DSCP; its controller and id are not touched. Returns
@@ -45,7 +58,7 @@ bool rule_same_choice(const struct ccbpf_rule *a, const struct ccbpf_rule *b);
 /* Let it give this controller; `restricted`: only to sockets of root. */
 void rule_give(struct ccbpf_rule *rule, const char *controller, bool restricted);
 
-/* "tcp_lp --force --dscp le", or "not": a text(). */
+/* "tcp_lp --force --dscp le", "--download", or "not": a text(). */
 const char *rule_choice_text(const struct ccbpf_rule *rule);
 
 /* Whether what it names is gone: its cgroup was removed. */
@@ -54,7 +67,8 @@ bool rule_is_dead(const struct ccbpf_rule *rule);
 /* "--cgroup unit:backup.service --remote 10.0.0.0/8", a text(). */
 const char *rule_conditions_text(const struct ccbpf_rule *rule);
 
-/* {"id", "controller", "not", "force", "dscp", "cgroup", …}; a condition that is not asked: null. */
+/* {"id", "controller", "upload", "download", "not", "force", "dscp", "cgroup", …}; a condition that is
+ * not asked: null. */
 struct json_object *rule_json(const struct ccbpf_rule *rule,
 			      const struct ccbpf_choice_counts *counts);
 

@@ -60,7 +60,10 @@ const char *rule_choice_text(const struct ccbpf_rule *rule)
 {
 	__u32 flags = rule->choice.flags;
 
-	return text("%s%s%s", flags & CCBPF_CHOICE_EXEMPT ? "not" : rule->choice.controller,
+	if (flags & CCBPF_CHOICE_KEEP)
+		return "--download";
+	return text("%s%s%s%s", flags & CCBPF_CHOICE_EXEMPT ? "not" : rule->choice.controller,
+		    flags & CCBPF_CHOICE_DOWNLOAD ? " --upload --download" : "",
 		    flags & CCBPF_CHOICE_FORCE ? " --force" : "",
 		    rule->choice.dscp == CCBPF_DSCP_LE ? " --dscp le" : "");
 }
@@ -70,9 +73,12 @@ struct json_object *rule_json(const struct ccbpf_rule *rule,
 {
 	struct json_object *doc = json_object_new_object(), *counted = json_object_new_object();
 	__u32 flags = rule->choice.flags;
+	bool uploads = !(flags & (CCBPF_CHOICE_EXEMPT | CCBPF_CHOICE_KEEP));
 
 	add_number(doc, "id", rule->id);
-	add_text(doc, "controller", flags & CCBPF_CHOICE_EXEMPT ? NULL : rule->choice.controller);
+	add_text(doc, "controller", uploads ? rule->choice.controller : NULL);
+	add_bool(doc, "upload", uploads);
+	add_bool(doc, "download", flags & CCBPF_CHOICE_DOWNLOAD);
 	add_bool(doc, "not", flags & CCBPF_CHOICE_EXEMPT);
 	add_bool(doc, "force", flags & CCBPF_CHOICE_FORCE);
 	json_object_object_add(doc, "dscp",

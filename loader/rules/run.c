@@ -23,6 +23,7 @@
 #include "util/text.h"
 
 #define MAP_ACCOUNTS "accounts" /* storage of the sockets that it reached */
+#define MAP_RECEIVES "receives" /* of those whose receive window it holds */
 #define RUNS_MOST 100000 /* ids */
 
 /* As they are removed. */
@@ -158,40 +159,32 @@ void run_close(struct run *run)
 static bool read_pin(unsigned int id, const char *pin, void *value, uint32_t size)
 {
 	const struct map_shape shape = { BPF_MAP_TYPE_ARRAY, sizeof(uint32_t), size, 1 };
-	int fd = pin_open_map(pin_path(dir_of(id), pin), &shape);
-	uint32_t zero = 0;
-	bool good;
 
-	if (fd < 0)
-		return false;
-	good = bpf_map_lookup_elem(fd, &zero, value) == 0;
-	close(fd);
-	return good;
+	return !map_take_value(pin_open_map(pin_path(dir_of(id), pin), &shape), value);
+}
+
+static int open_storage(unsigned int id, const char *pin, const char *map, uint32_t size)
+{
+	const struct map_shape shape = { BPF_MAP_TYPE_SK_STORAGE, sizeof(int), size, 0 };
+	uint64_t cgroup;
+	int fd, program = sockops_at(pin_path(dir_of(id), pin), &cgroup);
+
+	if (program < 0)
+		return program;
+	fd = sockops_open_map(program, map, &shape);
+	close(program);
+	return fd;
 }
 
 int run_open_chosen(unsigned int id)
 {
 	/* as in bpf/run.bpf.c: three numbers */
-	const struct map_shape shape = { BPF_MAP_TYPE_SK_STORAGE, sizeof(int), 3 * sizeof(uint64_t),
-					 0 };
-	uint64_t cgroup;
-	int fd, program = sockops_at(pin_path(dir_of(id), PIN_LINK), &cgroup);
-
-	if (program < 0)
-		return program;
-	fd = sockops_open_map(program, MAP_ACCOUNTS, &shape);
-	close(program);
-	return fd;
+	return open_storage(id, PIN_LINK, MAP_ACCOUNTS, 3 * sizeof(uint64_t));
 }
 
-/* Whether another process holds the lock of its directory. */
-static bool is_led(unsigned int id)
+int run_open_receives(unsigned int id)
 {
-	int fd = pin_lock_dir(pin_path(dir_of(id), NULL));
-
-	if (fd >= 0)
-		close(fd);
-	return fd == -EWOULDBLOCK;
+	return open_storage(id, PIN_RECEIVE, MAP_RECEIVES, 0);
 }
 
 /* Another cgroup may have the path by now. */
@@ -222,7 +215,7 @@ static void read_run(unsigned int id, struct run *run)
 		*run->about.cgroup = '\0';
 	if (!read_pin(id, PIN_COUNTS, &run->counts, sizeof(run->counts)))
 		run->counts = (struct ccbpf_run_counts){ 0 };
-	if (is_led(id))
+	if (pin_dir_is_held(pin_path(dir_of(id), NULL)))
 		run->phase = RUN_LED;
 	else if (prepared_is(run->about.cgroup) && is_at_its_cgroup(run))
 		run->phase = RUN_PREPARED;

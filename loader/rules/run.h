@@ -74,6 +74,9 @@ void runs_collect_foreign(struct json_object *foreign);
 /* The storage of the sockets that its program reached: its descriptor or -errno. */
 int run_open_chosen(unsigned int id);
 
+/* The same of those whose receive window it holds. */
+int run_open_receives(unsigned int id);
+
 /* For `status`. */
 const char *run_phase_word(enum run_phase phase);
 struct json_object *run_json(const struct run *run);

@@ -39,19 +39,21 @@ static const char *duration(uint64_t ns)
 
 static void add_received(char *words, unsigned int size, const struct ccbpf_run_counts *c)
 {
-	if (c->receivers)
+	const struct ccbpf_choice_counts *choice = &c->choice;
+
+	if (choice->receivers)
 		append(words, size, "",
 		       "received %s in the background over %s; their receive window was held back for %s of %s",
-		       human_bytes(c->received), connections(c->receivers),
+		       human_bytes(c->received), connections(choice->receivers),
 		       duration(c->receiving_held_ns), duration(c->receiving_ns));
 	else
 		append(words, size, "", "no TCP connection of it received in the background");
-	if (c->unstamped)
+	if (choice->unstamped)
 		append(words, size, "; ", "%s without TCP timestamps received as usual",
-		       connections(c->unstamped));
-	if (c->unheld)
+		       connections(choice->unstamped));
+	if (choice->unheld)
 		append(words, size, "; ", "%s received as usual: no kernel memory",
-		       connections(c->unheld));
+		       connections(choice->unheld));
 }
 
 const char *run_words(const struct run *run)

@@ -16,12 +16,22 @@
 #include "sys/cgroup.h"
 #include "sys/objects.h"
 #include "sys/pins.h"
+#include "sys/shared.h"
 #include "util/memory.h"
 
+#define MAP_TABLE ".rodata.table"
 #define MAP_RULES "rules"
 #define MAP_COUNTS "rule_counts"
 #define MAP_CHOSEN "chosen"
+#define MAP_RECEIVES "receives"
+#define OPENING_US 300000 /* two round trips of a long path */
 
+/* As in bpf/assign.bpf.c. */
+struct table {
+	__u32 abi, rules, marks, receives;
+};
+
+static const struct map_shape table_shape = ONE_VALUE(BPF_MAP_TYPE_ARRAY, sizeof(struct table));
 static const struct map_shape rules_shape = { BPF_MAP_TYPE_ARRAY, sizeof(__u32),
 					      sizeof(struct ccbpf_rule), 0 };
 static const struct map_shape counts_shape = { BPF_MAP_TYPE_HASH, sizeof(__u32),
@@ -29,6 +39,10 @@ static const struct map_shape counts_shape = { BPF_MAP_TYPE_HASH, sizeof(__u32),
 					       CCBPF_RULES_MOST };
 static const struct map_shape chosen_shape = { BPF_MAP_TYPE_SK_STORAGE, sizeof(int),
 					       sizeof(struct ccbpf_chosen), 0 };
+static const struct map_shape receives_shape = { BPF_MAP_TYPE_SK_STORAGE, sizeof(int), 0, 0 };
+
+/* Those of a struct standing. */
+#define DESCRIPTORS(of) { &(of)->link_fd, &(of)->counts_fd, &(of)->chosen_fd, &(of)->receives_fd }
 
 static const char *link_path(void)
 {
@@ -45,6 +59,14 @@ static int open_program(struct standing *standing)
 	return fd;
 }
 
+/* What a program was loaded with. Returns 0, or -errno: -EMEDIUMTYPE where it is of another layout. */
+static int read_table(int program, struct table *table)
+{
+	int err = map_take_value(sockops_open_map(program, MAP_TABLE, &table_shape), table);
+
+	return !err && table->abi != CCBPF_RULE_ABI ? -EMEDIUMTYPE : err;
+}
+
 /* What somebody else may have written there is made harmless. */
 static void terminate(struct ccbpf_rule *rule)
 {
@@ -55,14 +77,22 @@ static void terminate(struct ccbpf_rule *rule)
 
 static int read_rules(struct standing *standing, int program)
 {
-	int fd = sockops_open_map(program, MAP_RULES, &rules_shape);
+	int fd = sockops_open_map(program, MAP_RULES, &rules_shape), err;
 	struct ccbpf_rule rule;
+	struct table table;
 
 	if (fd < 0)
 		return fd;
+	err = read_table(program, &table);
+	if (err) {
+		close(fd);
+		return err;
+	}
 	standing->counts_fd = sockops_open_map(program, MAP_COUNTS, &counts_shape);
 	standing->chosen_fd = sockops_open_map(program, MAP_CHOSEN, &chosen_shape);
-	for (__u32 i = 0; standing->counts_fd >= 0 && bpf_map_lookup_elem(fd, &i, &rule) == 0;
+	standing->receives_fd = sockops_open_map(program, MAP_RECEIVES, &receives_shape);
+	for (__u32 i = 0;
+	     standing->counts_fd >= 0 && i < table.rules && bpf_map_lookup_elem(fd, &i, &rule) == 0;
 	     i++) {
 		terminate(&rule);
 		standing->rules = must_grow(standing->rules, (i + 1) * sizeof(rule));
@@ -80,7 +110,7 @@ int standing_read_quietly(struct standing *out)
 {
 	int program, err;
 
-	*out = (struct standing){ .counts_fd = -1, .chosen_fd = -1 };
+	*out = (struct standing)STANDING_NONE;
 	out->link_fd = pin_open(link_path(), PIN_KIND_LINK);
 	if (out->link_fd == -ENOENT) {
 		out->link_fd = -1;
@@ -105,6 +135,7 @@ int standing_read(const char *what, struct standing *out)
 struct standing standing_copy(const struct standing *standing)
 {
 	struct standing copy = *standing;
+	int *const fds[] = DESCRIPTORS(&copy);
 
 	copy.rules = must_alloc(copy.n + 1, sizeof(*copy.rules));
 	copy.counts = must_alloc(copy.n + 1, sizeof(*copy.counts));
@@ -112,12 +143,9 @@ struct standing standing_copy(const struct standing *standing)
 		copy.rules[i] = standing->rules[i];
 		copy.counts[i] = standing->counts[i];
 	}
-	if (copy.link_fd >= 0)
-		copy.link_fd = fcntl(copy.link_fd, F_DUPFD_CLOEXEC, 3);
-	if (copy.counts_fd >= 0)
-		copy.counts_fd = fcntl(copy.counts_fd, F_DUPFD_CLOEXEC, 3);
-	if (copy.chosen_fd >= 0)
-		copy.chosen_fd = fcntl(copy.chosen_fd, F_DUPFD_CLOEXEC, 3);
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		if (*fds[i] >= 0)
+			*fds[i] = fcntl(*fds[i], F_DUPFD_CLOEXEC, 3);
 	return copy;
 }
 
@@ -143,16 +171,29 @@ void standing_drop(struct standing *standing, unsigned int i)
 	memmove(&standing->counts[i], &standing->counts[i + 1], behind * sizeof(*standing->counts));
 }
 
-/* Counters, and what sockets remember, go on from program to program. */
-static int reuse_maps(const char *what, const struct standing *standing,
-		      const struct bpf_object *obj)
+/* Whether what sockets remember of their receive windows is of this version. */
+static bool is_same_state(const struct standing *standing, const struct bpf_object *obj)
 {
-	int err = EXIT_OK;
+	const struct bpf_map *map = bpf_object__find_map_by_name(obj, MAP_RECEIVES);
+	struct bpf_map_info info = { 0 };
+	__u32 size = sizeof(info);
 
-	if (standing->counts_fd >= 0)
+	return map && standing->receives_fd >= 0 &&
+	       !bpf_map_get_info_by_fd(standing->receives_fd, &info, &size) &&
+	       info.value_size == bpf_map__value_size(map);
+}
+
+/* Counters, and what sockets remember, go on from program to program. */
+static int reuse_maps(const char *what, const struct standing *standing, struct bpf_object *obj)
+{
+	int err = shared_adopt_one(what, obj, SHARED_FLOWS);
+
+	if (!err && standing->counts_fd >= 0)
 		err = object_reuse(what, obj, MAP_COUNTS, standing->counts_fd);
 	if (!err && standing->chosen_fd >= 0)
 		err = object_reuse(what, obj, MAP_CHOSEN, standing->chosen_fd);
+	if (!err && is_same_state(standing, obj))
+		err = object_reuse(what, obj, MAP_RECEIVES, standing->receives_fd);
 	return err;
 }
 
@@ -192,26 +233,32 @@ static void drop_counts(const struct standing *standing)
 
 static int load(const char *what, const struct standing *standing, struct bpf_object **obj)
 {
-	struct {
-		__u32 abi, rules, marks;
-	} *initial;
+	struct table *initial;
 	int err = object_open(what, "assign", ccbpf_object_assign, ccbpf_object_assign_end, obj);
 	struct bpf_map *table, *rules;
+	bool receives = false;
 
 	if (!err)
-		err = object_map(what, *obj, ".rodata.table", sizeof(*initial), &table);
+		err = object_map(what, *obj, MAP_TABLE, sizeof(*initial), &table);
 	if (!err)
 		err = object_map(what, *obj, MAP_RULES, sizeof(*standing->rules), &rules);
 	if (err)
 		return err;
 	initial = object_initial(table);
 	initial->rules = standing->n;
-	for (unsigned int i = 0; i < standing->n; i++)
-		initial->marks |= standing->rules[i].choice.dscp < CCBPF_DSCP_KEEP;
-	bpf_map__set_max_entries(rules, standing->n);
+	for (unsigned int i = 0; i < standing->n; i++) {
+		const struct ccbpf_choice *choice = &standing->rules[i].choice;
+
+		initial->marks |= choice->dscp < CCBPF_DSCP_KEEP;
+		receives |= choice->flags & CCBPF_CHOICE_DOWNLOAD;
+	}
+	initial->receives = receives;
+	bpf_map__set_max_entries(rules, standing->n ?: 1);
 	err = reuse_maps(what, standing, *obj);
 	if (!err)
 		err = object_load(what, *obj);
+	if (!err && receives)
+		err = shared_pin_one(what, *obj, SHARED_FLOWS);
 	if (err)
 		return err;
 	err = sets_fill(*obj, standing->rules, standing->n) ?: fill_counts(standing, *obj);
@@ -243,10 +290,27 @@ static int attach(const char *what, const struct standing *standing, const struc
 	return err;
 }
 
+/* Those that rules hold, as far as they receive within the next moment. */
+static void open_windows(const char *what)
+{
+	struct bpf_object *obj = NULL;
+	struct standing standing;
+
+	if (!standing_receives() || standing_read_quietly(&standing))
+		return;
+	standing.n = 0;
+	if (!standing.detached && !load(what, &standing, &obj) && !attach(what, &standing, obj))
+		usleep(OPENING_US);
+	bpf_object__close(obj);
+	standing_close(&standing);
+}
+
 static int remove_all(const char *what)
 {
-	int err = pin_remove(link_path());
+	int err;
 
+	open_windows(what);
+	err = pin_remove(link_path());
 	rmdir(pin_path(STANDING_DIR, NULL)); /* refused unless empty */
 	return err ? fail_errno(what, link_path(), err) : EXIT_OK;
 }
@@ -270,22 +334,44 @@ int standing_write(const char *what, struct standing *standing)
 
 void standing_close(struct standing *standing)
 {
+	int *const fds[] = DESCRIPTORS(standing);
+
 	free(standing->rules);
 	free(standing->counts);
-	if (standing->link_fd >= 0)
-		close(standing->link_fd);
-	if (standing->counts_fd >= 0)
-		close(standing->counts_fd);
-	if (standing->chosen_fd >= 0)
-		close(standing->chosen_fd);
-	*standing = (struct standing){ .link_fd = -1, .counts_fd = -1, .chosen_fd = -1 };
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		if (*fds[i] >= 0)
+			close(*fds[i]);
+	*standing = (struct standing)STANDING_NONE;
+}
+
+/* Open the program that is in force, and read what it was loaded with. Returns 0 or -errno. */
+static int table_in_force(struct table *table)
+{
+	uint64_t cgroup;
+	int program = sockops_at(link_path(), &cgroup), err;
+
+	if (program < 0)
+		return program;
+	err = read_table(program, table);
+	close(program);
+	return err;
+}
+
+bool standing_receives(void)
+{
+	struct table table;
+
+	return !table_in_force(&table) && table.receives;
 }
 
 int standing_sweep(const char *what, bool all, struct json_object *removed)
 {
 	bool there = pin_exists(link_path());
+	struct table table;
 	int err;
 
+	if (!all && !table_in_force(&table) && !table.rules)
+		return remove_all(what); /* killed in open_windows() */
 	if (!all) {
 		rmdir(pin_path(STANDING_DIR, NULL)); /* refused unless empty */
 		return EXIT_OK;

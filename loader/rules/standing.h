@@ -5,6 +5,10 @@
  * program that it holds, and another set of rules is another program, which takes the
  * place of the one before at once. So a kill at any instant leaves the old rules or the
  * new ones.
+ *
+ * What sockets remember goes on from program to program. When the last rule for downloads goes,
+ * the program that follows opens the windows that are held; where none follows, one without
+ * rules does, for a moment.
  */
 #ifndef CCBPF_STANDING_H
 #define CCBPF_STANDING_H
@@ -24,7 +28,10 @@ struct standing {
 	int link_fd; /* -1: there is none */
 	int counts_fd;
 	int chosen_fd; /* storage of the sockets that a rule reached; negative: unknown */
+	int receives_fd; /* the same of those whose receive window it holds */
 };
+
+#define STANDING_NONE { .link_fd = -1, .counts_fd = -1, .chosen_fd = -1, .receives_fd = -1 }
 
 /*
  * Read those that are in force; needs a lock. Returns EXIT_OK also where there are none, or the
@@ -51,6 +58,9 @@ void standing_drop(struct standing *standing, unsigned int i);
 int standing_write(const char *what, struct standing *standing);
 
 void standing_close(struct standing *standing);
+
+/* Whether a rule for downloads is in force, so that its records in `flows` are written. */
+bool standing_receives(void);
 
 /*
  * Remove what an interrupted command left; with `all`, the rules as well. `removed`: an array

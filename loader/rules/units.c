@@ -16,35 +16,30 @@
 #include "sys/attachment.h"
 #include "sys/objects.h"
 #include "sys/pins.h"
+#include "sys/shared.h"
 #include "util/memory.h"
 #include "util/text.h"
 
 #define MAP_UNIT ".rodata.unit"
 #define MAP_COUNTS "unit_counts"
 #define MAP_CHOSEN "chosen"
+#define MAP_RECEIVES "receives"
 
 static const struct map_shape unit_shape = ONE_VALUE(BPF_MAP_TYPE_ARRAY, sizeof(struct ccbpf_unit));
 static const struct map_shape counts_shape =
 	ONE_VALUE(BPF_MAP_TYPE_ARRAY, sizeof(struct ccbpf_choice_counts));
 static const struct map_shape chosen_shape = { BPF_MAP_TYPE_SK_STORAGE, sizeof(int),
 					       sizeof(struct ccbpf_chosen), 0 };
+static const struct map_shape receives_shape = { BPF_MAP_TYPE_SK_STORAGE, sizeof(int), 0, 0 };
 
 const char *units_pin(const char *controller)
 {
 	return text(UNITS_DIR "/%s", controller);
 }
 
-/* The one value of a map of a program. Returns 0 or -errno. */
-static int read_value(int program, const char *map, const struct map_shape *shape, void *value)
+static bool receives(const char *controller)
 {
-	int fd = sockops_open_map(program, map, shape), err;
-	uint32_t zero = 0;
-
-	if (fd < 0)
-		return fd;
-	err = bpf_map_lookup_elem(fd, &zero, value) ? -errno : 0;
-	close(fd);
-	return err;
+	return !strcmp(controller, CCBPF_RECEIVER);
 }
 
 /* The program of ours at a pin, or -errno: -EMEDIUMTYPE where it is something else. */
@@ -55,7 +50,7 @@ static int open_program(const char *controller)
 
 	if (fd < 0)
 		return fd;
-	err = read_value(fd, MAP_UNIT, &unit_shape, &unit);
+	err = map_take_value(sockops_open_map(fd, MAP_UNIT, &unit_shape), &unit);
 	if (!err && (unit.abi != CCBPF_RULE_ABI ||
 		     strncmp(unit.choice.controller, controller, CCBPF_NAME_LEN)))
 		err = -EMEDIUMTYPE;
@@ -73,12 +68,19 @@ static int load(const char *what, const char *controller, bool restricted, struc
 
 	if (!err)
 		err = object_map(what, *obj, MAP_UNIT, sizeof(*initial), &unit);
+	if (!err)
+		err = shared_adopt_one(what, *obj, SHARED_FLOWS);
 	if (err)
 		return err;
 	initial = object_initial(unit);
 	snprintf(initial->choice.controller, CCBPF_NAME_LEN, "%s", controller);
 	initial->choice.flags = restricted ? CCBPF_CHOICE_RESTRICTED : 0;
-	return object_load(what, *obj);
+	if (receives(controller))
+		initial->choice.flags = CCBPF_CHOICE_DOWNLOAD | CCBPF_CHOICE_KEEP;
+	err = object_load(what, *obj);
+	if (!err && receives(controller))
+		err = shared_pin_one(what, *obj, SHARED_FLOWS);
+	return err;
 }
 
 int units_make(const char *what, const char *controller, bool restricted, bool *did)
@@ -102,6 +104,15 @@ int units_make(const char *what, const char *controller, bool restricted, bool *
 	return err;
 }
 
+bool units_receive(void)
+{
+	int fd = open_program(CCBPF_RECEIVER);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
 int units_remove(const char *what, const char *controller)
 {
 	const char *path = pin_path(units_pin(controller), NULL);
@@ -119,9 +130,10 @@ static bool read_program(const char *controller, struct unit_program *out)
 		return false;
 	*out = (struct unit_program){ 0 };
 	strcpy(out->controller, controller);
-	if (read_value(fd, MAP_COUNTS, &counts_shape, &out->counts))
+	if (map_take_value(sockops_open_map(fd, MAP_COUNTS, &counts_shape), &out->counts))
 		out->counts = (struct ccbpf_choice_counts){ 0 };
 	out->chosen_fd = sockops_open_map(fd, MAP_CHOSEN, &chosen_shape);
+	out->receives_fd = sockops_open_map(fd, MAP_RECEIVES, &receives_shape);
 	close(fd);
 	return true;
 }
@@ -156,9 +168,12 @@ unsigned int units_read(struct unit_program **out)
 
 void units_free(struct unit_program *units, unsigned int n)
 {
-	for (unsigned int i = 0; i < n; i++)
+	for (unsigned int i = 0; i < n; i++) {
 		if (units[i].chosen_fd >= 0)
 			close(units[i].chosen_fd);
+		if (units[i].receives_fd >= 0)
+			close(units[i].receives_fd);
+	}
 	free(units);
 }
 
@@ -226,10 +241,16 @@ void units_print(void)
 	unsigned int n = units_read(&units);
 
 	for (unsigned int i = 0; i < n; i++)
-		output_line(
-			"systemd's units with %s: %llu connections, %llu kept another, %llu refused",
-			units[i].controller, (unsigned long long)units[i].counts.set,
-			(unsigned long long)units[i].counts.kept,
-			(unsigned long long)units[i].counts.refused);
+		if (receives(units[i].controller))
+			output_line(
+				"systemd's units with %s: %llu downloads, %llu connections without TCP timestamps",
+				units[i].controller, (unsigned long long)units[i].counts.receivers,
+				(unsigned long long)units[i].counts.unstamped);
+		else
+			output_line(
+				"systemd's units with %s: %llu connections, %llu kept another, %llu refused",
+				units[i].controller, (unsigned long long)units[i].counts.set,
+				(unsigned long long)units[i].counts.kept,
+				(unsigned long long)units[i].counts.refused);
 	units_free(units, n);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The programs that units of systemd name: bpf/unit.bpf.c, one for each controller, pinned as
- * <root>/units/<controller>. systemd attaches it to the cgroups of such units when they start. It
- * needs no enabled controller; without one the connections have their default.
+ * <root>/units/<controller>, and one for what is received, <root>/units/rx_lp. systemd attaches it
+ * to the cgroups of such units when they start. It needs no enabled controller; without one the
+ * connections have their default.
  */
 #ifndef CCBPF_UNITS_H
 #define CCBPF_UNITS_H
@@ -14,14 +15,18 @@
 
 #define UNITS_DIR "units"
 
-/* Path of the pin for a controller, below the root, a text(). */
+/* Path of the pin for a controller, or CCBPF_RECEIVER, below the root, a text(). */
 const char *units_pin(const char *controller);
 
 /*
- * Pin the program for a controller, unless it is; `restricted`: only for sockets of root. `*did`:
- * it was not. Needs the lock for a change. Returns EXIT_OK, or the exit code after saying why not.
+ * Pin the program for a controller, or CCBPF_RECEIVER, unless it is; `restricted`: only for sockets
+ * of root. `*did`: it was not. Needs the lock for a change. Returns EXIT_OK, or the exit code after
+ * saying why not.
  */
 int units_make(const char *what, const char *controller, bool restricted, bool *did);
+
+/* Whether the program for what is received is pinned. */
+bool units_receive(void);
 
 /* Remove it. Units that have it keep it until they stop. Returns EXIT_OK or the exit code. */
 int units_remove(const char *what, const char *controller);
@@ -31,6 +36,7 @@ struct unit_program {
 	char controller[CCBPF_NAME_LEN];
 	struct ccbpf_choice_counts counts; /* of all units that name it */
 	int chosen_fd; /* storage of the sockets that it reached, to be closed; negative: unknown */
+	int receives_fd; /* the same of those whose receive window it holds */
 };
 
 /* All, in memory to be freed after their descriptors are closed; needs a lock. */

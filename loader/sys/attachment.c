@@ -206,14 +206,7 @@ int attachment_open_map(const struct attachment *a, unsigned int map)
 
 int attachment_read_map(const struct attachment *a, unsigned int map, void *value)
 {
-	int err, fd = attachment_open_map(a, map);
-	uint32_t zero = 0;
-
-	if (fd < 0)
-		return fd;
-	err = bpf_map_lookup_elem(fd, &zero, value) ? -errno : 0;
-	close(fd);
-	return err;
+	return map_take_value(attachment_open_map(a, map), value);
 }
 
 int attachment_pin_map(const char *what, const struct attachment *a, const struct bpf_object *obj,

@@ -95,7 +95,7 @@ int pin_open(const char *path, enum pin_kind kind)
 bool pin_is_shape(const struct bpf_map_info *info, const struct map_shape *shape)
 {
 	return info->type == shape->type && info->key_size == shape->key_size &&
-	       info->value_size == shape->value_size &&
+	       (!shape->value_size || info->value_size == shape->value_size) &&
 	       (!shape->max_entries || info->max_entries == shape->max_entries);
 }
 
@@ -110,6 +110,18 @@ int pin_open_map(const char *path, const struct map_shape *shape)
 	err = bpf_map_get_info_by_fd(fd, &info, &size) ? -errno : -EMEDIUMTYPE;
 	if (err == -EMEDIUMTYPE && pin_is_shape(&info, shape))
 		return fd;
+	close(fd);
+	return err;
+}
+
+int map_take_value(int fd, void *value)
+{
+	__u32 zero = 0;
+	int err;
+
+	if (fd < 0)
+		return fd;
+	err = bpf_map_lookup_elem(fd, &zero, value) ? -errno : 0;
 	close(fd);
 	return err;
 }

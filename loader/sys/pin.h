@@ -48,7 +48,7 @@ enum pin_kind {
  */
 int pin_open(const char *path, enum pin_kind kind);
 
-/* What a map at a pin must be: max_entries 0 means any. */
+/* What a map at a pin must be: value_size or max_entries 0 means any. */
 struct map_shape {
 	enum bpf_map_type type;
 	uint32_t key_size, value_size, max_entries;
@@ -60,6 +60,12 @@ bool pin_is_shape(const struct bpf_map_info *info, const struct map_shape *shape
 
 /* pin_open() of a map, which must have this shape as well. */
 int pin_open_map(const char *path, const struct map_shape *shape);
+
+/*
+ * Read the one value of the map behind `fd`, and close it; a negative `fd` is the -errno of
+ * opening it. Returns 0 or -errno.
+ */
+int map_take_value(int fd, void *value);
 
 /*
  * Say that the pin at `path` could not be opened with `err`, as pin_open and

@@ -301,6 +301,26 @@ int pins_lock_read(const char *what, bool *exists)
 	return err;
 }
 
+static int lock_dir(const char *path, int operation)
+{
+	int err, fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	if (flock(fd, operation | LOCK_NB) == 0)
+		return fd;
+	err = -errno;
+	close(fd);
+	return err;
+}
+
+bool pins_try_read(void)
+{
+	lock_fd = lock_dir(pins_root(), LOCK_SH);
+	lock_is_change = false;
+	return lock_fd >= 0;
+}
+
 void pins_unlock(void)
 {
 	if (lock_fd < 0)
@@ -313,13 +333,14 @@ void pins_unlock(void)
 
 int pin_lock_dir(const char *path)
 {
-	int err, fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return lock_dir(path, LOCK_EX);
+}
 
-	if (fd < 0)
-		return -errno;
-	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-		return fd;
-	err = -errno;
-	close(fd);
-	return err;
+bool pin_dir_is_held(const char *path)
+{
+	int fd = lock_dir(path, LOCK_SH);
+
+	if (fd >= 0)
+		close(fd);
+	return fd == -EWOULDBLOCK;
 }

@@ -48,6 +48,9 @@ int pins_lock_change(const char *what);
  */
 int pins_lock_read(const char *what, bool *exists);
 
+/* The same, at once and in silence: false where it is not there, or another ccbpf holds it. */
+bool pins_try_read(void);
+
 /* Let the lock go. After a change a root that is empty is removed. */
 void pins_unlock(void);
 
@@ -56,6 +59,9 @@ void pins_unlock(void);
  * -errno; EWOULDBLOCK: held.
  */
 int pin_lock_dir(const char *path);
+
+/* Whether somebody holds that lock. It may be asked by several at once. */
+bool pin_dir_is_held(const char *path);
 
 /*
  * The process that holds a flock(2) on the directory behind `fd`, or 0 where it

@@ -15,14 +15,18 @@
 
 #define SOCKET_LINK "socket:["
 
+/* Not by /proc/PID/stat: a name may have a newline and parentheses, and only here it is escaped. */
 pid_t process_parent(pid_t pid)
 {
-	char line[512], *end;
+	FILE *status = fopen(text("/proc/%d/status", pid), "re");
+	char line[256];
 	int parent = 0;
 
-	if (read_line(text("/proc/%d/stat", pid), line, sizeof(line)) == 0 &&
-	    (end = strrchr(line, ')')))
-		sscanf(end + 1, " %*c %d", &parent);
+	while (status && fgets(line, sizeof(line), status))
+		if (sscanf(line, "PPid: %d", &parent) == 1)
+			break;
+	if (status)
+		fclose(status);
 	return parent;
 }
 

@@ -8,19 +8,20 @@
 #include "top/columns.h"
 #include "util/text.h"
 
-#define WIDTH 120 /* of a screen, as if; the table shortens addresses */
+#define WIDTH 130 /* of a screen, as if; the table shortens addresses */
 
 static bool in_table(const struct top_column *column)
 {
-	return column->from <= WIDTH && column->width != TOP_BAR; /* a bar is for eyes */
+	return top_column_shown(column, WIDTH, true) && column->width != TOP_BAR; /* for eyes */
 }
 
 static void print_table(const struct view *view, const struct model *model)
 {
-	struct column columns[32] = { { .title = "CONTROLLER" } };
+	bool grouped = view->by != GROUPING_CONTROLLER;
+	struct column columns[32] = { { .title = grouping_title(view->by), .elastic = true } };
 	const struct text_block *mark = text_mark();
 	struct table *table;
-	unsigned int n = 1;
+	unsigned int n = grouped;
 
 	for (unsigned int i = 0; i < n_top_columns; i++)
 		if (in_table(&top_columns[i]))
@@ -33,7 +34,8 @@ static void print_table(const struct view *view, const struct model *model)
 
 		if (!flow)
 			continue;
-		table_cell(table, "%.*s", CCBPF_NAME_LEN, flow->flow.record.controller);
+		if (grouped)
+			table_cell(table, "%s", view_group_name(view, &view->rows[row]) ?: "-");
 		for (unsigned int i = 0; i < n_top_columns; i++)
 			if (in_table(&top_columns[i]))
 				table_cell(table, "%s", top_columns[i].cell(flow, model->now_ns));
@@ -73,13 +75,11 @@ static void add_sum(struct json_object *doc, const struct sum *sum)
 		add_number(doc, text("yield_to_%s", yielding_word(i)), sum->yielding[i]);
 }
 
-static void print_json(const struct view *view, const struct model *model)
+/* The sums of the groups: [{"<key>", "n_flows", …}]. */
+static struct json_object *groups_json(const struct view *view, const char *key)
 {
-	struct json_object *doc = json_object_new_object(), *each = json_object_new_array();
-	const struct text_block *mark = text_mark();
-	struct json_list *list;
+	struct json_object *list = json_object_new_array();
 
-	add_number(doc, "time_ns", model->now_ns);
 	for (size_t i = 0; i < view->n_rows; i++) {
 		const struct view_row *row = &view->rows[i];
 		struct json_object *one;
@@ -87,25 +87,51 @@ static void print_json(const struct view *view, const struct model *model)
 		if (row->flow)
 			continue;
 		one = json_object_new_object();
-		add_text(one, "controller", text("%.*s", CCBPF_NAME_LEN, row->controller));
+		add_text(one, key, view_group_name(view, row));
 		add_sum(one, &row->sum);
-		json_object_array_add(each, one);
+		json_object_array_add(list, one);
 	}
-	json_object_object_add(doc, "controllers", each);
+	return list;
+}
+
+static void print_json(struct view *view, struct model *model)
+{
+	struct json_object *doc = json_object_new_object();
+	const struct text_block *mark = text_mark();
+	const enum grouping by = view->by;
+	struct json_list *list;
+
+	add_number(doc, "time_ns", model->now_ns);
+	view->by = GROUPING_CONTROLLER; /* whose sums are there in any case */
+	view_make(view, model);
+	json_object_object_add(doc, "controllers", groups_json(view, "controller"));
+	view->by = by;
+	if (by != GROUPING_CONTROLLER) {
+		view_make(view, model);
+		json_object_object_add(doc, "groups", groups_json(view, "group"));
+	}
 	json_object_object_add(doc, "flows", json_object_new_array());
 	list = output_json_open(doc);
 	for (size_t i = 0; i < view->n_rows; i++) {
-		if (view->rows[i].flow)
-			output_json_item(list, watched_json(view->rows[i].flow, model->now_ns));
+		const struct view_row *row = &view->rows[i];
+		struct json_object *flow = row->flow ? watched_json(row->flow, model->now_ns)
+						     : NULL;
+
+		if (flow && by != GROUPING_CONTROLLER)
+			add_text(flow, "group", view_group_name(view, row));
+		if (flow)
+			output_json_item(list, flow);
 		text_release(mark);
 	}
 	output_json_close(list);
 }
 
-void batch_print(const struct view *view, const struct model *model)
+void batch_print(struct view *view, struct model *model)
 {
-	if (output.json)
+	if (output.json) {
 		print_json(view, model);
-	else
-		print_table(view, model);
+		return;
+	}
+	view_make(view, model);
+	print_table(view, model);
 }

@@ -5,6 +5,6 @@
 
 #include "top/view.h"
 
-void batch_print(const struct view *view, const struct model *model);
+void batch_print(struct view *view, struct model *model);
 
 #endif

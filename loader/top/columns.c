@@ -6,11 +6,29 @@
 #include "util/clock.h"
 #include "util/text.h"
 
+#define NS_PER_S 1000000000ull
+
 unsigned int watched_percent(const struct watched *watched)
 {
 	return watched->watched_ns
 		       ? (100 * watched->yielded_ns + watched->watched_ns / 2) / watched->watched_ns
 		       : 0;
+}
+
+const char *watched_ended(const struct watched *watched, uint64_t now_ns)
+{
+	return text("ended %llu s ago", (now_ns - watched->ended_ns) / NS_PER_S);
+}
+
+bool top_column_shown(const struct top_column *column, int width, bool mixed)
+{
+	return width >= (mixed ? column->from_mixed : column->from);
+}
+
+static const char *controller(const struct watched *w, uint64_t now_ns)
+{
+	(void)now_ns;
+	return text("%.*s", CCBPF_NAME_LEN, w->flow.record.controller);
 }
 
 static const char *local(const struct watched *w, uint64_t now_ns)
@@ -111,25 +129,28 @@ NUMBER(retransmits)
 
 #define R .right = true
 #define E .elastic = true
+#define W .who = true
+#define N TOP_NEVER
 
 /* clang-format off */
 const struct top_column top_columns[] = {
-	{ "LOCAL",     23, 120, E, .cell = local },
-	{ "REMOTE",    23,   0, E, .cell = remote },
-	{ "BIT/S",      6,   0, R, .cell = rate },
-	{ "CWND",       5,   0, R, .cell = cwnd_of },
-	{ "SRTT ms",    7, 100, R, .cell = rtt },
-	{ "DELAY ms",  11,  90, R, .cell = delay },
-	{ "DELAY",      8,   0,    .cell = bar },
-	{ "PHASE",     10,   0,    .cell = phase },
-	{ "YIELD",      5,   0,    .cell = yields },
-	{ "FOR",        5,   0, R, .cell = since },
-	{ "PART",       4,   0, R, .cell = part },
-	{ "AGE",        5, 140, R, .cell = age },
-	{ "INDIC",      5, 150, R, .cell = indications_of },
-	{ "LOSSES",     6, 160, R, .cell = losses_of },
-	{ "MARKS",      6, 170, R, .cell = marks_of },
-	{ "RETRANS",    7, 180, R, .cell = retransmits_of },
+	{ "CONTROLLER", 10,   N,   0, W,    .cell = controller },
+	{ "LOCAL",      23, 120, 130, W, E, .cell = local },
+	{ "REMOTE",     23,   0,   0, W, E, .cell = remote },
+	{ "BIT/S",       6,   0,   0, R,    .cell = rate },
+	{ "CWND",        5,   0,   0, R,    .cell = cwnd_of },
+	{ "SRTT ms",     7, 100, 110, R,    .cell = rtt },
+	{ "DELAY ms",   11,  90, 102, R,    .cell = delay },
+	{ "DELAY",       8,   0,   0,       .cell = bar },
+	{ "PHASE",      10,   0,   0,       .cell = phase },
+	{ "YIELD",       5,   0,   0,       .cell = yields },
+	{ "FOR",         5,   0,  86, R,    .cell = since },
+	{ "PART",        4,   0,   0, R,    .cell = part },
+	{ "AGE",         5, 140, 151, R,    .cell = age },
+	{ "INDIC",       5, 150, 161, R,    .cell = indications_of },
+	{ "LOSSES",      6, 160, 171, R,    .cell = losses_of },
+	{ "MARKS",       5, 170, 181, R,    .cell = marks_of },
+	{ "RETRANS",     7, 180, 191, R,    .cell = retransmits_of },
 };
 /* clang-format on */
 const unsigned int n_top_columns = sizeof(top_columns) / sizeof(top_columns[0]);

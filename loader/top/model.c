@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "cc/shared.h"
+#include "sys/shared.h"
 #include "top/model.h"
 #include "util/clock.h"
 #include "util/memory.h"
@@ -21,6 +21,9 @@ static int by_key(const void *a, const void *b)
 static struct watched first_seen(const struct flow *flow, uint64_t now_ns)
 {
 	return (struct watched){
+		.group = { [GROUPING_CONTROLLER] = flow->record.kind,
+			   [GROUPING_CGROUP] = GROUP_UNKNOWN,
+			   [GROUPING_PROCESS] = GROUP_UNKNOWN },
 		.flow = *flow,
 		.yielding = yielding_of(&flow->record, NULL, YIELDING_NOT, now_ns),
 		.yielding_since_ns = now_ns,
@@ -44,7 +47,6 @@ static void seen_again(struct watched *to, const struct watched *before, const s
 		to->yielding_since_ns = now_ns;
 }
 
-/* A key is the address of a socket, and may come again. */
 static bool is_same(const struct watched *watched, const struct flow *flow)
 {
 	return watched->flow.key == flow->key &&
@@ -60,11 +62,65 @@ static uint64_t passed_since(uint64_t then_ns, uint64_t now_ns)
 	return now_ns - then_ns > GAP_MOST_NS ? 0 : now_ns - then_ns;
 }
 
+struct flow_id watched_id(const struct watched *watched)
+{
+	return (struct flow_id){ watched->flow.key, watched->flow.record.started_ns };
+}
+
+bool flow_id_is(const struct flow_id *a, const struct flow_id *b)
+{
+	return a->key == b->key && a->started_ns == b->started_ns;
+}
+
+static bool is_flow(const struct watched *watched, const struct flow_id *id)
+{
+	const struct flow_id own = watched_id(watched);
+
+	return flow_id_is(&own, id);
+}
+
+/* It is not there any more. */
+static void end(struct model *model, const struct watched *watched, uint64_t now_ns)
+{
+	struct watched *ended;
+
+	if (!model->screen) {
+		free(watched->history);
+		return;
+	}
+	/* Doubled whenever its number is a power of two. */
+	if (!(model->n_ended & (model->n_ended - 1)))
+		model->ended =
+			must_grow(model->ended, (2 * model->n_ended + 1) * sizeof(*model->ended));
+	ended = &model->ended[model->n_ended++];
+	*ended = *watched;
+	ended->ended_ns = now_ns;
+	ended->yielding = YIELDING_NOT;
+	ended->goodput_bps = 0;
+}
+
+/* Those that ended a while ago, and the first ones where there are many. */
+static void forget(struct model *model, uint64_t now_ns)
+{
+	size_t kept = 0, over = model->n_ended > ENDED_MOST ? model->n_ended - ENDED_MOST : 0;
+
+	for (size_t i = 0; i < model->n_ended; i++) {
+		struct watched *w = &model->ended[i];
+		bool young = i >= over && now_ns - w->ended_ns < ENDED_S * NS_PER_S;
+
+		if (young || (model->holds && is_flow(w, &model->held)))
+			model->ended[kept++] = *w;
+		else
+			free(w->history);
+	}
+	model->n_ended = kept;
+}
+
 static void merge(struct model *model, struct flow *flows, size_t n, uint64_t now_ns)
 {
 	uint64_t passed_ns = passed_since(model->now_ns, now_ns);
 	struct watched *merged = must_alloc(n ?: 1, sizeof(*merged)), *before = model->flows,
-		       *end = model->flows + model->n;
+		       *last = model->flows + model->n;
 	size_t kept = 0;
 
 	if (n)
@@ -72,13 +128,16 @@ static void merge(struct model *model, struct flow *flows, size_t n, uint64_t no
 	for (size_t i = 0; i < n; i++) {
 		if (i && flows[i].key == flows[i - 1].key)
 			continue; /* the walk has met it twice */
-		while (before < end && before->flow.key < flows[i].key)
-			before++;
-		if (before < end && is_same(before, &flows[i]))
-			seen_again(&merged[kept++], before, &flows[i], passed_ns, now_ns);
+		while (before < last && before->flow.key < flows[i].key)
+			end(model, before++, now_ns);
+		if (before < last && is_same(before, &flows[i]))
+			seen_again(&merged[kept++], before++, &flows[i], passed_ns, now_ns);
 		else
 			merged[kept++] = first_seen(&flows[i], now_ns);
 	}
+	while (before < last)
+		end(model, before++, now_ns);
+	forget(model, now_ns);
 	free(model->flows);
 	model->flows = merged;
 	model->n = kept;
@@ -103,32 +162,66 @@ int model_sample(struct model *model)
 	return err;
 }
 
+/* What was sent since the last period, if one is over for this flow. */
+static void end_period(struct watched *w, uint64_t now_ns, bool keep)
+{
+	uint64_t bytes = w->flow.record.bytes_acked, passed_ns = now_ns - w->period_ns;
+
+	if (!passed_ns)
+		return;
+	w->goodput_bps = bytes > w->period_bytes
+				 ? (double)(bytes - w->period_bytes) * 8 * NS_PER_S / passed_ns
+				 : 0;
+	w->goodput_known = true;
+	w->period_bytes = bytes;
+	w->period_ns = now_ns;
+	if (keep)
+		history_add(&w->history, (const double[CURVES]){
+						 [CURVE_RATE] = w->goodput_bps,
+						 [CURVE_WINDOW] = w->flow.record.cwnd,
+						 [CURVE_DELAY] = w->flow.record.delay_smoothed_us,
+					 });
+}
+
 void model_period(struct model *model)
 {
-	for (size_t i = 0; i < model->n; i++) {
-		struct watched *w = &model->flows[i];
-		uint64_t bytes = w->flow.record.bytes_acked,
-			 passed_ns = model->now_ns - w->period_ns;
+	for (size_t i = 0; i < model->n; i++)
+		end_period(&model->flows[i], model->now_ns, model->screen);
+}
 
-		if (!passed_ns)
-			continue;
-		w->goodput_bps = bytes > w->period_bytes ? (double)(bytes - w->period_bytes) * 8 *
-								   NS_PER_S / passed_ns
-							 : 0;
-		w->goodput_known = true;
-		w->period_bytes = bytes;
-		w->period_ns = model->now_ns;
-	}
+static struct watched *find(struct watched *all, size_t n, const struct flow_id *id)
+{
+	for (size_t i = 0; i < n; i++)
+		if (is_flow(&all[i], id))
+			return &all[i];
+	return NULL;
+}
+
+struct watched *model_find(const struct model *model, const struct flow_id *id)
+{
+	return find(model->flows, model->n, id) ?: find(model->ended, model->n_ended, id);
+}
+
+static void free_flows(struct watched *flows, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(flows[i].history);
+	free(flows);
 }
 
 void model_free(struct model *model)
 {
-	free(model->flows);
+	free_flows(model->flows, model->n);
+	free_flows(model->ended, model->n_ended);
 	*model = (struct model){ 0 };
 }
 
 void sum_add(struct sum *sum, const struct watched *watched)
 {
+	if (watched->ended_ns) {
+		sum->ended++;
+		return;
+	}
 	sum->flows++;
 	sum->yielding[watched->yielding]++;
 	sum->goodput_bps += watched->goodput_bps;

@@ -2,7 +2,8 @@
 /*
  * The flows that `ccbpf top` watches. The map `flows` is sampled a few times a second; what a
  * record does not hold is added up here, from the first sample on that shows the flow: to what
- * it yields, since when, for how long in sum, and what it sent per second.
+ * it yields, since when, for how long in sum, and what it sent per second. Where there is a
+ * screen, flows that end are kept for a while, and the last periods of each flow.
  */
 #ifndef CCBPF_TOP_MODEL_H
 #define CCBPF_TOP_MODEL_H
@@ -13,6 +14,16 @@
 
 #include "cc/flows.h"
 #include "cc/yielding.h"
+#include "top/group.h"
+#include "top/history.h"
+
+#define ENDED_S 10 /* for so long a flow that has ended is kept */
+#define ENDED_MOST 4096 /* of them, the last ones */
+
+/* A key is the address of a socket, and may come again. */
+struct flow_id {
+	uint64_t key, started_ns;
+};
 
 struct watched {
 	struct flow flow; /* as of the last sample */
@@ -24,6 +35,9 @@ struct watched {
 	bool goodput_known; /* it lives for a period already */
 	uint64_t period_bytes; /* bytes_acked when the period began */
 	uint64_t period_ns; /* when the period began */
+	uint64_t group[GROUPING_KINDS];
+	struct history *history; /* NULL: no period yet, or there is no screen */
+	uint64_t ended_ns; /* the first sample without it; 0: it lives */
 	uint32_t rank; /* in the last order; RANK_NONE: it is new */
 };
 #define RANK_NONE UINT32_MAX
@@ -31,7 +45,12 @@ struct watched {
 struct model {
 	struct watched *flows; /* by key */
 	size_t n;
+	struct watched *ended; /* the oldest first */
+	size_t n_ended;
 	uint64_t now_ns; /* of the last sample */
+	bool screen; /* there is one: keep what has ended, and histories */
+	bool holds; /* keep `held` for as long as that, also if it has ended */
+	struct flow_id held;
 };
 
 /*
@@ -43,12 +62,19 @@ int model_sample(struct model *model);
 /* A period is over: what was sent in it becomes the goodput. */
 void model_period(struct model *model);
 
+/* The flow, also if it has ended, or NULL. */
+struct watched *model_find(const struct model *model, const struct flow_id *id);
+
 void model_free(struct model *model);
+
+struct flow_id watched_id(const struct watched *watched);
+bool flow_id_is(const struct flow_id *a, const struct flow_id *b);
 
 /* Several flows together. */
 struct sum {
 	size_t flows, yielding[YIELDING_KINDS];
 	uint64_t goodput_bps;
+	size_t ended; /* of which nothing else is in the sum */
 };
 
 void sum_add(struct sum *sum, const struct watched *watched);

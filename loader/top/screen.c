@@ -5,13 +5,16 @@
  *   line 0     all flows together
  *   line 1     how they are shown, or the filter while it is typed
  *   line 2     the titles of the columns
- *   line 3…    a line for each controller, and its flows below it
+ *   line 3…    a line for each group, and its flows below it
+ *
+ * In the place of all that: the help, or the detail of a flow (detail.h).
  */
 #include <curses.h>
 #include <string.h>
 
 #include "out/human.h"
 #include "top/columns.h"
+#include "top/detail.h"
 #include "top/screen.h"
 #include "top/terminal.h"
 #include "util/text.h"
@@ -21,12 +24,14 @@
 #define LINE_MOST 512 /* bytes; what a wider screen has is left empty */
 
 static const char *const help[] = {
-	"ccbpf top: the live flows of our controllers, by controller",
+	"ccbpf top: the live flows of our controllers",
 	"",
+	"  g  group by controller, cgroup, process      -, +  fold, unfold a group",
+	"  Enter  a flow in detail; a group: fold, unfold it    a  fold, unfold all",
+	"  Esc, Enter  leave the detail; j, k in it: the next flow, the one before",
 	"  s  sort by the next column    r  reverse    f  freeze the order, or not",
 	"  /  filter by name, address, port, phase or yield (empty: all)",
-	"  p  pause, or go on            Enter  fold a controller    a  fold all",
-	"  arrows, j, k, PgUp, PgDn, Home, End  move    q  quit",
+	"  p  pause, or go on    arrows, j, k, PgUp, PgDn, Home, End  move    q  quit",
 	"",
 	"  BIT/S     acknowledged payload, over the last period",
 	"  CWND      congestion window, packets",
@@ -39,8 +44,8 @@ static const char *const help[] = {
 	"  PART      part of the time in which it yielded, since top has watched it",
 	"  INDIC     early reductions; LOSSES, MARKS: reductions by these",
 	"  RETRANS   retransmitted packets",
-	"",
-	"  Local addresses, SRTT, AGE and the counters need a wider screen.",
+	"  Local addresses, SRTT, AGE and the counters need a wider screen. A flow that",
+	"  has ended is shown for 10 s; it is in no sum.",
 	"  Any key goes back.",
 };
 
@@ -49,25 +54,31 @@ size_t screen_room(void)
 	return LINES > HEAD + 1 ? LINES - HEAD : 1;
 }
 
+/* Without its middle, if it is wider than that. */
+static const char *shortened(const char *string, int width)
+{
+	int length = strlen(string), head = (width - 1) / 2;
+
+	if (length <= width || width < 1)
+		return string;
+	return text("%.*s~%s", head, string, string + length - (width - 1 - head));
+}
+
 /* Behind what is in the line, a space between: as wide as the column. */
 static void add_cell(char *line, const char *cell, int width, bool right)
 {
-	int length = strlen(cell), head = (width - 1) / 2;
-
-	if (length > width)
-		cell = text("%.*s~%s", head, cell, cell + length - (width - 1 - head));
-	append(line, LINE_MOST, "", right ? "%*s " : "%-*s ", width, cell);
+	append(line, LINE_MOST, "", right ? "%*s " : "%-*s ", width, shortened(cell, width));
 }
 
 /* Columns of the screen that are left for each elastic column, beyond its least. */
-static int spare(int screen_width)
+static int spare(int screen_width, bool mixed)
 {
 	int used = MARGIN, elastic = 0;
 
 	for (unsigned int i = 0; i < n_top_columns; i++) {
 		const struct top_column *column = &top_columns[i];
 
-		if (screen_width < column->from)
+		if (!top_column_shown(column, screen_width, mixed))
 			continue;
 		used += column->width + 1;
 		elastic += column->elastic;
@@ -79,19 +90,44 @@ static int spare(int screen_width)
 		       : 0;
 }
 
-/* The titles, or with `flow` its cells. */
-static const char *columns_line(const struct watched *flow, uint64_t now_ns)
+/* The titles, or with `flow` its cells; with `who` only those that say which flow it is. */
+static const char *columns_line(const struct watched *flow, uint64_t now_ns, bool mixed, bool who)
 {
 	char line[LINE_MOST] = "";
-	int more = spare(COLS);
+	int more = spare(COLS, mixed);
 
 	append(line, sizeof(line), "", "%*s", MARGIN, "");
 	for (unsigned int i = 0; i < n_top_columns; i++) {
 		const struct top_column *column = &top_columns[i];
 
-		if (COLS >= column->from)
+		if (top_column_shown(column, COLS, mixed) && (!who || column->who))
 			add_cell(line, flow ? column->cell(flow, now_ns) : column->title,
 				 column->width + (column->elastic ? more : 0), column->right);
+	}
+	return text("%s", line);
+}
+
+/* Of a flow that has ended its totals: as many as there is room for. */
+static const char *ended_line(const struct watched *w, uint64_t now_ns, bool mixed)
+{
+	const struct ccbpf_flow *f = &w->flow.record;
+	const char *const totals[] = {
+		watched_ended(w, now_ns),
+		text(": %s", human_bytes(f->bytes_acked)),
+		text(" in %s", human_age(w->ended_ns - f->started_ns)),
+		text(", yielded %u%%", watched_percent(w)),
+		text(", losses %u", f->losses),
+		text(", marks %u", f->marks),
+		text(", indications %u", f->indications),
+		text(", retransmits %u", f->retransmits),
+	};
+	char line[LINE_MOST] = "";
+
+	append(line, sizeof(line), "", "%s", columns_line(w, now_ns, mixed, true));
+	for (size_t i = 0; i < sizeof(totals) / sizeof(totals[0]); i++) {
+		if ((int)(strlen(line) + strlen(totals[i])) > COLS)
+			break;
+		append(line, sizeof(line), "", "%s", totals[i]);
 	}
 	return text("%s", line);
 }
@@ -105,9 +141,10 @@ static const char *sum_words(const struct sum *sum)
 		if (sum->yielding[i])
 			append(words, sizeof(words), ", ", "%zu %s", sum->yielding[i],
 			       yielding_word(i));
-	return text("%zu flow%s, %s bit/s, %zu yield%s%s%s%s", sum->flows,
+	return text("%zu flow%s, %s bit/s, %zu yield%s%s%s%s%s", sum->flows,
 		    sum->flows == 1 ? "" : "s", human_bps(sum->goodput_bps), all,
-		    all == 1 ? "s" : "", all ? " (" : "", words, all ? ")" : "");
+		    all == 1 ? "s" : "", all ? " (" : "", words, all ? ")" : "",
+		    sum->ended ? text(", %zu ended", sum->ended) : "");
 }
 
 static const char *state_line(const struct screen *screen)
@@ -116,29 +153,43 @@ static const char *state_line(const struct screen *screen)
 
 	if (screen->edits)
 		return text("filter: %s_  (Enter: done, Esc: none)", view->filter);
-	return text("sorted by %s%s%s%s%s%s   ? help", view_sort_word(view->sort),
-		    view->reversed ? ", reversed" : "", view->frozen ? ", FROZEN" : "",
-		    screen->paused ? ", PAUSED" : "", *view->filter ? ", filter: " : "",
-		    view->filter);
+	return text("%ssorted by %s%s%s%s%s%s   ? help",
+		    view->by ? text("grouped by %s, ", grouping_word(view->by)) : "",
+		    view_sort_word(view->sort), view->reversed ? ", reversed" : "",
+		    view->frozen ? ", FROZEN" : "", screen->paused ? ", PAUSED" : "",
+		    *view->filter ? ", filter: " : "", view->filter);
 }
 
 static enum look look_of(const struct view_row *row)
 {
 	if (!row->flow)
 		return LOOK_GROUP;
+	if (row->flow->ended_ns)
+		return LOOK_ENDED;
 	if (row->flow->yielding == YIELDING_LOSS)
 		return LOOK_LOSS;
 	return row->flow->yielding == YIELDING_NOT ? LOOK_PLAIN : LOOK_YIELDS;
 }
 
+/* A name that is longer than what is beside the sums, and than half of the screen, is cut. */
+static const char *group_line(const struct view *view, const struct view_row *row)
+{
+	const char *name = view_group_name(view, row) ?: "unknown", *sum = sum_words(&row->sum);
+	int room = COLS - (int)strlen("- : ") - (int)strlen(sum);
+
+	return text("%c %s: %s", folds_has(&view->folds, row->group) ? '+' : '-',
+		    shortened(name, room > COLS / 2 ? room : COLS / 2), sum);
+}
+
 static const char *row_line(const struct screen *screen, const struct view_row *row)
 {
-	bool folded = screen->view.folded >> (row->kind % 64) & 1;
+	bool mixed = screen->view.by != GROUPING_CONTROLLER;
 
-	if (row->flow)
-		return columns_line(row->flow, screen->model.now_ns);
-	return text("%c %.*s: %s", folded ? '+' : '-', CCBPF_NAME_LEN, row->controller,
-		    sum_words(&row->sum));
+	if (!row->flow)
+		return group_line(&screen->view, row);
+	if (row->flow->ended_ns)
+		return ended_line(row->flow, screen->model.now_ns, mixed);
+	return columns_line(row->flow, screen->model.now_ns, mixed, false);
 }
 
 static void draw_rows(struct screen *screen)
@@ -165,21 +216,55 @@ static void draw_rows(struct screen *screen)
 			      *screen->view.filter ? "  no flow passes the filter" : "  no flows");
 }
 
+void screen_detail(struct screen *screen, const struct flow_id *id)
+{
+	screen->model.holds = true;
+	screen->model.held = *id;
+}
+
+void screen_list(struct screen *screen)
+{
+	screen->model.holds = false;
+}
+
+/* The cursor is on the flow of the detail, as far as it is listed. */
+static void follow_detail(struct screen *screen)
+{
+	for (size_t i = 0; screen->model.holds && i < screen->view.n_rows; i++)
+		if (screen->view.rows[i].flow &&
+		    flow_id_is(&screen->view.rows[i].id, &screen->model.held))
+			screen->cursor = i;
+}
+
+static void draw_list(struct screen *screen)
+{
+	bool mixed = screen->view.by != GROUPING_CONTROLLER;
+
+	terminal_line(0, LOOK_PLAIN, text("ccbpf top: %s", sum_words(&screen->view.sum)));
+	terminal_line(1, LOOK_PLAIN, state_line(screen));
+	terminal_line(2, LOOK_TITLE, columns_line(NULL, 0, mixed, false));
+	draw_rows(screen);
+}
+
 void screen_draw(struct screen *screen)
 {
 	const struct text_block *mark = text_mark();
+	const struct watched *detailed = NULL;
 
 	erase();
-	if (screen->helps) {
+	view_make(&screen->view, &screen->model);
+	follow_detail(screen);
+	if (screen->model.holds)
+		detailed = model_find(&screen->model, &screen->model.held);
+	if (!detailed)
+		screen_list(screen); /* it was forgotten before it could be held */
+	if (screen->helps)
 		for (size_t i = 0; i < sizeof(help) / sizeof(help[0]); i++)
 			terminal_line(i, i ? LOOK_PLAIN : LOOK_TITLE, help[i]);
-	} else {
-		view_make(&screen->view, &screen->model);
-		terminal_line(0, LOOK_PLAIN, text("ccbpf top: %s", sum_words(&screen->view.sum)));
-		terminal_line(1, LOOK_PLAIN, state_line(screen));
-		terminal_line(2, LOOK_TITLE, columns_line(NULL, 0));
-		draw_rows(screen);
-	}
+	else if (detailed)
+		detail_draw(screen, detailed);
+	else
+		draw_list(screen);
 	refresh();
 	text_release(mark);
 }

@@ -10,9 +10,11 @@ struct screen {
 	struct view view;
 	size_t cursor; /* the chosen row */
 	size_t first; /* the first row that is shown */
+	uint64_t period_ns;
 	bool paused; /* nothing is read */
 	bool helps; /* the help is shown */
 	bool edits; /* the filter is being typed */
+	/* The detail of a flow is shown while the model holds one. */
 	bool ended; /* by a key, or because nobody can type any more */
 };
 
@@ -21,6 +23,10 @@ void screen_draw(struct screen *screen);
 
 /* Do what the keys say that were pressed; `readable`: there is input. */
 void screen_keys(struct screen *screen, bool readable);
+
+/* Show the detail of this flow; no detail any more. */
+void screen_detail(struct screen *screen, const struct flow_id *id);
+void screen_list(struct screen *screen);
 
 /* How many rows of flows there is room for. */
 size_t screen_room(void);

@@ -139,6 +139,11 @@ void terminal_close(void)
 	terminal.screen = NULL;
 }
 
+bool terminal_is_utf8(void)
+{
+	return terminal.utf8;
+}
+
 static attr_t attributes(enum look look)
 {
 	attr_t attr = 0;
@@ -147,6 +152,8 @@ static attr_t attributes(enum look look)
 		return A_REVERSE;
 	if (look == LOOK_CURSOR)
 		return A_REVERSE | A_BOLD;
+	if (look == LOOK_ENDED)
+		return A_DIM;
 	if (look != LOOK_PLAIN)
 		attr = look == LOOK_GROUP || look == LOOK_LOSS ? A_BOLD : 0;
 	if (terminal.coloured && look != LOOK_PLAIN)
@@ -166,8 +173,11 @@ static void cut(char *string, int width)
 
 void terminal_line(int line, enum look look, const char *string)
 {
-	char *copy = make_printable(must_copy(string));
+	char *copy;
 
+	if (line >= LINES)
+		return;
+	copy = make_printable(must_copy(string));
 	cut(copy, COLS);
 	for (char *c = copy; !terminal.utf8 && *c; c++)
 		if (*c & 0x80)

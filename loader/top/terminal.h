@@ -12,9 +12,10 @@
 enum look {
 	LOOK_PLAIN,
 	LOOK_TITLE, /* of the columns */
-	LOOK_GROUP, /* of a controller */
+	LOOK_GROUP, /* of a group */
 	LOOK_YIELDS, /* a flow that gives way */
 	LOOK_LOSS, /* to a loss */
+	LOOK_ENDED, /* a flow that has ended */
 	LOOK_CURSOR, /* the chosen line */
 };
 
@@ -23,6 +24,9 @@ int terminal_open(const char *what);
 
 /* Give it back. Does nothing where it was not taken. */
 void terminal_close(void);
+
+/* Does it show UTF-8? */
+bool terminal_is_utf8(void);
 
 /* Write a line of the screen; what does not fit is left out. */
 void terminal_line(int line, enum look look, const char *string);

@@ -8,8 +8,6 @@
 #include "util/memory.h"
 #include "util/text.h"
 
-#define FOLDABLE 64 /* kinds, bits of view.folded */
-
 const char *view_sort_word(enum view_sort sort)
 {
 	static const char *const words[] = {
@@ -19,11 +17,6 @@ const char *view_sort_word(enum view_sort sort)
 	};
 
 	return words[sort];
-}
-
-static uint64_t bit_of(uint32_t kind)
-{
-	return 1ull << (kind < FOLDABLE ? kind : 0);
 }
 
 /* What a flow is sorted by, as a number. */
@@ -59,9 +52,9 @@ static int by_start(const struct watched *x, const struct watched *y)
 	return x->flow.key < y->flow.key ? -1 : x->flow.key > y->flow.key;
 }
 
-static int by_kind(const struct watched *x, const struct watched *y)
+static int by_group(const struct view *view, const struct watched *x, const struct watched *y)
 {
-	uint32_t a = x->flow.record.kind, b = y->flow.record.kind;
+	uint64_t a = x->group[view->by], b = y->group[view->by];
 
 	return a < b ? -1 : a > b;
 }
@@ -70,9 +63,8 @@ static int by_rank(const void *a, const void *b, void *data)
 {
 	const struct watched *x = *(struct watched *const *)a, *y = *(struct watched *const *)b;
 
-	(void)data;
-	if (by_kind(x, y))
-		return by_kind(x, y);
+	if (by_group(data, x, y))
+		return by_group(data, x, y);
 	if (x->rank != y->rank)
 		return x->rank < y->rank ? -1 : 1;
 	return by_start(x, y);
@@ -84,8 +76,10 @@ static int by_weight(const void *a, const void *b, void *data)
 	const struct view *view = data;
 	double p = weight(x, view->sort), q = weight(y, view->sort);
 
-	if (by_kind(x, y))
-		return by_kind(x, y);
+	if (by_group(view, x, y))
+		return by_group(view, x, y);
+	if (!x->ended_ns != !y->ended_ns)
+		return x->ended_ns ? 1 : -1;
 	if (p != q)
 		return (p > q) != view->reversed ? -1 : 1;
 	return by_start(x, y);
@@ -94,7 +88,7 @@ static int by_weight(const void *a, const void *b, void *data)
 static bool is_named(const struct view *view, const struct watched *w)
 {
 	for (unsigned int i = 0; i < view->n_named; i++)
-		if (w->flow.record.kind == (uint32_t)view->named[i]->kind)
+		if (w->flow.record.kind == view->named[i]->kind)
 			return true;
 	return view->n_named == 0;
 }
@@ -120,15 +114,23 @@ static bool passes(const struct view *view, const struct watched *w)
 	return found;
 }
 
+/* Those of some flows that are shown, behind `n` others. Returns how many there are then. */
+static size_t choose(const struct view *view, struct watched **all, size_t n, struct watched *flows,
+		     size_t n_flows)
+{
+	for (size_t i = 0; i < n_flows; i++)
+		if (passes(view, &flows[i]))
+			all[n++] = &flows[i];
+	return n;
+}
+
 /* The flows that are shown, in order. */
 static struct watched **ordered(struct view *view, struct model *model, size_t *n)
 {
-	struct watched **all = must_alloc(model->n ?: 1, sizeof(struct watched *));
+	struct watched **all = must_alloc(model->n + model->n_ended + 1, sizeof(struct watched *));
 
-	*n = 0;
-	for (size_t i = 0; i < model->n; i++)
-		if (passes(view, &model->flows[i]))
-			all[(*n)++] = &model->flows[i];
+	*n = choose(view, all, 0, model->flows, model->n);
+	*n = choose(view, all, *n, model->ended, model->n_ended);
 	qsort_r(all, *n, sizeof(struct watched *),
 		view->frozen && !view->resort ? by_rank : by_weight, view);
 	view->resort = false;
@@ -146,21 +148,21 @@ void view_make(struct view *view, struct model *model)
 	free(view->rows);
 	view->rows = must_alloc(2 * n ?: 1, sizeof(*view->rows)); /* at most a head for each */
 	view->n_rows = 0;
-	view->n_controllers = 0;
 	view->sum = (struct sum){ 0 };
 	for (size_t i = 0; i < n; i++) {
-		const struct ccbpf_flow *f = &all[i]->flow.record;
+		struct view_row row = { .group = all[i]->group[view->by],
+					.controller = all[i]->flow.record.controller };
 
-		if (!head || head->kind != f->kind) {
+		if (!head || head->group != row.group) {
 			head = &view->rows[view->n_rows++];
-			*head = (struct view_row){ .kind = f->kind, .controller = f->controller };
-			view->n_controllers++;
+			*head = row;
 		}
 		sum_add(&head->sum, all[i]);
 		sum_add(&view->sum, all[i]);
-		if (!(view->folded & bit_of(f->kind)))
-			view->rows[view->n_rows++] =
-				(struct view_row){ .kind = f->kind, .flow = all[i] };
+		row.flow = all[i];
+		row.id = watched_id(all[i]);
+		if (!folds_has(&view->folds, row.group))
+			view->rows[view->n_rows++] = row;
 	}
 	free(all);
 }
@@ -172,18 +174,25 @@ void view_sort_by(struct view *view, enum view_sort sort, bool reversed)
 	view->resort = true;
 }
 
-void view_fold(struct view *view, uint32_t kind)
+void view_group_by(struct view *view, enum grouping by)
 {
-	view->folded ^= bit_of(kind);
+	view->by = by;
+	folds_clear(&view->folds);
 }
 
-void view_fold_all(struct view *view)
+const char *view_group_name(const struct view *view, const struct view_row *row)
 {
-	view->folded = view->folded ? 0 : ~0ull;
+	if (view->by == GROUPING_CONTROLLER)
+		return text("%.*s", CCBPF_NAME_LEN, row->controller);
+	if (row->group == GROUP_UNKNOWN)
+		return NULL;
+	return text("%s", owners_name(&view->owners, view->by, row->group));
 }
 
 void view_free(struct view *view)
 {
 	free(view->rows);
 	view->rows = NULL;
+	folds_clear(&view->folds);
+	owners_free(&view->owners);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The capabilities that this process has: see capabilities.h. */
+#include <errno.h>
 #include <sys/capability.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "util/capabilities.h"
@@ -47,4 +49,27 @@ const char *capabilities_remedy(void)
 	return geteuid()
 		       ? "run it as root, for example with sudo"
 		       : "root lacks it here, as in a container: run it on the host, or let the container have it";
+}
+
+static bool stays(cap_value_t capability, bool by_process)
+{
+	return capability == CAP_BPF || capability == CAP_SYS_ADMIN ||
+	       (capability == CAP_DAC_OVERRIDE && geteuid()) ||
+	       (capability == CAP_SYS_PTRACE && by_process);
+}
+
+int capabilities_keep_reading(bool by_process)
+{
+	static const cap_flag_t sets[] = { CAP_EFFECTIVE, CAP_PERMITTED };
+	cap_t own = cap_get_proc();
+	int err = own && !cap_clear_flag(own, CAP_INHERITABLE) ? 0 : -errno;
+
+	for (cap_value_t c = 0; !err && c < cap_max_bits(); c++)
+		for (size_t i = 0; !stays(c, by_process) && i < sizeof(sets) / sizeof(sets[0]); i++)
+			if (cap_set_flag(own, sets[i], 1, &c, CAP_CLEAR))
+				err = -errno;
+	if (!err && (cap_set_proc(own) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)))
+		err = -errno;
+	cap_free(own);
+	return err;
 }

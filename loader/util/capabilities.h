@@ -3,6 +3,8 @@
 #ifndef CCBPF_CAPABILITIES_H
 #define CCBPF_CAPABILITIES_H
 
+#include <stdbool.h>
+
 /* What they are for. Each needs those of the one before, too. */
 enum capabilities {
 	CAPABILITIES_READING, /* maps and pins */
@@ -19,5 +21,20 @@ const char *capabilities_missing(enum capabilities use);
 
 /* What to do about that. */
 const char *capabilities_remedy(void);
+
+/*
+ * Give up all capabilities but those by which a process reads what is pinned again and again, and
+ * the right to get others by a program (no_new_privs). For good. What stays, where it was there:
+ *
+ *   CAP_BPF           maps, links and pins
+ *   CAP_SYS_ADMIN     the maps of rules and of units: a link leads to its program, and a program to
+ *                     its maps, by ids, which the kernel opens for nobody else
+ *   CAP_DAC_OVERRIDE  only where the user is not root: the pins are root's, and a pin is opened for
+ *                     writing as well
+ *   CAP_SYS_PTRACE    only if `by_process`: the pins are found through /proc/PID/root
+ *
+ * Returns 0 or -errno.
+ */
+int capabilities_keep_reading(bool by_process);
 
 #endif

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
@@ -107,6 +108,19 @@ class Cli:
     def popen(self, *arguments: object, **options: Any) -> subprocess.Popen[str]:
         words = [str(self.command), *(str(a) for a in arguments)]
         return subprocess.Popen(words, text=True, env=self.env(), **options)
+
+    def killed_at_every_step(
+        self, library: Path, *arguments: object, prefix: tuple[str, ...] = (), most: int = 200
+    ) -> Iterator[int]:
+        """Runs it again and again, killed before its 1st, 2nd, … change, until it ends by itself."""
+        for at in range(1, most):
+            result = self.run(*arguments, prefix=(*prefix, "env", f"LD_PRELOAD={library}", f"KILL_AT={at}"))
+            assert result.code in (0, -signal.SIGKILL), result
+            yield at
+            if result.code == 0:
+                assert at > 5, "the steps are counted"
+                return
+        raise AssertionError("it never ends")
 
     def without_quarantine(self) -> Cli:
         """The same; built with ASan, it gives back at once what is freed, so that its memory can be compared."""

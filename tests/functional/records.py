@@ -5,8 +5,37 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tests.functional import kernel
+from tests.functional.conftest import Cli
+
+PUBLISHED_NS = 10 * 10**6  # a record is written at most once in 9 ms
+
+
+@contextmanager
+def flows_of(cli: Cli) -> Iterator[kernel.Map]:
+    """Its map of flows; what the test leaves in it is removed."""
+    flows = kernel.Map.by_pin(cli.root / "flows")
+    yield flows
+    for key in flows:
+        flows.delete(key)
+    flows.close()
+
+
+def settle(cli: Cli, *socks: socket.socket) -> None:
+    """Waits until all is acknowledged, and until the records are so old that the next ACK is published at once."""
+    flows = kernel.Map.by_pin(cli.root / "flows")
+
+    def settled() -> bool:
+        written = [kernel.decode("ccbpf_flow", value).updated_ns for key in flows if (value := flows.lookup(key))]
+        return time.monotonic_ns() - max(written) > PUBLISHED_NS and all(not kernel.tcp_info(sock).unacked for sock in socks)
+
+    kernel.eventually(settled, 5, "nothing is on its way")
+    flows.close()
 
 
 def record(**fields: object) -> bytes:

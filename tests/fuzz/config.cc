@@ -41,7 +41,9 @@ static void check_rules(const struct config &config)
 
 		HOLDS(words.cgroup || words.remote || words.local_port || words.remote_port ||
 		      words.netns);
-		HOLDS(!config.rules[i].controller == words.exempt);
+		HOLDS(!config.rules[i].controller ==
+		      (words.exempt || rule_words_only_receive(&words)));
+		HOLDS(!words.exempt || !words.download);
 	}
 }
 

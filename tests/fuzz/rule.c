@@ -130,6 +130,8 @@ static char *words_of(char *text, struct rule_words *words)
 	while ((line = strsep(&text, "\n")) && *line) {
 		words->exempt |= !strcmp(line, "--not");
 		words->force |= !strcmp(line, "--force");
+		words->download |= !strcmp(line, "--download");
+		words->upload |= !strcmp(line, "--upload");
 		for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
 			if (!strncmp(line, options[i].option, strlen(options[i].option)))
 				*options[i].word = line + strlen(options[i].option);
@@ -208,6 +210,8 @@ static struct rule_words words_in(struct json_object *doc)
 		.dscp = word_in(doc, "dscp") ? "le" : NULL,
 		.exempt = !strcmp(word_in(doc, "not"), "true"),
 		.force = !strcmp(word_in(doc, "force"), "true"),
+		.download = !strcmp(word_in(doc, "download"), "true"),
+		.upload = !strcmp(word_in(doc, "upload"), "true"),
 	};
 }
 
@@ -230,7 +234,7 @@ static void check_text(const struct ccbpf_rule *rule, const struct rule_words *s
 
 static struct json_object *check_shown(const struct ccbpf_rule *rule)
 {
-	const struct ccbpf_choice_counts counts = { 1, 2, 3, 4, ~0ULL };
+	const struct ccbpf_choice_counts counts = { .set = 1, .kept = 2, .unmarked = ~0ULL };
 	struct json_object *doc = rule_json(rule, &counts), *other;
 	const struct rule_words shown = words_in(doc);
 	struct ccbpf_rule again;

@@ -5,6 +5,8 @@ The command's functional tests run first, with the command built under ASan and 
 
     test_kill.py        each changing command, killed at 50 instants
     test_fuzz_*.py      random command lines, hostile maps, lying peers of the laws, the targets of tests/fuzz
+    test_packages.py    the packages, in a minimal system
+    test_boot.py        the same system, booted by systemd: what is there after a reboot
     programs/           rsync, restic, curl, nginx, HAProxy and Go, as they are, in the background
     test_start.py, …    what a congestion controller must do in the situations of RFC 5681, 6675, 8985, 5682, 3168
 
@@ -31,6 +33,7 @@ from tests.functional.conftest import (
 )
 from tests.functional.peer import Peer
 from tests.hard.congestion import Connect, calm
+from tests.hard.machine import Machine, build
 
 SEED = int(os.environ.get("CCBPF_SEED") or random.SystemRandom().randrange(1 << 32))
 
@@ -58,3 +61,14 @@ def kill_after(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("kill") / "kill_after"
     kernel.run("gcc", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-o", program, Path(__file__).with_name("kill_after.c"))
     return program
+
+
+@pytest.fixture(scope="session")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Those of this working tree, by name."""
+    return build(tmp_path_factory.mktemp("deb"))
+
+
+@pytest.fixture
+def machine(tmp_path: Path, pin_root: Path) -> Machine:
+    return Machine.unpack(tmp_path / "root", pin_root)

@@ -139,7 +139,12 @@ def command_line(dice: random.Random) -> list[str]:
         words += dice.choices(NAMES, k=dice.choice([0, 1, 1, 2, 3]))
         words += [parameter(dice) for _ in range(dice.choice([0, 0, 1, 2]))]
     if verb == "top":
-        words += ["-b", *dice.choices(["--count", "--sort", "--filter", "1", "rate", *NUMBERS], k=dice.choice([0, 1, 2]))]
+        options = ["--count", "--sort", "--filter", "--group", "1", "rate", "process", *NUMBERS]
+        words += ["-b", *dice.choices(options, k=dice.choice([0, 1, 2]))]
+    if verb == "metrics":
+        words += dice.choices(
+            ["--listen", "--format", "openmetrics", "0", "[::1]:0", "127.0.0.1:0", *NUMBERS], k=dice.choice([0, 1, 2])
+        )
     if verb in ("flows", "top", "trace"):
         words += ["--for" if verb == "trace" else "--watch", dice.choice(["0.01", *NUMBERS])]
     words += dice.choices(FLAGS, k=dice.choice([0, 0, 1]))
@@ -161,7 +166,7 @@ def mangle(dice: random.Random, words: list[str]) -> None:
 def run(cli: Cli, words: Sequence[str], namespace: str) -> int:
     """Runs it in the namespace and asserts what must hold; its exit code."""
     said = f"`{shlex.join(words)!a}`"
-    follows = any(re.match(r"(trace|flows|top|show|--?w|--?f)", word) for word in words)
+    follows = any(re.match(r"(trace|flows|top|show|--?w|--?f|--?l)", word) for word in words)
     prefix = WITHOUT_OTHERS if any("renice" in word for word in words) else ()  # transfers of this machine are not ours
     with kernel.inside(namespace):
         process = subprocess.Popen([*prefix, CCBPF, *words], env=cli.env(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

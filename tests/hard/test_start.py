@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The beginning of a flow, and of its second life after idleness (RFC 5681, 3.1 and 4.1; RFC 6928; RFC 3465)."""
+"""The start of a flow, and its restart after it was idle (RFC 5681, 3.1 and 4.1; RFC 6928; RFC 3465)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""make kernels: every controller, the queue nf_red, and `run`, `assign` and `renice`, on every guest kernel. Loaded? At what
+"""make kernels: every controller, the queue nf_red, `run`, `assign`, `renice` and downloads, on every guest kernel. Loaded? At what
 cost to the verifier? Does it carry traffic, publish what it does, and does its own mechanism work (path.py, ways.py)?
 
     python -m tests.kernels [KERNEL...]     a table; exit 1 if anything of this is not so, 2 if the lab failed

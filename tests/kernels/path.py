@@ -59,14 +59,25 @@ keep_cost() {{ # the log of an accepted program is of no use and megabytes; that
     grep -E "^(libbpf: prog '|processed )" $1/log >$1/cost
     rm $1/log
 }}
+until_true() {{ # a condition, asked at most 50 times
+    tries=50
+    until eval "$1"; do
+        tries=$((tries - 1))
+        [ $tries != 0 ] || return
+        sleep 0.1
+    done
+}}
+serve() {{ # one iperf3 client, from now on
+    ip netns exec receiver iperf3 -s -1 >/dev/null 2>&1 &
+    until_true '[ -n "$(ip netns exec receiver ss -Hltn "sport = :5201")" ]'
+}}
 try() {{ # controller, address of the receiver, directory
     to=${{3:-$1}}
     mkdir $to
     ccbpf -vv enable $1 >$to/enable.txt 2>$to/log
     echo $? >$to/enabled
     [ "$(cat $to/enabled)" = 0 ] || return
-    ip netns exec receiver iperf3 -s -1 >/dev/null 2>&1 &
-    sleep 0.2
+    serve
     ccbpf -j flows --watch {every} >$to/{flows} & watch=$!
     ip netns exec sender timeout {timeout} iperf3 -c $2 -C $1 -t {seconds} -J >$to/iperf3.json 2>&1
     kill $watch

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Every controller on the oldest and the newest guest kernel: it loads, carries traffic, publishes, does what only it
-does, and goes again. So do `run`, `assign` and `renice`, which give it to a connection."""
+does, and goes again. So do `run`, `assign` and `renice`, which give it to a connection, and `assign --download`."""
 
 from __future__ import annotations
 
@@ -104,6 +104,8 @@ def test_a_way_that_gave_no_controller_is_told(tmp_path: Path) -> None:
         "assign": {"rules": [{"counts": {"set": 1}}]},
         "renice": {"moved": 2},
     }
-    assert {name: fault(name, "tcp_lp", **said) for name, said in good.items()} == dict.fromkeys(ways.NAMES, "")
+    assert {name: fault(name, "tcp_lp", **said) for name, said in good.items()} == dict.fromkeys(ways.CONTROLLING, "")
     assert {fault(name, "cubic", **said) for name, said in good.items()} == {"the transfer used cubic, expected tcp_lp"}
+    assert fault("download", "cubic", rules=[{"counts": {"set": 0, "receivers": 1}}]) == ""
+    assert fault("download", "cubic", rules=[{"counts": {"set": 1, "receivers": 0}}]).endswith("received in the background")
     assert fault("renice", "tcp_lp", moved=0) == "it says that it has given the controller to no connection"

@@ -2,7 +2,7 @@
 """The ways to give a connection its controller on a guest of `make kernels`: `ccbpf run`, `assign` and `renice`.
 
 Each carries a transfer of iperf3 that has not asked for this controller. iperf3 says which one its socket uses when it is
-connected; `ss`, when it was moved later.
+connected; `ss`, when it was moved later. And the way to hold a receive window, `assign --download`: the rule counts its connection.
 """
 
 from __future__ import annotations
@@ -13,19 +13,17 @@ from pathlib import Path
 from typing import Any
 
 CONTROLLER = "tcp_lp"
-NAMES = ("run", "assign", "renice")
+CONTROLLING = ("run", "assign", "renice")
+DOWNLOAD = "download"
+NAMES = (*CONTROLLING, DOWNLOAD)
 
 SCRIPT = """\
-mkdir run assign renice
+mkdir run assign renice download
 ccbpf enable {controller} >/dev/null
-server() {{
-    ip netns exec receiver iperf3 -s -1 >/dev/null 2>&1 &
-    sleep 0.2
-}}
 client() {{ # seconds, options
     ip netns exec sender timeout 20 iperf3 -c {address} -J -t "$@"
 }}
-server
+serve
 ip netns exec sender timeout 20 ccbpf -vv -j run {controller} iperf3 -c {address} -J -t 1 >run/iperf3.json 2>run/log
 echo $? >run/enabled
 grep '^{{"run":' run/log >run/said.json
@@ -35,31 +33,39 @@ echo $? >run/disabled
 
 ccbpf -vv assign {controller} --remote {address} >/dev/null 2>assign/log
 echo $? >assign/enabled
-server
+serve
 client 1 >assign/iperf3.json
 ccbpf -j assign list >assign/said.json
 ccbpf assign remove --all >assign/disable.txt 2>&1
 echo $? >assign/disabled
 
-server
+serve
 client 2 -C cubic >renice/iperf3.json & flow=$!
-sleep 1
+until_true 'ip netns exec sender ss -tinHO state established "dport = :5201" | grep -qE "bytes_acked:[0-9]{{6}}"'
 ccbpf -vv -j renice {controller} --dst {address} >renice/said.json 2>renice/log
 echo $? >renice/enabled
 ip netns exec sender ss -tinHO state established >renice/ss.txt
 wait $flow
 ccbpf clean --all >renice/disable.txt 2>&1
 echo $? >renice/disabled
-for way in run assign renice; do [ "$(cat $way/enabled)" != 0 ] || keep_cost $way; done
+
+ccbpf -vv assign --download --remote {address} >/dev/null 2>download/log
+echo $? >download/enabled
+serve
+client 1 -R >download/iperf3.json
+ccbpf -j assign list >download/said.json
+ccbpf assign remove --all >download/disable.txt 2>&1
+echo $? >download/disabled
+for way in run assign renice download; do [ "$(cat $way/enabled)" != 0 ] || keep_cost $way; done
 """
 
 
 def connections(name: str, said: Any) -> int:
-    """How many connections the command says that it has given the controller."""
+    """How many connections the command says that it has given the controller, or held the window of."""
     if name == "renice":
         return int(said["moved"])
     counts = said["run"]["counts"] if name == "run" else said["rules"][0]["counts"]
-    return int(counts["set"])
+    return int(counts["receivers" if name == DOWNLOAD else "set"])
 
 
 def used(name: str, directory: Path) -> str:
@@ -73,7 +79,9 @@ def used(name: str, directory: Path) -> str:
 
 def fault(name: str, directory: Path) -> str:
     """What did not work, or ''."""
+    given = connections(name, json.loads((directory / "said.json").read_text()))
+    if name == DOWNLOAD:
+        return "" if given else "it says that no connection received in the background"
     if used(name, directory) != CONTROLLER:
         return f"the transfer used {used(name, directory)}, expected {CONTROLLER}"
-    given = connections(name, json.loads((directory / "said.json").read_text()))
     return "" if given else "it says that it has given the controller to no connection"

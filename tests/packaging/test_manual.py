@@ -44,7 +44,7 @@ def test_a_page_has_what_the_tables_have(command: str) -> None:
     assert f"ccbpf {command}" in page
     assert (described["more"] or "").replace("`", "") in page
     overview = plain("ccbpf.8")
-    assert f" {command} {described['text']}. See ccbpf-{command}(8)." in overview
+    assert f" {command} {described['text'].replace('`', '')}. See ccbpf-{command}(8)." in overview
 
 
 def test_the_overview_has_options_and_exit_codes() -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from tests.functional import kernel
 from tests.functional.conftest import CCBPF, MEMORY_NOISE, Cli, own_memory
 from tests.functional.line import DEV, Frame, Line
 
+pytestmark = pytest.mark.usefixtures("registry_lock")  # of a fixture in another's place pytest does not see what that needs
 MAPS = {"config", "counts", "identity", "state"}
 
 
@@ -467,18 +467,8 @@ def test_a_file_that_is_not_ours_in_our_place(line: Line) -> None:
 
 
 def killed_at_every_step(line: Line, library: Path, *words: str) -> Iterator[int]:
-    """Runs `ccbpf aqm …` again and again, killed before its 1st, 2nd, … change, until it ends by itself."""
-    for at in range(1, 60):
-        process = subprocess.run(
-            ["ip", "netns", "exec", line.near.name, "env", f"LD_PRELOAD={library}", f"KILL_AT={at}", CCBPF, "aqm", *words],
-            capture_output=True, text=True, timeout=60, env=line.ccbpf.env(),
-        )  # fmt: skip
-        assert process.returncode in (0, -signal.SIGKILL), process
-        yield at
-        if process.returncode == 0:
-            assert at > 5, "the steps are counted"
-            return
-    raise AssertionError("it never ends")
+    inside = ("ip", "netns", "exec", line.near.name)
+    return line.ccbpf.killed_at_every_step(library, "aqm", *words, prefix=inside, most=60)
 
 
 def test_killed_at_every_step_of_attach(either: Line, kill_at: Path) -> None:

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Libraries that are preloaded into a command and change what the system answers it."""
+"""Fixtures of the command's tests: libraries that change what the system answers it, an enabled controller, transfers."""
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.functional.conftest import preload
+from tests.functional import kernel
+from tests.functional.cli.transfer import ADDRESSES, Pair, Transfer
+from tests.functional.conftest import Cli, preload
 
 HERE = Path(__file__).parent
 
@@ -20,3 +25,30 @@ def vanish(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def slow_setns(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return preload(tmp_path_factory.mktemp("preload"), HERE / "slow_setns.c")
+
+
+@pytest.fixture
+def enabled(ccbpf: Cli) -> Cli:
+    ccbpf("enable", "tcp_lp")
+    return ccbpf
+
+
+@pytest.fixture
+def transfers(netns_pair: Pair) -> Iterator[dict[str, Transfer]]:
+    """One of each kind of address, at the same time."""
+    with kernel.no_kernel_warning(), ExitStack() as stack:
+        yield {kind: stack.enter_context(Transfer(*netns_pair, address)) for kind, address in ADDRESSES.items()}
+
+
+@pytest.fixture
+def transfer(netns_pair: Pair) -> Iterator[Transfer]:
+    with Transfer(*netns_pair, ADDRESSES["IPv4"]) as transfer:
+        yield transfer
+
+
+@pytest.fixture
+def server() -> Iterator[socket.socket]:
+    """In the namespace of this process, which is the first that renice visits."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(10)
+        yield server

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Odd surroundings: a read-only bpffs, pins removed by hand, a directory that vanishes, another clock, closed files."""
+"""The command in odd surroundings: a read-only bpffs, pins removed by hand, a directory that vanishes, another clock, closed files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.functional import kernel
-from tests.functional.cli.test_pins import ECN, SYSCTL, assert_works
+from tests.functional.cli.pins import ECN, SYSCTL, assert_works
 from tests.functional.conftest import CCBPF, Cli, Result
 
 PRELOADED_BY_GLIBC = "libc_malloc_debug.so.0"  # with MALLOC_CHECK_=3 it ends a process that wrote behind a block

@@ -22,7 +22,7 @@ import pytest
 
 from tests.functional import kernel
 from tests.functional.conftest import MEMORY_NOISE, Cli, own_memory
-from tests.functional.records import record
+from tests.functional.records import flows_of, record
 
 WIDTH = 99
 MANY = 10_000
@@ -37,11 +37,8 @@ def enabled(ccbpf: Cli) -> Cli:
 
 @pytest.fixture
 def flows_map(enabled: Cli) -> Iterator[kernel.Map]:
-    flows = kernel.Map.by_pin(enabled.root / "flows")
-    yield flows
-    for key in flows:
-        flows.delete(key)
-    flows.close()
+    with flows_of(enabled) as flows:
+        yield flows
 
 
 def test_every_field_of_the_record_is_shown(enabled: Cli, flows_map: kernel.Map) -> None:

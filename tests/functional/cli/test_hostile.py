@@ -14,7 +14,7 @@ import pytest
 
 from tests import registry
 from tests.functional import kernel
-from tests.functional.cli.test_pins import assert_works, pin_a_map
+from tests.functional.cli.pins import assert_works, pin_a_map
 from tests.functional.conftest import Cli, Result
 from tests.functional.line import DEV, Line
 

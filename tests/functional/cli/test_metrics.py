@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import stat
 import struct
 import subprocess
@@ -18,7 +20,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from tests.functional import kernel
 from tests.functional.conftest import Cli
 from tests.functional.line import DEV, Frame, Line
-from tests.functional.records import record, ss
+from tests.functional.records import record, settle, ss
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 LIMITS_S = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, float("inf")]
@@ -97,7 +99,7 @@ def test_flows_are_those_of_ss_and_counters_keep_those_that_end(
             sock.connect(sink.address)
             sock.sendall(bytes(1 << 20))
         kernel.eventually(lambda: sink.received == 2 << 20, 10, "all is received")
-        time.sleep(0.05)
+        settle(ccbpf, one, two)
         for sock in (one, two):
             sock.send(b"x")  # so that the records are of the last ACK
 
@@ -135,7 +137,7 @@ def test_rules_and_runs(ccbpf: Cli, tmp_path: Path) -> None:
             sock.connect(sink.address)
             assert kernel.chosen(sock) == "tcp_lp"
         process = subprocess.Popen(
-            ["ip", "netns", "exec", namespace.name, ccbpf.command, "run", "-q", "--", odd, "-c", client, str(port)],
+            ["ip", "netns", "exec", namespace.name, ccbpf.command, "run", "-q", "tcp_lp", "--", odd, "-c", client, str(port)],
             env=ccbpf.env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert process.stdout and process.stdin
@@ -180,6 +182,28 @@ def test_queues(line: Line) -> None:
         assert below[float("inf")] == 5
 
 
+def test_the_dashboard_asks_for_what_is_printed(line: Line) -> None:
+    """Of each query: the metric is printed, with the labels by which it is summed; counters are read by their rate, and only they."""
+    line.tbf()
+    line.aqm("attach", DEV)
+    line.ccbpf("enable", "tcp_lp")
+    kernel.pinned(line.ccbpf.root, "tcp_lp").maps["flows"].update(struct.pack("=Q", 1), record())
+    line.ccbpf("assign", "tcp_lp", "--remote", "192.0.2.0/24")
+    with line.ccbpf.popen("run", "-q", "--", "sh", "-c", "echo; cat", stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin and process.stdout and process.stdout.readline()
+        labels = {name: set(dict(pairs)) for name, pairs in samples(line.ccbpf)}
+        process.stdin.close()
+    board = json.loads((kernel.ROOT / "packaging/grafana/ccbpf.json").read_text())
+    queries = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    assert len(queries) > 20 and "label_values(ccbpf_build_info, instance)" in str(board["templating"])
+    for query in queries:
+        by = set(re.findall(r"\w+", " ".join(re.findall(r"by \(([^)]*)\)", query))))
+        for name, rated in re.findall(r"(\bccbpf_\w+)\{instance=~\"\$instance\"\}(\[\$__rate_interval\])?", query):
+            assert by - ({"le"} if "label_replace" in query else set()) <= labels[name], query
+            assert name.endswith("_total") == bool(rated), query
+        assert query.count("ccbpf_") == query.count("$instance"), query
+
+
 def test_a_file_is_replaced_in_one_step(ccbpf: Cli, tmp_path: Path) -> None:
     target = tmp_path / "ccbpf.prom"
     target.write_text("old\n")
@@ -203,6 +227,17 @@ def test_a_file_is_replaced_in_one_step(ccbpf: Cli, tmp_path: Path) -> None:
     finally:
         kernel.run("umount", full)
     assert {path.name for path in tmp_path.iterdir()} == {"ccbpf.prom", "directory", "full"}
+
+
+def test_what_is_no_file_is_not_replaced(ccbpf: Cli, tmp_path: Path) -> None:
+    """The rename would put a file in the place of /dev/null, or of /dev/stdout, which is a link."""
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to("ccbpf.prom")
+    for path in (pipe, link):
+        assert f"{path}: it is not a regular file" in ccbpf("metrics", "--output", path, code=1).err
+    assert pipe.is_fifo() and link.is_symlink()
+    assert {path.name for path in tmp_path.iterdir()} == {"pipe", "link"}
 
 
 def test_another_format_is_refused(ccbpf: Cli) -> None:

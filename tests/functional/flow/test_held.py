@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A flow that nothing is ever lost of: the receiver's window or the queue of its own host holds it, and it still yields."""
+"""A flow that never loses a packet, because the receiver's window or the queue of its own host limits it, still yields."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Losses as reno takes them, needless ones given back, early cuts kept."""
+"""A loss reduces as it reduces reno; a needless reduction is taken back; an early reduction stays."""
 
 from __future__ import annotations
 

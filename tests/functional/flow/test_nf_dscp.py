@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The DSCP of those that a router shall know: LE on data, a local one on chirps."""
+"""The DSCP by which a router knows the packets of nf_tcp: LE on data, a local one on chirps."""
 
 from __future__ import annotations
 

@@ -111,14 +111,14 @@ class Random(Path_):
 
 
 def test_random_loss_takes_little(tcpw_lp: Controller, peer: Peer) -> None:
-    """Westwood: what the path carried stays, where reno halves."""
+    """Westwood: what the path carried stays, where reno halves. `chance` is off: its limit has a test of its own."""
     kept = {}
     for name in ("reno", tcpw_lp.name):
         flow = peer.connect(name, Random(window_bytes=64 * 1448))
-        with tcpw_lp.set(noise_floor=20_000):
+        with tcpw_lp.set(noise_floor=20_000, chance=0):
             flow.pump()
-            eventually(lambda: flow.end.segments and len(flow.end.segments) > 3000, 20, "thirty losses")
-        windows = [info.cwnd for info in infos(flow)[len(infos(flow)) // 3 :] if info.ca_state == OPEN]
+            eventually(lambda: flow.end.segments and len(flow.end.segments) > 2000, 20, "fifteen losses")
+        windows = [info.cwnd for info in infos(flow)[len(infos(flow)) // 2 :] if info.ca_state == OPEN]
         kept[name] = sum(windows) / len(windows)
         assert not flow.end.wrong
         flow.close()

@@ -7,28 +7,31 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from tests.functional import kernel
 
 MOUNT = Path(next(line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines() if " - cgroup2 " in line))
 PYTHON = sys.executable
 SYSTEM_PYTHON = "/usr/bin/python3"  # any user may execute it
 ENDS_S = 10.0
-BACKGROUND = "tcp_lp"  # where no controller is named
+BACKGROUND = "le"  # where no controller is named
 
 # Connects to a port of this host, sends so many bytes, says its controller, its TOS and its priority.
 CLIENT = """
-import socket, sys
+import os, socket, sys
 family, port, size, chosen = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
 s = socket.socket(socket.AF_INET if family == "4" else socket.AF_INET6)
 if chosen:
     s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, chosen[0].encode())
 s.connect(({"4": "127.0.0.1", "6": "::1", "mapped": "::ffff:127.0.0.1"}[family], port))
 s.sendall(bytes(size))
-print(s.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).split(b"\\0")[0].decode(),
-      s.getsockopt(socket.IPPROTO_IP, socket.IP_TOS) if family != "6" else s.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS),
-      s.getsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY))
+name = s.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).split(b"\\0")[0].decode()
+tos = s.getsockopt(socket.IPPROTO_IP, socket.IP_TOS) if family != "6" else s.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS)
+os.write(1, f"{name} {tos} {s.getsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY)}\\n".encode())  # whole: others write there as well
 s.shutdown(socket.SHUT_WR)
 s.recv(1)
 """
@@ -93,6 +96,19 @@ class Sinks:
 def cgroups() -> set[Path]:
     """Those of runs."""
     return set(MOUNT.rglob("ccbpf-run-*"))
+
+
+def remove_cgroup(top: Path) -> None:
+    """With those below it, as soon as no process is in them."""
+
+    def removed(path: Path) -> bool:
+        with suppress(OSError):
+            path.rmdir()
+        return not path.exists()
+
+    below = sorted((path for path in top.rglob("*") if path.is_dir()), key=lambda path: -len(path.parts))
+    for path in (*below, top):
+        kernel.eventually(partial(removed, path), 5, f"{path} is empty")
 
 
 def account(err: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import pytest
 
 from tests.functional import kernel
 from tests.functional.conftest import Cli, Result
-from tests.functional.rules.background import Sinks
+from tests.functional.rules.background import BACKGROUND, Sinks
 
 SYSCTLS = ("net.ipv4.tcp_congestion_control", "net.ipv4.tcp_ecn")
 LINK_UPDATE = 29  # enum bpf_cmd
@@ -31,9 +31,10 @@ ecn = true
 
 [[rule]]
 cgroup = "unit:backup.service"
+controller = "tcp_lp"
 dscp = "le"
 
-[[rule]]  # tcp_lp, like the one above
+[[rule]]  # of no controller: le
 remote-port = {port}
 """
 SECOND = """
@@ -43,6 +44,7 @@ remote = "192.0.2.7"
 
 [[rule]]
 cgroup = "unit:backup.service"
+controller = "tcp_lp"
 force = true
 """
 
@@ -98,15 +100,23 @@ def test_the_file_is_in_force_and_what_it_drops_goes(host: Host, sinks: Sinks) -
     shown = host.apply(first, "--dry-run")
     assert not host.cli.root.exists()  # it was only shown
     assert shown == [
-        *("controller tcp_lp", "controller tcp_lp_ecn", f"default {SYSCTLS[0]}", f"ecn {SYSCTLS[1]}", "rule 1", "rule 2")
+        *(
+            "controller tcp_lp",
+            "controller tcp_lp_ecn",
+            f"controller {BACKGROUND}",
+            f"default {SYSCTLS[0]}",
+            f"ecn {SYSCTLS[1]}",
+            "rule 1",
+            "rule 2",
+        )
     ]
     assert host.apply(first) == shown
     params, rules, sysctls = host.state()
-    assert (params["tcp_lp"]["delta"], {*params}, sysctls) == (100, {"tcp_lp", "tcp_lp_ecn"}, ["tcp_lp", "1"])
+    assert (params["tcp_lp"]["delta"], {*params}, sysctls) == (100, {"tcp_lp", "tcp_lp_ecn", BACKGROUND}, ["tcp_lp", "1"])
     assert [(r["cgroup"], r["remote-port"], r["dscp"], r["file"]) for r in rules] == [
         *(("unit:backup.service", None, 1, True), (None, str(sinks.port), None, True))
     ]
-    assert kernel.run(*sinks.client("4", 10)).stdout.split()[0] == "tcp_lp"  # from the host's own namespace: by the rule
+    assert kernel.run(*sinks.client("4", 10)).stdout.split()[0] == BACKGROUND  # from the host's own namespace: by the rule
     kept = host.state()
     assert "nothing to change" in host("apply", host.file).out
     assert host.state() == kept
@@ -196,8 +206,8 @@ def test_the_example(host: Host) -> None:
     text = (kernel.ROOT / "packaging/ccbpf.toml").read_text()
     assert host.apply(text, "--dry-run") == []
     active = re.sub(r"^# (?=\[|[a-z.-]+ = )", "", text, flags=re.M)
-    assert active.count("\n[[rule]]") == 3
-    assert len(host.apply(active, "--dry-run")) == 3 + 2 + 3  # controllers, sysctls, rules
+    assert active.count("\n[[rule]]") == 4
+    assert len(host.apply(active, "--dry-run")) == 3 + 2 + 4  # controllers, sysctls, rules
 
 
 def test_what_this_host_lacks(host: Host) -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import signal
@@ -56,7 +55,6 @@ def within(path: Path) -> tuple[str, ...]:
     return ("sh", "-c", f'echo $$ > {path}/cgroup.procs; exec "$@"', "sh")
 
 
-MORE_NS = 1000  # for 1200 rules more; a tenth of it is usual
 MANY = CCBPF.with_name("many-rules")  # many.c
 UNIQUE = f"ccbpf-test-{os.getpid()}"
 
@@ -346,7 +344,7 @@ def test_killed_at_every_step(assign: Cli, kill_at: Path, sinks: Sinks) -> None:
         (["--cgroup", "pod:../../../../etc"], "hexadecimal"),
         (["--dscp", "ef", "--remote", "::1"], "--dscp ef"),
         (["--not", "tcp_lp", "--remote", "::1"], "get no controller"),
-        (["--not", "--force", "--remote", "::1"], "do nothing"),
+        (["--not", "--force", "--remote", "::1"], "no controller, force or dscp"),
         (["remove"], "no id is given"),
         (["remove", "x"], "it is no rule's id"),
         (["remove", "--all", "1"], "--all takes no ids"),
@@ -388,41 +386,14 @@ def test_a_link_that_somebody_detached(assign: Cli, sinks: Sinks) -> None:
     assert got(sinks) == "tcp_lp"
 
 
-def programs_time(link: Path) -> tuple[int, int]:
-    """How long the program of a link ran, in ns, and how often, while kernel.bpf_stats_enabled was 1."""
-    said = kernel.run("bpftool", "-j", "link", "show", "pinned", link, check=False).stdout  # its exit code is 255
-    program = json.loads(said)["prog_id"]
-    shown = json.loads(kernel.run("bpftool", "-j", "prog", "show", "id", program).stdout)
-    return shown.get("run_time_ns", 0), shown.get("run_cnt", 0)
-
-
-def time_of_an_end(link: Path) -> float:
-    """ns of the program for each end of a connection; the kernel's own clock of it counts as well."""
-    stats, n = Path("/proc/sys/kernel/bpf_stats_enabled"), 300
-    before = stats.read_text()
-    try:
-        stats.write_text("1")
-        with socket.create_server(("127.77.0.1", 0)) as server:
-            for _ in range(n):
-                with (
-                    socket.create_connection(server.getsockname(), source_address=("127.77.0.2", 0)) as near,
-                    server.accept()[0] as far,
-                ):
-                    assert kernel.chosen(near) == kernel.chosen(far) == "tcp_lp"
-        spent_ns, calls = programs_time(link)
-    finally:
-        stats.write_text(before)
-    assert calls >= 2 * n
-    return spent_ns / (2 * n)
-
-
 def test_many_rules(assign: Cli) -> None:
-    """1000 prefixes and 200 cgroups: the right one is found, and by not much more time than a single one."""
-    took = {}
-    for prefixes, groups in ((0, 0), (1000, 200)):
-        kernel.run(MANY, "tcp_lp", prefixes, groups, env=assign.env())
-        assert len(rules(assign)) == 1 + prefixes + groups
-        took[prefixes] = time_of_an_end(assign.root / "rules" / "link")
-        assign("assign", "remove", "--all")
-    print(f"for each end of a connection: {took[0]:.0f} ns with one rule, {took[1000]:.0f} ns with 1201")
-    assert took[1000] - took[0] < MORE_NS
+    """Among 1000 prefixes and 200 cgroups, the one that matches is found. What it costs is in make bench."""
+    kernel.run(MANY, "tcp_lp", 1000, 200, env=assign.env())
+    assert len(rules(assign)) == 1201
+    for near, wanted in (("127.77.0.2", "tcp_lp"), ("127.78.0.2", default())):
+        with (
+            socket.create_server((near, 0)) as server,
+            socket.create_connection(server.getsockname(), source_address=(near, 0)) as client,
+            server.accept()[0] as accepted,
+        ):
+            assert kernel.chosen(client) == kernel.chosen(accepted) == wanted

@@ -6,6 +6,7 @@ The path is the native lab's: a drop-tail bottleneck at a router, and a delay li
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from tests.functional.rules.background import BACKGROUND, ENDS_S, PYTHON, Sinks,
 from tests.lab.engine import native
 from tests.lab.engine.experiment import Link
 
-pytestmark = pytest.mark.rerun("a host that stands still is a queue, and a pause of the reader")
+pytestmark = [pytest.mark.quiet, pytest.mark.rerun("a host that stands still is a queue, and a pause of the reader")]
 
 RATE_MBIT = 20.0
 KEEPS = 0.85  # of the link, in FOREGROUND_S seconds after its slow start; without the option it keeps a half at the most
@@ -111,13 +112,36 @@ def test_a_download_yields(ccbpf: Cli, path: native.Path, address: str, sender: 
 
 def received(ccbpf: Cli) -> int:
     """By the record of the one download there is."""
-    return sum(flow["receive"]["received"] for flow in records(ccbpf))
+    return sum(flow["bytes_acked"] for flow in records(ccbpf))
 
 
 def records(ccbpf: Cli) -> list[dict[str, Any]]:
     if not (ccbpf.root / "flows").exists():
         return []
     return [flow for flow in ccbpf("-j", "flows").json["flows"] if flow["controller"] == "rx_lp"]
+
+
+def live_bytes(ccbpf: Cli) -> int:
+    (value,) = re.findall(r'^ccbpf_live_bytes_acked\{controller="rx_lp"\} (\d+)$', ccbpf("metrics").out, re.M) or ["0"]
+    return int(value)
+
+
+def test_what_is_received_is_its_rate_and_its_bytes(ccbpf: Cli, path: native.Path) -> None:
+    """Of `flows`, `top` and `metrics`, while it goes on; at the end the run's counters have all of it."""
+    words = ["-j", "run", "-d", "--", *reader(path, "10.0.1.2", BYTES, "cubic")]
+    background = ccbpf.popen(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    kernel.eventually(lambda: received(ccbpf) > 500_000, ENDS_S, "the download")
+    before, live = received(ccbpf), live_bytes(ccbpf)
+    assert before <= live <= BYTES
+    (batch,) = [json.loads(line) for line in ccbpf("top", "-bj", "--watch", "0.5", "--count", 1, "rx_lp").out.splitlines()]
+    (flow,) = batch["flows"]
+    assert live <= flow["bytes_acked"] <= received(ccbpf) <= live_bytes(ccbpf) <= BYTES
+    assert 0.2 * RATE_MBIT <= flow["goodput_bps"] / 1e6 <= 1.1 * RATE_MBIT
+    (row,) = [line for line in ccbpf("-v", "flows", "rx_lp").out.splitlines() if "received " in line]
+    assert re.search(r"received \d+(\.\d+)? MB, held back", row), row
+    assert re.search(r"^ccbpf_run_receiving_connections_total\{.*\} 1$", ccbpf("metrics").out, re.M)
+    _, err = background.communicate(timeout=40)
+    assert account(err)["counts"]["received"] == BYTES
 
 
 CASES: dict[str, dict[str, Any]] = {"plain": {}, "SO_RCVBUF": {"buffer": 65536}, "a reader that pauses": {"pause": 1.5}}

@@ -35,14 +35,14 @@ def row_of(cli: Cli, port: int) -> str:
 
 
 def test_a_rule_a_run_and_neither(run: Cli, sinks: Sinks) -> None:
-    run("assign", "tcp_lp", "--remote-port", sinks.port)
+    run("assign", "--remote-port", sinks.port)
     name = Path(PYTHON).resolve().name[:15]
     with (
         sinks.held() as (pid, ruled),
         sinks.held(str(CCBPF), "run", "-q", env=run.env()) as (_, led),
         socket.socket() as own,
     ):
-        kernel.choose(own, "tcp_lp")
+        kernel.choose(own, BACKGROUND)
         own.connect(("127.0.0.1", sinks.port))
         rule = origin_of(run, ruled)
         (process,) = rule.pop("processes")

@@ -311,6 +311,7 @@ def test_work_of_a_daemon(run: Cli, tmp_path: Path, words: list[str], unit: str)
     words = [str(tmp_path / words[0]), *words[1:]]
     err = run("run", *words).err
     assert "`run` does not reach that" in err and f"`ccbpf assign NAME --cgroup unit:{unit}` does" in err
+    assert f"`ccbpf assign -d --cgroup unit:{unit}` does" in run("run", "-d", *words).err
     assert run("run", "-q", *words).err == ""
 
 

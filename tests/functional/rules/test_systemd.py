@@ -6,9 +6,8 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,9 @@ import pytest
 
 from tests.functional import kernel
 from tests.functional.conftest import CCBPF, Cli, Result
-from tests.functional.rules.background import BACKGROUND, MOUNT, PYTHON, SYSTEM_PYTHON, Sinks, default
+from tests.functional.rules.background import BACKGROUND, MOUNT, PYTHON, SYSTEM_PYTHON, Sinks, default, remove_cgroup
+from tests.functional.rules.test_download import records
+from tests.functional.rules.test_download_rules import held, serving
 
 UNITS = "/etc/systemd/system"
 NAME = "50-ccbpf.conf"
@@ -60,11 +61,12 @@ def host(ccbpf: Cli, tmp_path: Path) -> Iterator[Host]:
     assert not ccbpf.root.exists()
 
 
-def words(root: Path, unit: str, section: str, controller: str = BACKGROUND) -> str:
+def words(root: Path, unit: str, section: str, given: str = BACKGROUND, programs: tuple[str, ...] = ()) -> str:
+    """Of a drop-in that is made with these words, and names these programs: by default the one that is given."""
     return (
-        f"# Written by `ccbpf systemd {unit} {controller}`; `ccbpf systemd {unit} --remove` removes it.\n"
+        f"# Written by `ccbpf systemd {unit} {given}`; `ccbpf systemd {unit} --remove` removes it.\n"
         f"[Unit]\nAfter=ccbpf-units.service\nWants=ccbpf-units.service\n\n"
-        f"[{section}]\nBPFProgram=sock_ops:{root}/units/{controller}\n"
+        f"[{section}]\n" + "".join(f"BPFProgram=sock_ops:{root}/units/{program}\n" for program in programs or (given,))
     )
 
 
@@ -74,15 +76,44 @@ def test_a_dropin_comes_and_goes(host: Host) -> None:
     assert f"{BACKGROUND}: it was not enabled, and is now" in done.err
     assert host.dropin("backup.service").read_text() == words(host.cli.root, "backup.service", "Service")
     assert (host.dropin("backup.service").stat().st_mode & 0o777, host.pins) == (0o644, {"units", f"units/{BACKGROUND}"})
-    assert "names tcp_lp already" in host("systemd", "backup.service", BACKGROUND, code=5).err
+    assert f"names {BACKGROUND} already" in host("systemd", "backup.service", BACKGROUND, code=5).err
     host("systemd", "backup.service", "ltcp")
     assert host.dropin("backup.service").read_text() == words(host.cli.root, "backup.service", "Service", "ltcp")
+    assert host.pins == {"units", "units/ltcp"}, "no drop-in names the other one any more"
     host("systemd", "bulk.slice", "ltcp")
+    host("systemd", "other", BACKGROUND)
+    host("systemd", "other", "ltcp")
+    assert host.pins == {"units", "units/ltcp"}
+    host("systemd", "other", "--remove")
     host("systemd", "backup", "--remove")
     assert not host.dropin("backup.service").parent.exists() and host.pins == {"units", "units/ltcp"}
     host("systemd", "bulk.slice", "--remove")
     assert not list(host.units.iterdir()) and not host.pins
     assert "there is no such file" in host("systemd", "bulk.slice", "--remove", code=5).err
+
+
+def test_a_dropin_for_downloads(host: Host) -> None:
+    """It needs no controller. For both directions it has two lines."""
+    done = host("systemd", "backup", "--download")
+    assert done.out.startswith("backup.service: rx_lp for all its connections, by ") and "is now" not in done.err
+    written = host.dropin("backup.service")
+    assert written.read_text() == words(host.cli.root, "backup.service", "Service", "--download", ("rx_lp",))
+    assert host.pins == {"units", "units/rx_lp"} and not host.cli.status()
+    assert "names rx_lp already" in host("systemd", "backup", "-d", code=5).err
+    done = host("-j", "systemd", "backup", "ltcp", "-d", "-u")
+    assert (done.json["controller"], done.json["upload"], done.json["download"]) == ("ltcp", True, True)
+    both = words(host.cli.root, "backup.service", "Service", "ltcp --upload --download", ("ltcp", "rx_lp"))
+    assert written.read_text() == both and host.pins == {"units", "units/ltcp", "units/rx_lp"}
+    assert host("systemd", "backup", "ltcp", "-du", "--print").out == both
+    host("clean", "--all")
+    assert host("-j", "systemd", "--all").json == {"controllers": ["rx_lp", "ltcp"]}
+    assert host.pins == {"units", "units/ltcp", "units/rx_lp"}
+    host("systemd", "backup", "ltcp")
+    assert host.pins == {"units", "units/ltcp"}
+    host("disable", "ltcp")
+    host("systemd", "backup", "--download")
+    host("systemd", "backup", "--remove")
+    assert not host.pins and not list(host.units.iterdir()) and not host.cli.root.exists()
 
 
 def test_at_boot_what_the_dropins_name_is_pinned(host: Host) -> None:
@@ -115,6 +146,9 @@ def test_print_does_nothing_else(host: Host, section: str) -> None:
         (["a", "--print", "--remove"], "do not belong together"),
         (["a", "tcp_lp", "--remove"], "do not belong together"),
         (["a", "tcp_lp", "b"], "only one unit and one controller"),
+        (["a", "tcp_lp", "--download"], "that is for what is sent"),
+        (["a", "--download", "--remove"], "do not belong together"),
+        (["--all", "--download"], "no unit is named"),
         (["a", "tcp_lq"], "did you mean tcp_lp"),
         ([""], "not a unit's name"),
         (["../../tmp/x"], "not a unit's name"),
@@ -149,13 +183,13 @@ def test_a_file_of_somebody_else_stays(host: Host) -> None:
 
 
 def test_a_pin_of_somebody_else_stays(host: Host) -> None:
-    host("enable", "tcp_lp")
-    pin = host.cli.root / "units" / "tcp_lp"
+    host("enable", BACKGROUND)
+    pin = host.cli.root / "units" / BACKGROUND
     pin.parent.mkdir()
     kernel.run("bpftool", "map", "create", pin, "type", "array", "key", 4, "value", 8, "entries", 1, "name", "x")
     assert "another program made it" in host("systemd", "a", code=1).err and not list(host.units.iterdir())
     host("clean", "--all")
-    assert host.pins == {"units", "units/tcp_lp"}
+    assert host.pins == {"units", f"units/{BACKGROUND}"}
     pin.unlink()
     pin.parent.rmdir()
     host.cli.root.rmdir()
@@ -220,7 +254,7 @@ def test_connections_of_its_cgroup_get_the_controller(host: Host, sinks: Sinks) 
         (shown,) = host("-j", "status").json["units"]
         assert shown["controller"] == BACKGROUND
         assert {name: n for name, n in shown["counts"].items() if n} == {"set": 5, "kept": 1, "refused": 1}
-        assert "units with tcp_lp: 5 connections, 1 kept another, 1 refused" in host("status").out
+        assert f"units with {BACKGROUND}: 5 connections, 1 kept another, 1 refused" in host("status").out
         host("clean", "--all")
         assert got(sinks, within) == default()
 
@@ -271,28 +305,42 @@ def boot(host: Host, tmp_path: Path) -> None:
         spaces = ("unshare", "--mount", "--pid", "--fork", "--cgroup", "--net", "--uts", "--ipc", "--kill-child")
         kernel.run("timeout", "-k", "1", BOOT_S, *enter, *spaces, "sh", "-e", script)
     finally:
-        below = sorted((path for path in outer.rglob("*") if path.is_dir()), key=lambda path: -len(path.parts))
-        for path in (*below, outer):
-            kernel.eventually(partial(removed, path), 5, f"{path} is empty")
+        remove_cgroup(outer)
 
 
-def removed(path: Path) -> bool:
-    with suppress(OSError):
-        path.rmdir()
-    return not path.exists()
+def test_connections_of_its_cgroup_receive_in_the_background(host: Host) -> None:
+    """Its program and its pin go their own ways: a pin that is removed leaves the unit what it has."""
+    host("systemd", "a", "--download")
+    with serving("127.0.0.1") as server, attached(host, "rx_lp") as within:
+        with held(server, *within) as port, server.connection() as outside:
+            (flow,) = records(host.cli)
+            assert (flow["local_port"], flow["origin"]["by"], flow["origin"]["of"]) == (port, "systemd", "a.service")
+            assert outside.record(host.cli) is None
+            host("clean")
+            assert len(records(host.cli)) == 1
+            (shown,) = host("-j", "status").json["units"]
+            assert (shown["controller"], shown["counts"]["receivers"], shown["counts"]["set"]) == ("rx_lp", 1, 0)
+            assert "systemd's units with rx_lp: 1 downloads" in host("status").out
+        kernel.eventually(lambda: not records(host.cli), 5, "the record of a closed connection goes")
+        host("assign", "--download", "--remote-port", server.port)
+        with held(server, *within) as port:  # the inner program wins
+            (flow,) = records(host.cli)
+            assert flow["origin"]["by"] == "systemd"
+        host("systemd", "a", "--remove")
 
 
 def test_systemd_itself_attaches_it(host: Host, tmp_path: Path) -> None:
     """After a boot: ccbpf-units.service pins what the drop-ins name, before the units start. A pin that is missing stops no unit."""
     both = tmp_path / "both.py"
     both.write_text(BOTH)
-    names = ("bg", "sliced", "plain", "missing")
+    names = ("bg", "sliced", "plain", "missing", "both")
     for name in names:
         slice_ = "Slice=bulk.slice" if name == "sliced" else ""
         (host.units / f"{name}.service").write_text(service(f"{SYSTEM_PYTHON} {both} {tmp_path}/{name}", more=slice_))
     host("systemd", "bg")
     host("systemd", "bulk.slice")
     host("systemd", "missing")
+    host("systemd", "both", "-d", "-u")
     lost = host.dropin("missing.service")
     lost.write_text(lost.read_text().replace(f"units/{BACKGROUND}", "units/none"))
     host("clean", "--all")
@@ -304,4 +352,5 @@ def test_systemd_itself_attaches_it(host: Host, tmp_path: Path) -> None:
     (host.units / "end.service").write_text(service("/bin/true", ending))
     boot(host, tmp_path)
     found = {name: (tmp_path / name).read_text().split() for name in names}
-    assert found == {"bg": [BACKGROUND] * 2, "sliced": [BACKGROUND] * 2, "plain": [default()] * 2, "missing": [default()] * 2}
+    in_background = {name: [BACKGROUND] * 2 for name in ("bg", "sliced", "both")}
+    assert found == in_background | {name: [default()] * 2 for name in ("plain", "missing")}

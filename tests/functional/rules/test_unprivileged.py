@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pwd
 import re
@@ -238,6 +239,25 @@ def test_clean_takes_it_back(user: User, sinks: Sinks) -> None:
         assert process.stdout.readline() == f"{default()}\n"
         process.stdin.close()
         assert process.wait(ENDS_S) == 0
+
+
+def test_a_cgroup_is_prepared_once_however_its_path_is_written(user: User) -> None:
+    user.cli("run", "-q", "--prepare", user.path)
+    for path in (f"{user.path}/", f"/{user.path}", user.path.replace("/user@", "//user@")):
+        assert "it is prepared already" in user.cli("run", "--prepare", path, code=5).err
+    assert len(user.cli("-j", "status").json["runs"]) == 1
+
+
+def test_two_commands_that_look_at_once_see_the_same(user: User) -> None:
+    """A reader's own lock of a run's directory is not taken for that of the run's ccbpf."""
+    user.cli("run", "-q", "--prepare", "nobody")
+    (directory,) = (user.cli.root / "runs").iterdir()
+    reader = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(reader, fcntl.LOCK_SH)
+        assert [run["state"] for run in user.cli("-j", "status").json["runs"]] == ["prepared"]
+    finally:
+        os.close(reader)
 
 
 def test_what_clean_could_not_empty_is_shut_and_taken_again(user: User, sinks: Sinks) -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.functional import kernel
 from tests.functional.conftest import Cli
 from tests.functional.kernel import Namespace
-from tests.functional.rules.background import BACKGROUND, cgroups
+from tests.functional.rules.conftest import run
 
 SIZE = 4_000_000  # bytes: a third of a second at the line's rate, in which `ss` looks several times
 RATE = "100mbit"
@@ -42,15 +42,6 @@ def hosts() -> Iterator[Hosts]:
         for namespace in pair:
             namespace.run("tc", "qdisc", "add", "dev", "veth0", "root", *f"tbf rate {RATE} burst 20k limit 300k".split())
         yield Hosts(*pair)
-
-
-@pytest.fixture
-def run(ccbpf: Cli) -> Iterator[Cli]:
-    """With the default background controller enabled; at the end no cgroup of ours may be left."""
-    ccbpf("enable", BACKGROUND)
-    yield ccbpf
-    ccbpf("clean", "--all")
-    assert not cgroups() and not ccbpf.root.exists()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "cc/shared.h"
+#include "sys/shared.h"
 #include "ccbpf/controllers.h"
 #include "ccbpf/event.h"
 #include "ccbpf/flow.h"
@@ -56,35 +56,43 @@ static bool same_flags(const struct bpf_map *map, int fd)
 	       info.map_flags == bpf_map__map_flags(map);
 }
 
+int shared_adopt_one(const char *what, struct bpf_object *obj, enum shared shared)
+{
+	const char *name = maps[shared].name;
+	struct bpf_map *map;
+	int fd, err = object_map(what, obj, name, 0, &map);
+
+	if (!err)
+		err = shared_open(what, shared, &fd);
+	if (err || fd < 0)
+		return err;
+	err = same_flags(map, fd) ? bpf_map__reuse_fd(map, fd) : -EMEDIUMTYPE;
+	close(fd); /* libbpf made its own copy */
+	return err ? pin_unusable(what, pin_path(name, NULL), err) : EXIT_OK;
+}
+
 int shared_adopt(const char *what, struct bpf_object *obj)
 {
-	for (int i = 0; i < SHARED_MAPS; i++) {
-		struct bpf_map *map;
-		int fd, err = object_map(what, obj, maps[i].name, 0, &map);
+	int err = EXIT_OK;
 
-		if (!err)
-			err = shared_open(what, i, &fd);
-		if (err)
-			return err;
-		if (fd < 0)
-			continue;
-		err = same_flags(map, fd) ? bpf_map__reuse_fd(map, fd) : -EMEDIUMTYPE;
-		close(fd); /* libbpf made its own copy */
-		if (err)
-			return pin_unusable(what, pin_path(maps[i].name, NULL), err);
-	}
-	return EXIT_OK;
+	for (int i = 0; !err && i < SHARED_MAPS; i++)
+		err = shared_adopt_one(what, obj, i);
+	return err;
+}
+
+int shared_pin_one(const char *what, struct bpf_object *obj, enum shared shared)
+{
+	struct bpf_map *map = bpf_object__find_map_by_name(obj, maps[shared].name);
+	const char *path = pin_path(maps[shared].name, NULL);
+
+	return pin_exists(path) ? EXIT_OK : pin_make(what, bpf_map__fd(map), path);
 }
 
 int shared_pin(const char *what, struct bpf_object *obj)
 {
-	for (int i = 0; i < SHARED_MAPS; i++) {
-		struct bpf_map *map = bpf_object__find_map_by_name(obj, maps[i].name);
-		const char *path = pin_path(maps[i].name, NULL);
-		int err = pin_exists(path) ? EXIT_OK : pin_make(what, bpf_map__fd(map), path);
+	int err = EXIT_OK;
 
-		if (err)
-			return err;
-	}
-	return EXIT_OK;
+	for (int i = 0; !err && i < SHARED_MAPS; i++)
+		err = shared_pin_one(what, obj, i);
+	return err;
 }

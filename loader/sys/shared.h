@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The maps that all controllers share, pinned in the root: `flows`, `events`,
- * `stats`, `listener`.
+ * `stats`, `listener`. What holds receive windows has the first one.
  */
 #ifndef CCBPF_SHARED_H
 #define CCBPF_SHARED_H
@@ -33,11 +33,13 @@ int shared_open_quietly(enum shared map);
  * the exit code.
  */
 int shared_adopt(const char *what, struct bpf_object *obj);
+int shared_adopt_one(const char *what, struct bpf_object *obj, enum shared shared);
 
 /*
  * Pin those maps of a loaded object that are not pinned yet. Returns EXIT_OK or
  * the exit code.
  */
 int shared_pin(const char *what, struct bpf_object *obj);
+int shared_pin_one(const char *what, struct bpf_object *obj, enum shared shared);
 
 #endif

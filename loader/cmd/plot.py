@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The picture of `ccbpf plot`: rate, window and queueing delay of each flow over time, with what it met.
+
+    python3 plot.py PICTURE FILE...
+
+Each FILE has lines of JSON: the documents of `ccbpf flows --record`, which make the curves, and the events of `ccbpf -j trace`.
+Without events the marks come from the counters of the flows, and are as exact as the samples. The form of PICTURE is that of its
+name: .svg, .png or .pdf. Needs matplotlib. It ends with 1 after a sentence on stderr, or with 2 where matplotlib is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+MOST = 8  # flows with curves: those that carried the most
+MARKS = {"losses": ("v", "loss"), "marks": ("^", "mark"), "indications": ("x", "early indication")}
+EVENTS = {"loss": "losses", "mark": "marks", "indication": "indications"}
+
+
+def fail(why: str) -> NoReturn:
+    print(why, file=sys.stderr)
+    raise SystemExit(1)
+
+
+@dataclass
+class Flow:
+    """The samples of a flow: seconds and the record; and what it met: seconds, a key of MARKS."""
+
+    name: str
+    samples: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
+    met: list[tuple[float, str]] = field(default_factory=list)
+
+    @property
+    def carried(self) -> int:
+        return int(self.samples[-1][1]["bytes_acked"] - self.samples[0][1]["bytes_acked"])
+
+    def rates(self) -> tuple[list[float], list[float]]:
+        """Mbit/s that were acknowledged, from each sample to the next."""
+        pairs = [(a, b) for a, b in zip(self.samples, self.samples[1:], strict=False) if b[0] > a[0]]
+        return [b[0] for _, b in pairs], [
+            (b[1]["bytes_acked"] - a[1]["bytes_acked"]) * 8e-6 / (b[0] - a[0]) for a, b in pairs
+        ]
+
+    def curve(self, key: str, scale: float = 1) -> tuple[list[float], list[float]]:
+        return [at for at, _ in self.samples], [record[key] * scale for _, record in self.samples]
+
+    def count(self) -> None:
+        """What the counters say that it met."""
+        for (_, before), (at, now) in zip(self.samples, self.samples[1:], strict=False):
+            self.met += [(at, kind) for kind in MARKS if now.get(kind, 0) > before.get(kind, 0)]
+
+
+def documents(path: Path) -> list[dict[str, Any]]:
+    """The lines of a file. The last one may be half: the recording was killed."""
+    found: list[dict[str, Any]] = []
+    try:
+        lines = path.read_text().splitlines(keepends=True)
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"{path}: {getattr(error, 'strerror', None) or 'it is no text'}")
+    for number, line in enumerate(lines, 1):
+        try:
+            doc = json.loads(line)
+        except ValueError:
+            if number == len(lines) and not line.endswith("\n"):
+                break
+            fail(f"{path}:{number}: this is not JSON (record with `ccbpf flows --record FILE`)")
+        if not isinstance(doc, dict) or not isinstance(doc.get("time_ns"), int):
+            fail(f"{path}:{number}: this is neither a sample of flows nor an event (no `time_ns`)")
+        found.append(doc)
+    return found
+
+
+def endpoints(doc: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(doc.get(key) for key in ("local_addr", "local_port", "remote_addr", "remote_port"))
+
+
+def name(record: dict[str, Any]) -> str:
+    address = record["remote_addr"]
+    return f"{record['controller']} to {f'[{address}]' if ':' in address else address}:{record['remote_port']}"
+
+
+def gather(docs: list[dict[str, Any]]) -> list[Flow]:
+    """The flows of all documents, those that carried the most first."""
+    begin_ns = min(doc["time_ns"] for doc in docs)
+    flows: dict[int, Flow] = {}
+    events: dict[tuple[Any, ...], list[tuple[float, str]]] = defaultdict(list)
+    for doc in sorted(docs, key=lambda doc: int(doc["time_ns"])):
+        at = (doc["time_ns"] - begin_ns) / 1e9
+        for record in doc.get("flows", []):
+            flows.setdefault(record["key"], Flow(name(record))).samples.append((at, record))
+        if doc.get("type") in EVENTS:
+            events[endpoints(doc)].append((at, EVENTS[doc["type"]]))
+    for flow in flows.values():
+        flow.met = events.get(endpoints(flow.samples[0][1]), [])
+        if not events:
+            flow.count()
+    return sorted(flows.values(), key=lambda flow: -flow.carried)
+
+
+def height(flow: Flow, at: float) -> float:
+    """The window at this time."""
+    return float(min(flow.samples, key=lambda sample: abs(sample[0] - at))[1]["cwnd"])
+
+
+def draw(flows: list[Flow], picture: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 8), layout="constrained")
+    rate, window, delay = figure.subplots(3, 1, sharex=True)
+    named: set[str] = set()
+    for n, flow in enumerate(flows[:MOST]):
+        colour = f"C{n}"
+        rate.plot(*flow.rates(), color=colour, linewidth=1, label=flow.name)
+        window.step(*flow.curve("cwnd"), color=colour, linewidth=1, where="post")
+        delay.plot(*flow.curve("delay_us", 1e-3), color=colour, linewidth=1)
+        delay.plot(*flow.curve("delay_threshold_us", 1e-3), color=colour, linewidth=1, linestyle="--")
+        for kind, (marker, text) in MARKS.items():
+            at = [at for at, what in flow.met if what == kind]
+            label = text if at and text not in named else None
+            named |= {text} if at else set()
+            window.plot(at, [height(flow, t) for t in at], marker, color=colour, markersize=5, label=label)
+    for axis, text in ((rate, "Mbit/s"), (window, "window, packets"), (delay, "queueing delay, ms\n(dashed: its threshold)")):
+        axis.set_ylabel(text)
+        axis.set_ylim(bottom=0)
+        axis.grid(alpha=0.3)
+        if axis.get_legend_handles_labels()[0]:
+            axis.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize="small")
+    delay.set_xlabel("seconds")
+    if len(flows) > MOST:
+        figure.suptitle(f"the {MOST} of {len(flows)} flows that carried the most", fontsize="medium")
+    figure.savefig(picture)
+
+
+def main() -> int:
+    picture, *files = map(Path, sys.argv[1:])
+    docs = [doc for path in files for doc in documents(path)]
+    try:
+        flows = gather(docs) if docs else []
+    except (KeyError, TypeError, AttributeError):
+        fail("a sample lacks a field of a flow (was it written by another version of ccbpf?)")
+    if not flows:
+        fail(f"{', '.join(map(str, files))}: no flow was there while it was recorded")
+    try:
+        draw(flows, picture)
+    except ModuleNotFoundError as error:
+        if error.name != "matplotlib":
+            raise
+        return 2
+    except (OSError, ValueError) as error:
+        fail(f"{picture}: {getattr(error, 'strerror', None) or error}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Which file gives a sysctl its value at boot. The later one wins:
+ *
+ *   sysctl.d         the files of all directories together, in the order of their names; of two
+ *                    with the same name only the one in the first directory is read (sysctl.d(5))
+ *   /etc/sysctl.conf `sysctl --system` reads it after them (sysctl(8))
+ *   tuned            the active profiles, in their order; what a profile includes is not read
+ */
+#include <fcntl.h>
+#include <glob.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sys/sysctlfiles.h"
+#include "util/file.h"
+#include "util/text.h"
+
+#define LINE_MOST 1024 /* bytes; what a line has beyond them is read as another one */
+#define BLANK " \t\r\n"
+
+static const char *const directories[] = { "/etc/sysctl.d", "/run/sysctl.d",
+					   "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d",
+					   "/lib/sysctl.d" };
+#define N_DIRECTORIES (sizeof(directories) / sizeof(directories[0]))
+
+static const char *const profiles[] = { "/etc/tuned/profiles/%s/tuned.conf",
+					"/etc/tuned/%s/tuned.conf",
+					"/usr/lib/tuned/profiles/%s/tuned.conf",
+					"/usr/lib/tuned/%s/tuned.conf" };
+#define N_PROFILES (sizeof(profiles) / sizeof(profiles[0]))
+
+/* Without the blanks around it. */
+static char *trimmed(char *words)
+{
+	char *begin = words + strspn(words, BLANK), *end = begin + strlen(begin);
+
+	while (end > begin && strchr(BLANK, end[-1]))
+		*--end = '\0';
+	return begin;
+}
+
+/* Is it the name of the sysctl? Files write it with dots or with slashes. */
+static bool is_name(const char *given, const char *name)
+{
+	for (; *given && *name; given++, name++)
+		if (*given != *name && !(*given == '/' && *name == '.'))
+			return false;
+	return !*given && !*name;
+}
+
+/* The value that a line sets, or NULL. A dash before the name means: also if that fails. */
+static const char *value_of(char *line, const char *name)
+{
+	char *key = trimmed(line), *equals = strchr(key, '=');
+
+	if (!equals)
+		return NULL;
+	*equals = '\0';
+	return is_name(trimmed(key + (*key == '-')), name) ? trimmed(equals + 1) : NULL;
+}
+
+/* What it sets last. Files that are not regular ones, as a FIFO that nobody writes, set nothing. */
+static bool file_sets(const char *path, const char *name, char value[SYSCTLFILES_VALUE])
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	char line[LINE_MOST];
+	bool sets = false;
+	struct stat st;
+	FILE *file;
+
+	if (fd < 0)
+		return false;
+	file = fstat(fd, &st) || !S_ISREG(st.st_mode) ? NULL : fdopen(fd, "r");
+	if (!file) {
+		close(fd);
+		return false;
+	}
+	while (fgets(line, sizeof(line), file)) {
+		const char *found = value_of(line, name);
+
+		if (found)
+			snprintf(value, SYSCTLFILES_VALUE, "%s", found);
+		sets |= found != NULL;
+	}
+	fclose(file);
+	return sets;
+}
+
+/* Does a directory before this one have a file of that name? */
+static bool is_hidden(const char *file, size_t directory)
+{
+	for (size_t i = 0; i < directory; i++)
+		if (!faccessat(AT_FDCWD, text("%s/%s", directories[i], file), F_OK,
+			       AT_SYMLINK_NOFOLLOW))
+			return true;
+	return false;
+}
+
+/* The last one in a directory, if its name comes after that of `last`; else `last`. */
+static const char *last_in(size_t directory, const char *name, const char *last,
+			   char value[SYSCTLFILES_VALUE])
+{
+	size_t length = strlen(directories[directory]) + 1;
+	glob_t files;
+
+	if (glob(text("%s/*.conf", directories[directory]), 0, NULL, &files))
+		return last;
+	for (size_t i = 0; i < files.gl_pathc; i++) {
+		const char *path = files.gl_pathv[i], *file = path + length;
+
+		if ((last && strcmp(file, strrchr(last, '/') + 1) <= 0) ||
+		    is_hidden(file, directory) || !file_sets(path, name, value))
+			continue;
+		last = text("%s", path);
+	}
+	globfree(&files);
+	return last;
+}
+
+/* The last active profile of tuned that sets it. */
+static const char *tuned_profile(const char *name, char value[SYSCTLFILES_VALUE])
+{
+	char active[256], *rest = active, *profile;
+	const char *found = NULL;
+
+	if (read_line("/etc/tuned/active_profile", active, sizeof(active)))
+		return NULL;
+	while ((profile = strsep(&rest, BLANK)))
+		for (size_t i = 0; *profile && i < N_PROFILES; i++) {
+			char path[512];
+
+			snprintf(path, sizeof(path), profiles[i], profile);
+			if (access(path, F_OK))
+				continue;
+			if (file_sets(path, name, value))
+				found = text("%s", path);
+			break;
+		}
+	return found;
+}
+
+const char *sysctlfiles_find(const char *name, char value[SYSCTLFILES_VALUE])
+{
+	const char *last = NULL, *profile;
+
+	for (size_t i = 0; i < N_DIRECTORIES; i++)
+		last = last_in(i, name, last, value);
+	if (file_sets("/etc/sysctl.conf", name, value))
+		last = "/etc/sysctl.conf";
+	profile = tuned_profile(name, value);
+	return profile ?: last;
+}

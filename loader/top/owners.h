@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Whose the flows of `ccbpf top` are: their cgroups and processes. Only the rules, runs and units
+ * of systemd that gave a flow its controller remember its socket, and only /proc knows who holds
+ * that. To look costs as much as there are processes and sockets, so it is done at most once a
+ * period, and for at most a fiftieth of the time of a core: with many of them less often.
+ */
+#ifndef CCBPF_TOP_OWNERS_H
+#define CCBPF_TOP_OWNERS_H
+
+#include "top/group.h"
+#include "top/model.h"
+
+/* What knows it: this room does not know the rules. */
+struct owner_source {
+	bool (*look)(void *data); /* anew; false: not possible just now */
+	/* The group of a flow, as of the last look; GROUP_UNKNOWN. */
+	uint64_t (*group)(void *data, enum grouping by, uint64_t flow);
+	/* What gave it its controller, its cgroup and process, a text(); NULL: not known. */
+	const char *(*words)(void *data, uint64_t flow);
+	void *data;
+};
+
+struct owners {
+	struct owner_source source;
+	uint64_t period_ns;
+	struct owner_names {
+		struct owner_name {
+			uint64_t group;
+			char *name;
+		} *all; /* by group */
+		size_t n;
+	} names[GROUPING_KINDS];
+	enum grouping by; /* what was last looked for */
+	uint64_t due_ns; /* before then there is no look for the same */
+	char *said; /* by the source, of the flow that is held; NULL: it is not known */
+	struct flow_id said_of;
+};
+
+/*
+ * Look, if it is time to: write the groups into the flows, and say whose the flow is that the
+ * model holds.
+ */
+void owners_look(struct owners *owners, enum grouping by, struct model *model);
+
+/* "/system.slice/backup.service", "rsync (4711)". Lives until the next look. */
+const char *owners_name(const struct owners *owners, enum grouping by, uint64_t group);
+
+/* What gave this flow its controller, its cgroup and process; NULL: not known. */
+const char *owners_said(const struct owners *owners, const struct flow_id *flow);
+
+void owners_free(struct owners *owners);
+
+#endif

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`flows --record` and `plot`: what is recorded, what the picture has, and what is said of files that are none of ours."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import signal
+import struct
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.functional import kernel
+from tests.functional.conftest import Cli
+from tests.functional.records import flows_of, record
+
+PYTHON = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}  # the one that has matplotlib
+S = 10**9
+
+
+@pytest.fixture
+def plotting(ccbpf: Cli) -> Cli:
+    return Cli(ccbpf.root, PYTHON, ccbpf.command)
+
+
+@pytest.fixture(scope="module")
+def plot() -> Iterator[ModuleType]:
+    spec = importlib.util.spec_from_file_location("ccbpf_plot", kernel.ROOT / "loader/cmd/plot.py")
+    assert spec and spec.loader
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+def flow(**fields: Any) -> dict[str, Any]:
+    ends = {"local_addr": "192.0.2.1", "local_port": 40_000, "remote_addr": "192.0.2.2", "remote_port": 22}
+    counters = {"bytes_acked": 0, "losses": 0, "marks": 0, "indications": 0}
+    return {"key": 1, "controller": "le", "cwnd": 10, "delay_us": 0, "delay_threshold_us": 4000, **ends, **counters, **fields}
+
+
+def samples(path: Path, *each: list[dict[str, Any]]) -> Path:
+    """One a second."""
+    path.write_text("".join(f"{json.dumps({'time_ns': n * S, 'flows': flows})}\n" for n, flows in enumerate(each, 5)))
+    return path
+
+
+def texts(svg: Path) -> set[str]:
+    """matplotlib draws text as shapes, and leaves it in a comment."""
+    ET.parse(svg)
+    return set(re.findall(r"<!-- (.*?) -->", svg.read_text()))
+
+
+def test_a_recording_becomes_a_picture(plotting: Cli, tmp_path: Path) -> None:
+    plotting("enable", "tcp_lp")
+    file, key = tmp_path / "recorded", struct.pack("=Q", 1)
+    with flows_of(plotting) as flows:
+        flows.update(key, record(cwnd=41, bytes_acked=1000, remote_port=2222))
+        process = plotting.popen("flows", "--record", file, "--watch", "0.05")
+        kernel.eventually(lambda: file.exists() and file.read_text().count("\n") >= 2, 10, "two samples")
+        flows.update(key, record(cwnd=20, bytes_acked=9000, remote_port=2222, losses=1))
+        seen = file.read_text().count("\n")
+        kernel.eventually(lambda: file.read_text().count("\n") > seen + 1, 10, "two more")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0
+    found = [json.loads(line)["flows"][0]["cwnd"] for line in file.read_text().splitlines()]
+    assert set(found) == {41, 20} and found == sorted(found, reverse=True)
+    assert file.stat().st_mode & 0o777 == 0o600, "addresses are in it"
+    assert plotting("plot", file).out == f"{file}.svg\n"
+    assert {"tcp_lp to 0.0.0.0:2222", "loss"} <= texts(Path(f"{file}.svg"))
+
+
+@pytest.mark.parametrize("form", ["png", "pdf"])
+def test_the_name_says_which_form(plotting: Cli, tmp_path: Path, form: str) -> None:
+    file = samples(tmp_path / "in", [flow()], [flow(bytes_acked=1000)])
+    plotting("plot", file, "--output", tmp_path / f"out.{form}")
+    assert (tmp_path / f"out.{form}").read_bytes().startswith({"png": b"\x89PNG", "pdf": b"%PDF"}[form])
+
+
+def test_rates_are_of_what_was_acknowledged(plot: ModuleType) -> None:
+    docs = [{"time_ns": (5 + n) * S, "flows": [flow(bytes_acked=n * n * 125_000)]} for n in range(4)]
+    (found,) = plot.gather(docs)
+    assert found.rates() == ([1, 2, 3], pytest.approx([1, 3, 5]))
+    assert found.curve("delay_threshold_us", 1e-3) == ([0, 1, 2, 3], [4, 4, 4, 4])
+
+
+def test_events_are_exact_and_without_them_the_counters_speak(plot: ModuleType) -> None:
+    docs: list[dict[str, Any]] = [
+        {"time_ns": 5 * S, "flows": [flow()]},
+        {"time_ns": 7 * S, "flows": [flow(losses=2, indications=1)]},
+    ]
+    assert sorted(plot.gather(docs)[0].met) == [(2, "indications"), (2, "losses")]
+    ends = {key: value for key, value in flow().items() if "addr" in key or "port" in key}
+    event = {"type": "loss", "time_ns": 6 * S, **ends}
+    assert plot.gather([*docs, event])[0].met == [(1, "losses")]
+    assert plot.gather([*docs, {**event, "remote_port": 23}])[0].met == []
+
+
+def test_the_flows_that_carried_the_most_are_drawn(plotting: Cli, tmp_path: Path) -> None:
+    each = [[flow(key=n, remote_port=1000 + n, bytes_acked=n * at) for n in range(20)] for at in (0, 1000)]
+    plotting("plot", samples(tmp_path / "in", *each))
+    found = texts(tmp_path / "in.svg")
+    assert {t for t in found if " to " in t} == {f"le to 192.0.2.2:{1000 + n}" for n in range(12, 20)}
+    assert "the 8 of 20 flows that carried the most" in found
+
+
+def test_half_a_last_line_is_of_a_recording_that_was_killed(plotting: Cli, tmp_path: Path) -> None:
+    file = samples(tmp_path / "in", [flow()], [flow()])
+    file.write_text(file.read_text() + '{"time_ns": 7, "fl')
+    plotting("plot", file)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("x\n", "in:1: this is not JSON (record with `ccbpf flows --record FILE`)"),
+        ("[]\n", "in:1: this is neither a sample of flows nor an event (no `time_ns`)"),
+        (
+            '{"time_ns": 1, "flows": []}\n{"time_ns": "2"}\n',
+            "in:2: this is neither a sample of flows nor an event (no `time_ns`)",
+        ),
+        ('{"time_ns": 1, "flows": [{"key": 1}]}\n', "a sample lacks a field of a flow"),
+        ('{"time_ns": 1, "flows": 5}\n', "a sample lacks a field of a flow"),
+        ('{"time_ns": 1, "flows": []}\n', "in: no flow was there while it was recorded"),
+        ("", "in: no flow was there while it was recorded"),
+        ("\udcff\n", "in: it is no text"),
+    ],
+)
+def test_other_files(plotting: Cli, tmp_path: Path, text: str, why: str) -> None:
+    (tmp_path / "in").write_bytes(text.encode(errors="surrogateescape"))
+    assert why in plotting("plot", tmp_path / "in", code=1).err
+    assert not (tmp_path / "in.svg").exists()
+
+
+def test_errors_are_json_too(plotting: Cli, tmp_path: Path) -> None:
+    error = json.loads(plotting("-j", "plot", tmp_path / "none", code=1).err)["error"]
+    assert error["what"] == "plot" and error["why"] == f"{tmp_path / 'none'}: No such file or directory"
+
+
+def test_where_it_cannot_be_written(plotting: Cli, tmp_path: Path) -> None:
+    file = samples(tmp_path / "in", [flow()], [flow()])
+    assert "No such file or directory" in plotting("plot", file, "--output", tmp_path / "none/out.svg", code=1).err
+    assert "Format 'doc' is not supported" in plotting("plot", file, "--output", tmp_path / "out.doc", code=1).err
+    assert "no file is named" in plotting("plot", code=2).err
+
+
+def test_without_python_or_matplotlib(ccbpf: Cli, tmp_path: Path) -> None:
+    file = samples(tmp_path / "in", [flow()], [flow()])
+    for said, why in (("", "there is no python3"), ("#!/bin/sh\nexit 2\n", "python3 has no matplotlib")):
+        bin_ = tmp_path / f"bin{len(said)}"
+        bin_.mkdir()
+        if said:
+            (bin_ / "python3").write_text(said)
+            (bin_ / "python3").chmod(0o755)
+        err = Cli(ccbpf.root, {"PATH": str(bin_)}, ccbpf.command)("plot", file, code=1).err
+        assert why in err and "apt install python3-matplotlib" in err
+
+
+def test_nothing_of_the_working_directory_is_run(plotting: Cli, tmp_path: Path) -> None:
+    file = samples(tmp_path / "in", [flow()], [flow()])
+    (tmp_path / "json.py").write_text("raise SystemExit('mine')")
+    plotting("plot", file, cwd=tmp_path)
+
+
+@pytest.mark.parametrize("where", ["none/file", "."])
+def test_a_recording_that_cannot_be(plotting: Cli, tmp_path: Path, where: str) -> None:
+    plotting("enable", "tcp_lp")
+    err = plotting("flows", "--record", tmp_path / where, code=1).err
+    assert f"cannot record {tmp_path / where}" in err

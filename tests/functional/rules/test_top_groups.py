@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""ccbpf top: flows by controller, cgroup and process: of a rule, of a run, and of a program that chose for itself."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.functional import kernel
+from tests.functional.conftest import CCBPF, Cli
+from tests.functional.rules.background import BACKGROUND, MOUNT, Sinks, remove_cgroup
+from tests.functional.tmux import Tmux
+from tests.functional.top import shown
+
+
+@contextmanager
+def three(run: Cli, sinks: Sinks) -> Iterator[tuple[str, int, int, int]]:
+    """Flows of a rule (in this cgroup), of a run, and of this process: the id of the first one's process, and their ports."""
+    run("assign", "--remote-port", sinks.port)
+    with sinks.held() as (pid, ruled), sinks.held(str(CCBPF), "run", "-q", env=run.env()) as (_, led), socket.socket() as own:
+        kernel.choose(own, BACKGROUND)
+        own.connect(("127.0.0.1", sinks.port))
+        yield f"{Path(f'/proc/{pid}/comm').read_text().strip()} ({pid})", ruled, led, own.getsockname()[1]
+
+
+def groups(lines: list[str]) -> dict[str, list[int]]:
+    """The local ports below the line of each group."""
+    found: dict[str, list[int]] = {}
+    for line in lines[3:]:
+        if head := re.match(r"[-+] (.+?): \d+ flow", line):
+            ports = found.setdefault(head[1], [])
+        elif port := re.search(r" 127\.0\.0\.1:(\d+) ", line):
+            ports.append(int(port[1]))
+    return found
+
+
+def test_groups_on_the_screen(run: Cli, sinks: Sinks) -> None:
+    with three(run, sinks) as (process, ruled, led, own), shown(run, 200, 60, "--sort", "age") as screen:
+        lines = screen.until(lambda lines: "3 flows" in lines[0], "the flows")
+        assert groups(lines) == {BACKGROUND: [ruled, led, own]} and "CONTROLLER" not in lines[2]
+        screen.keys("g")
+        lines = screen.until(lambda lines: lines[1].startswith("grouped by cgroup, sorted by age"), "by cgroup")
+        (cgroup,) = [name for name in groups(lines) if name.startswith("/ccbpf-run-1-")]
+        assert groups(lines) == {"/": [ruled], cgroup: [led], "unknown": [own]}
+        assert lines[2].split()[0] == "CONTROLLER" and lines[4].split()[0] == BACKGROUND
+        assert list(groups(lines))[-1] == "unknown"
+        screen.keys("g")
+        lines = screen.until(lambda lines: lines[1].startswith("grouped by process"), "by process")
+        (other,) = [name for name in groups(lines) if name not in (process, "unknown")]
+        assert groups(lines) == {process: [ruled], other: [led], "unknown": [own]}
+        assert re.fullmatch(r".+ \(\d+\)", other)
+        screen.keys("End", "-")
+        screen.until(lambda lines: groups(lines) == {process: [ruled], other: [led], "unknown": []}, "one is folded")
+        screen.keys("a")
+        screen.until(lambda lines: groups(lines) == {process: [ruled], other: [led], "unknown": [own]}, "none is")
+        screen.keys("a", "Home", "Enter")
+        screen.until(lambda lines: groups(lines) == {process: [ruled], other: [], "unknown": []}, "all but one")
+        screen.keys("g")
+        lines = screen.until(lambda lines: lines[1].startswith("sorted by age"), "by controller again")
+        assert groups(lines) == {BACKGROUND: [ruled, led, own]}  # other groups: nothing is folded
+        screen.resize(80, 24)
+        screen.keys("g")
+        lines = screen.until(lambda lines: lines[1].startswith("grouped by cgroup") and len(lines) == 24, "a small screen")
+        assert lines[2].split() == ["CONTROLLER", "REMOTE", "BIT/S", "CWND", "DELAY", "PHASE", "YIELD", "PART"]
+        assert max(map(len, lines)) <= 80
+        screen.keys("q")
+        assert screen.ended() == 0
+
+
+def test_groups_of_batches(run: Cli, sinks: Sinks) -> None:
+    with three(run, sinks) as (process, ruled, led, own):
+        for by, first in (("cgroup", "/"), ("process", process)):
+            batch = run("top", "-bj", "--watch", "0.05", "--count", 1, "--group", by, "--sort", "age").json
+            assert [(c["controller"], c["n_flows"]) for c in batch["controllers"]] == [(BACKGROUND, 3)]
+            assert {f["local_port"]: f["group"] for f in batch["flows"]} | {led: ""} == {ruled: first, led: "", own: None}
+            assert batch["groups"][-1]["group"] is None and [group["n_flows"] for group in batch["groups"]] == [1, 1, 1]
+            assert {group["group"] for group in batch["groups"]} == {f["group"] for f in batch["flows"]}
+            table = run("top", "-b", "--watch", "0.05", "--count", 1, "--group", by).out.splitlines()
+            assert table[0].split()[:2] == [by.upper(), "CONTROLLER"] and len(table) == 6
+            assert table[3].split()[:2] == ["-", BACKGROUND]
+        assert "group" not in run("top", "-bj", "--watch", "0.05", "--count", 1, "--group", "controller").json["flows"][0]
+
+
+def to_detail(screen: Tmux, port: int) -> None:
+    """From the list, with the cursor on its first line."""
+    lines = screen.until(lambda lines: f":{port} " in "".join(lines), "the flow")
+    (at,) = (i for i, line in enumerate(lines) if f" 127.0.0.1:{port} " in line)
+    screen.keys("Home", *["Down"] * (at - 3), "Enter")
+    screen.until(lambda lines: f" 127.0.0.1:{port} to " in lines[0], "its detail")
+
+
+def test_the_detail_says_whose_it_is_also_when_it_has_ended(run: Cli, sinks: Sinks) -> None:
+    run("assign", "--remote-port", sinks.port)
+    with shown(run, 200, 60) as screen:
+        with sinks.held() as (pid, port):
+            to_detail(screen, port)
+            notes = [" ".join(line.split()) for line in run("-v", "flows").out.splitlines()[2:5]]
+            assert notes[2].startswith(f"by rule 1 (--remote-port {sinks.port}); cgroup /; process ") and notes[2].endswith(
+                f"({pid})"
+            )
+            lines = screen.until(lambda lines: "by rule 1" in "".join(lines), "whose it is")
+            said = " ".join(" ".join(lines).split())
+            for note in notes:
+                assert note in said
+            screen.resize(80, 24)
+            screen.until(lambda lines: len(lines) == 24 and f"({pid})" in "".join(lines), "all of it on a small screen")
+        lines = screen.until(lambda lines: re.search(r", ended [1-9] s ago$", lines[0]), "it has ended")
+        assert "by rule 1" in "".join(lines) and f"({pid})" in "".join(lines)
+        screen.keys("Escape", "g", "g")
+        lines = screen.until(lambda lines: lines[1].startswith("grouped by process"), "by process")
+        assert "0 flows, 0 bit/s, 0 yield, 1 ended" in lines[0]
+
+
+def test_a_group_keeps_its_name_when_its_process_ends(run: Cli, sinks: Sinks) -> None:
+    run("assign", "--remote-port", sinks.port)
+    with shown(run, 80, 24, "--group", "process") as screen:
+        with sinks.held() as (pid, _):
+            screen.until(lambda lines: re.match(rf"- .+ \({pid}\): 1 flow, ", lines[3]), "the process")
+        lines = screen.until(lambda lines: "1 ended" in lines[0], "it has ended")
+        assert re.match(rf"- .+ \({pid}\): 0 flows, .*, 1 ended", lines[3])
+
+
+def test_a_long_name_is_shortened(run: Cli, sinks: Sinks) -> None:
+    """The sums have room beside it."""
+    here = MOUNT / ("ccbpf-test-" + "long-" * 30)
+    here.mkdir()
+    run("assign", "--cgroup", f"/{here.name}")
+    try:
+        within = ("sh", "-c", f'echo $$ > {here}/cgroup.procs; exec "$@"', "sh")
+        with sinks.held(*within), shown(run, 80, 24, "--group", "cgroup") as screen:
+            lines = screen.until(lambda lines: lines[3].startswith("- /ccbpf-test-long"), "the cgroup")
+            assert re.fullmatch(r"- /ccbpf-test-long-\S*~\S*long-: 1 flow, 0 bit/s, 0 yield", lines[3]) and len(lines[3]) == 80
+    finally:
+        remove_cgroup(here)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The package's units under a systemd that boots: before a reboot an operator enables them, and after it all is there again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.functional import kernel
+from tests.functional.rules.background import default
+from tests.hard.machine import Machine, of_command
+
+PORT = 7007
+RELEASED_S = 60.0  # the kernel takes a name away some time after its last pin
+
+CONFIG = """
+[controller.tcp_lp]
+set.delta = 100
+default = true
+
+[controller.nf_tcp]
+ecn = true
+
+[[rule]]
+controller = "tcpw_lp"
+cgroup = "unit:backup.service"
+"""
+# A listener of systemd's own, and units that connect to it as soon as they may. Each notes the controller of its connection.
+SOCKET = f"[Socket]\nListenStream=127.0.0.1:{PORT}\nAccept=yes\n[Install]\nWantedBy=sockets.target\n"
+ECHO = "[Service]\nExecStart=/bin/cat\nStandardInput=socket\n"
+CONNECT = f"""
+exec 3<>/dev/tcp/127.0.0.1/{PORT}
+echo hello >&3
+read -r answer <&3
+ss -Htinp dport = :{PORT} | grep -A 1 "pid=$$," >"/chosen.$1"
+"""
+SERVICE = """
+[Unit]
+After={after}
+[Service]
+Type=oneshot
+ExecStart=/bin/bash -eu /connect %p
+[Install]
+WantedBy=multi-user.target
+"""
+BEFORE = """
+systemctl --quiet enable --now ccbpf.service ccbpf-metrics.timer ccbpf-exporter.service
+ccbpf systemd media.service hstcp_lp
+"""
+EXPORTER = "/dev/tcp/127.0.0.1/9464"
+METRICS = "/var/lib/prometheus/node-exporter/ccbpf.prom"
+AFTER = f"""
+systemctl start ccbpf-metrics.service
+stat -c %a {METRICS}
+grep "^ccbpf_controller_enabled.* 1$" {METRICS} | wc -l
+until (: <>{EXPORTER}) 2>/dev/null; do sleep 0.1; done
+exec 3<>{EXPORTER}
+printf 'GET /metrics HTTP/1.0\\r\\n\\r\\n' >&3
+grep -c "^ccbpf_controller_enabled.* 1$" <&3
+ccbpf -j status >/status
+systemctl is-active ccbpf.service ccbpf-units.service ccbpf-metrics.timer ccbpf-exporter.service
+systemctl list-units --failed --plain --no-legend
+cat /proc/sys/net/ipv4/tcp_congestion_control /proc/sys/net/ipv4/tcp_ecn
+"""
+UNITS = {"backup": "ccbpf.service", "media": "", "plain": "ccbpf.service", "early": ""}
+
+
+@pytest.fixture
+def host(machine: Machine, packages: dict[str, Path]) -> Machine:
+    """With the package, its configuration, and units that will connect."""
+    machine.install(of_command(packages))
+    machine.write("etc/ccbpf.toml", CONFIG)
+    machine.write("etc/systemd/system/echo.socket", SOCKET)
+    machine.write("etc/systemd/system/echo@.service", ECHO)
+    machine.write("connect", CONNECT)
+    (machine.root / METRICS.removeprefix("/")).parent.mkdir(parents=True)
+    for name, after in UNITS.items():
+        machine.write(f"etc/systemd/system/{name}.service", SERVICE.format(after=after))
+    machine.write("etc/systemd/system/early.service", SERVICE.format(after="").replace("[Unit]", "[Unit]\nBefore=ccbpf.service"))
+    machine(f"systemctl --quiet enable echo.socket {' '.join(f'{name}.service' for name in UNITS)}")
+    return machine
+
+
+def chosen(host: Machine) -> dict[str, str]:
+    """The controller of each unit's connection: ss has it first in its second line."""
+    return {name: (host.root / f"chosen.{name}").read_text().splitlines()[1].split()[0] for name in UNITS}
+
+
+def released() -> bool:
+    return not kernel.available() & {"tcp_lp", "hstcp_lp", "tcpw_lp", "nf_tcp"}
+
+
+def test_all_is_there_after_a_reboot(host: Machine) -> None:
+    said = host.boot(BEFORE)
+    assert chosen(host) == dict.fromkeys(UNITS, default()), said
+    kernel.eventually(released, RELEASED_S, "a reboot ends what runs")
+
+    said = host.boot(AFTER)
+    assert said.splitlines() == ["644", "4", "4", *["active"] * 4, "tcp_lp", "1"]
+    assert chosen(host) == {"backup": "tcpw_lp", "media": "hstcp_lp", "plain": "tcp_lp", "early": default()}
+    status: dict[str, Any] = json.loads((host.root / "status").read_text())
+    controllers = {c["name"]: c for c in status["controllers"]}
+    assert set(controllers) == {"tcp_lp", "nf_tcp", "tcpw_lp", "hstcp_lp"}
+    assert controllers["tcp_lp"]["params"]["delta"] == 100
+    assert [(rule["controller"], rule["cgroup"], rule["file"]) for rule in status["rules"]] == [
+        ("tcpw_lp", "unit:backup.service", True)
+    ]
+    kernel.eventually(released, RELEASED_S, "its end ends what runs")
