@@ -26,6 +26,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.lab", description=__doc__)
     parser.add_argument("what", nargs="?", choices=("run", "list", "report", "results"), default="run")
     parser.add_argument("--exp", default=os.environ.get("EXP", ""), help="ids and .toml files, comma-separated (all)")
+    parser.add_argument("--only", default=os.environ.get("ONLY", ""), help="only these controllers, comma-separated (all)")
     parser.add_argument("--kernel", default=os.environ.get("KERNEL") or "6.12", help="%(default)s; one of kernels.lock")
     parser.add_argument("--set", default=os.environ.get("SET") or "full", help="quick or full (%(default)s)")
     parser.add_argument(
@@ -75,6 +76,7 @@ def main() -> int:
             results.write()
             return 0
         chosen = rows.choose(options.exp, options.kernel, options.set, options.repeat)
+        chosen = rows.only(chosen, options.only)
         if options.what == "list":
             for row in chosen:
                 print(f"{row.id:22} {len(row.runs):4} runs  {row.what}")

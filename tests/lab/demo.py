@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The demo: what a foreground transfer feels of a background one, without and with tcp_lp.
+"""The demo: what a foreground transfer feels of a background one, without and with controllers of ours.
 
-Three runs over a bottleneck of its own: the foreground alone; beside a background with the kernel's default controller;
-beside one with tcp_lp. The background runs first, the foreground joins it and leaves again. About 75 s.
-On this kernel if it can load the programs and this is root; else the same runs in the virtual-time lab, on a kernel in
-QEMU. The result is on stdout, all else on stderr. Nothing stays behind: no namespace, no process, and tcp_lp is
-disabled again, unless it was enabled before. Exit codes: 0, 1 failure, 2 usage, 3 the kernel lacks something,
+Four runs over a bottleneck of its own: the foreground alone; beside a background with the kernel's default controller;
+beside one with tcp_lp, and beside one with le. The background runs first, the foreground joins it and leaves again. About
+110 s. On this kernel if it can load the programs and this is root; else the same runs in the virtual-time lab, on a kernel in
+QEMU. The result is on stdout, all else on stderr. Nothing stays behind: no namespace, no process, and both controllers
+are disabled again, unless they were enabled before. Exit codes: 0, 1 failure, 2 usage, 3 the kernel lacks something,
 4 permission (3 and 4 only if QEMU cannot be had either), 128 + n ended by signal n.
 """
 
@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -36,7 +36,7 @@ from .report import chart
 
 CCBPF = native.REPOSITORY / "build/ccbpf"
 PLOT = native.REPOSITORY / "build/demo/demo.png"
-CONTROLLER = "tcp_lp"
+CONTROLLERS = ("tcp_lp", "le")
 FOREGROUND = "cubic"
 SYSCTL = Path("/proc/sys/net/ipv4")
 
@@ -110,11 +110,15 @@ class Signals:
 def ccbpf(*arguments: str) -> subprocess.CompletedProcess[str]:
     if not CCBPF.exists():
         raise Stop(EXIT_FAILURE, f"{CCBPF}: not built; `make all` builds it")
+    # Blocked: between fork() and setpgid() the terminal's Ctrl-C is the child's as well.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, Signals.HANDLED)
     try:
         return subprocess.run([CCBPF, *arguments], capture_output=True, text=True, timeout=COMMAND_S, process_group=0)
     except subprocess.TimeoutExpired:
         words = f"no end after {COMMAND_S:g} s; is another ccbpf stuck?"
         return subprocess.CompletedProcess(arguments, EXIT_FAILURE, "", words)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def words(done: subprocess.CompletedProcess[str]) -> str:
@@ -133,7 +137,7 @@ def lack() -> Lack | None:
     """What `ccbpf check` finds missing for this kernel or this user; None: nothing is."""
     done = ccbpf("-j", "check")
     if done.returncode not in (0, EXIT_KERNEL, EXIT_PERMISSION):
-        raise Stop(EXIT_FAILURE, f"this machine cannot run {CONTROLLER}. `ccbpf check` says:\n{words(done)}")
+        raise Stop(EXIT_FAILURE, f"this machine cannot run {' or '.join(CONTROLLERS)}. `ccbpf check` says:\n{words(done)}")
     if done.returncode:
         return Lack(done.returncode, f"`ccbpf check` says: {missing(done.stdout) or words(done)}")
     if os.geteuid() != 0:
@@ -155,55 +159,65 @@ def available() -> list[str]:
 
 
 @contextmanager
-def enabled(say: Progress) -> Iterator[bool]:
-    """tcp_lp is there inside; one that was there before is used, and left, but not what a killed demo left. Yields whether
-    `netnice` can use it: ccbpf has enabled it, and not somebody else."""
+def enabled(say: Progress) -> Iterator[set[str]]:
+    """Both are there inside; one that was there before is used, and left, but not what a killed demo left. Yields those that
+    `netnice` can use: ccbpf has enabled them, and not somebody else."""
     registry.sweep_demos()
-    if CONTROLLER in available():
-        say.line(f"{CONTROLLER} is enabled already: this one is used, and left enabled")
-        yield is_enabled()
-        return
-    os.environ.setdefault("CCBPF_PIN_ROOT", str(registry.demo_pins()))
+    there = [name for name in CONTROLLERS if name in available()]
+    for name in there:
+        say.line(f"{name} is enabled already: this one is used, and left enabled")
+    usable = {name for name in there if is_enabled(name)}
+    if not there:
+        os.environ.setdefault("CCBPF_PIN_ROOT", str(registry.demo_pins()))
     before = pins()
-    done = ccbpf("enable", CONTROLLER)
-    if done.returncode:
-        raise Stop(done.returncode, f"`ccbpf enable {CONTROLLER}` failed:\n{words(done)}")
+    own: list[str] = []
     try:
-        yield True
+        for name in CONTROLLERS:
+            if name not in there:
+                enable(name)
+                own.append(name)
+        yield usable | set(own)
     finally:
-        disable(before, say)
+        disable(own, before, say)
 
 
-def is_enabled() -> bool:
+def enable(name: str) -> None:
+    done = ccbpf("enable", name)
+    if done.returncode:
+        raise Stop(done.returncode, f"`ccbpf enable {name}` failed:\n{words(done)}")
+
+
+def is_enabled(name: str) -> bool:
     """By ccbpf, in the pin directory that it uses now."""
     done = ccbpf("-j", "status")
     controllers = json.loads(done.stdout)["controllers"] if done.returncode == 0 else []
-    return any((c["name"], c["state"]) == (CONTROLLER, "enabled") for c in controllers)
+    return any((c["name"], c["state"]) == (name, "enabled") for c in controllers)
 
 
-def disable(before: set[Path], say: Progress) -> None:
-    """Disables tcp_lp, and removes the maps that it shares once its last flow is gone."""
-    done = ccbpf("disable", CONTROLLER)
-    if done.returncode:
-        say.line(f"`ccbpf disable {CONTROLLER}` failed:\n{words(done)}")
+def disable(names: Sequence[str], before: set[Path], say: Progress) -> None:
+    """Disables them, and removes the maps that they share once their last flow is gone."""
+    for name in names:
+        done = ccbpf("disable", name)
+        if done.returncode:
+            say.line(f"`ccbpf disable {name}` failed:\n{words(done)}")
     end = time.monotonic() + CLEAN_S
-    while pins() - before and time.monotonic() < end:
+    while names and pins() - before and time.monotonic() < end:
         time.sleep(0.05)
         done = ccbpf("clean")
-    if left := pins() - before:
-        names = " ".join(map(str, sorted(left)))
-        say.line(f"left behind: {names}; `ccbpf clean` removes it when no flow uses it any more\n{words(done)}")
+    if names and (left := pins() - before):
+        paths = " ".join(map(str, sorted(left)))
+        say.line(f"left behind: {paths}; `ccbpf clean` removes it when no flow uses it any more\n{words(done)}")
 
 
 def pins() -> set[Path]:
-    root = Path(os.environ["CCBPF_PIN_ROOT"])
+    root = Path(os.environ.get("CCBPF_PIN_ROOT", registry.BPFFS / "ccbpf"))
     return {root, *root.rglob("*")} if root.exists() else set()
 
 
 def default_controller() -> str:
     """The kernel's; cubic, if the user made our own the default."""
     name = (SYSCTL / "tcp_congestion_control").read_text().strip()
-    return "cubic" if name.startswith(CONTROLLER) else name
+    return "cubic" if name.startswith(CONTROLLERS) else name
 
 
 # --- progress --------------------------------------------------------------------------------------------------------
@@ -259,7 +273,7 @@ class Progress:
             self.line(text)
 
 
-# --- the three runs --------------------------------------------------------------------------------------------------
+# --- the runs --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -278,7 +292,8 @@ class Times:
     @property
     def total_s(self) -> float:
         pair = self.before_s + self.together_s + self.after_s
-        return self.together_s + 2 * pair + 3 * OVERHEAD_S
+        pairs = 1 + len(CONTROLLERS)
+        return self.together_s + pairs * pair + (1 + pairs) * OVERHEAD_S
 
 
 def alone(times: Times) -> Experiment:
@@ -315,7 +330,7 @@ class Outcome:
     kernel: str  # that ran it
     virtual: bool  # in the virtual-time lab
     default: str  # this machine's controller
-    runs: dict[str, Figures]  # by name: alone, beside the default, beside tcp_lp
+    runs: dict[str, Figures]  # by name: alone, beside the default, beside each of ours
     late_part: float  # of the packets, in the noisiest run
     plot: Path
 
@@ -351,7 +366,7 @@ def figures(result: Result, times: Times, solo_mbit: float | None = None) -> Fig
 
 @dataclass(frozen=True)
 class Runs:
-    """The three, and where they were made."""
+    """All of them, and where they were made."""
 
     kernel: str
     virtual: bool
@@ -406,20 +421,21 @@ def sparks(result: Result, blocks: str) -> list[str]:
 
 
 def conclusion(outcome: Outcome) -> list[str]:
-    ours, theirs = outcome.runs[f"beside {CONTROLLER}"], outcome.runs[f"beside {outcome.default}"]
-    lines = [
-        f"Beside {CONTROLLER} the foreground kept {ours.foreground_kept:.0%} of what it has alone; "
-        f"beside {outcome.default} {theirs.foreground_kept:.0%}."
-    ]
-    if ours.background_back_s is None:
-        lines.append(f"When the foreground ended, {CONTROLLER} did not take 80 % of the link back in the time shown.")
-    else:
-        after = f"{ours.background_back_s:.1f} s"
-        lines.append(f"When the foreground ended, {CONTROLLER} had 80 % of the link again after {after}.")
+    theirs = outcome.runs[f"beside {outcome.default}"]
+    lines = [f"Beside {outcome.default} the foreground kept {theirs.foreground_kept:.0%} of what it has alone."]
+    for name in CONTROLLERS:
+        ours = outcome.runs[f"beside {name}"]
+        lines.append(f"Beside {name} it kept {ours.foreground_kept:.0%}; when it ended, {back_again(name, ours)}.")
     if outcome.late_part > NOISY:
         late = f"{outcome.late_part:.1%} of the packets came over 1 ms late"
         lines.append(f"This machine was busy: {late}; the figures are rough.")
     return lines
+
+
+def back_again(name: str, ours: Figures) -> str:
+    if ours.background_back_s is None:
+        return f"{name} did not reach 80 % of the link in the time shown"
+    return f"{name} had 80 % of the link again after {ours.background_back_s:.1f} s"
 
 
 def try_it(outcome: Outcome, ours: Result) -> list[str]:
@@ -449,7 +465,7 @@ def draw(outcome: Outcome, results: list[Result]) -> None:
     for result in results[1:]:
         run = outcome.runs[result.experiment.name]
         note = ", the default" if run.background == outcome.default else ""
-        columns.append((f"beside {run.background}{note}: the foreground keeps {run.foreground_kept:.0%}", result))
+        columns.append((f"beside {run.background}{note}\nthe foreground keeps {run.foreground_kept:.0%}", result))
     title = f"A {FOREGROUND} foreground joins a background transfer, and leaves"
     place = f"; Linux {outcome.kernel.partition('+')[0]} in virtual time" if outcome.virtual else ""
     chart.draw(outcome.plot, title, headline() + place, columns, outcome.runs["alone"].foreground_mbit)
@@ -458,13 +474,17 @@ def draw(outcome: Outcome, results: list[Result]) -> None:
 # --- main ------------------------------------------------------------------------------------------------------------
 
 
-def three(default: str, times: Times, netnice: bool = False) -> tuple[Experiment, ...]:
-    return alone(times), beside(default, times), beside(CONTROLLER, times, netnice)
+def all_of(default: str, times: Times, netnice: Collection[str] = ()) -> list[Experiment]:
+    """`netnice`: the controllers that are started by it."""
+    ours = (beside(name, times, name in netnice) for name in CONTROLLERS)
+    return [alone(times), beside(default, times), *ours]
 
 
 def announce(say: Progress, default: str, whose: str) -> None:
     say.line(f"ccbpf demo: {headline()}")
-    say.line(f"foreground {FOREGROUND}; background {default} ({whose}), then {CONTROLLER}; about {say.total_s:.0f} s")
+    say.line(
+        f"foreground {FOREGROUND}; background {default} ({whose}), then {' and '.join(CONTROLLERS)}; about {say.total_s:.0f} s"
+    )
 
 
 def native_runs(times: Times, say: Progress) -> Runs:
@@ -473,7 +493,7 @@ def native_runs(times: Times, say: Progress) -> Runs:
     announce(say, default, "this kernel's default")
     results = []
     with enabled(say) as netnice:
-        for experiment in three(default, times, netnice):
+        for experiment in all_of(default, times, netnice):
             say.signals.check()
             say.phase = experiment.name
             results.append(native.run(experiment, say.watch))
@@ -484,7 +504,7 @@ def virtual_runs(times: Times, say: Progress, lacking: Lack | None) -> Runs:
     """The same in guests, because of what is lacking here."""
     from . import demo_virtual  # of no use to who does not need it
 
-    why = f"This machine cannot run {CONTROLLER}: {lacking.words}; so" if lacking else "As asked,"
+    why = f"This machine cannot run them: {lacking.words}; so" if lacking else "As asked,"
     say.line(f"{why} the demo runs in the virtual-time lab, on Linux {demo_virtual.KERNEL} in QEMU.")
     scratch = Path(tempfile.mkdtemp(prefix="ccbpf-demo."))
     before, tempfile.tempdir = tempfile.tempdir, str(scratch)  # so that all is gone, whenever a signal comes
@@ -496,7 +516,7 @@ def virtual_runs(times: Times, say: Progress, lacking: Lack | None) -> Runs:
             if not demo_virtual.controller_in(guest, default):
                 say.line(f"{default}, the default here, is not in Linux {guest.release}: {FOREGROUND} stands for it")
                 default = FOREGROUND
-            experiments = three(default, times)
+            experiments = all_of(default, times)
             say.start(demo_virtual.estimate_s(experiments))
             announce(say, default, "the default")
             results = []
@@ -522,6 +542,9 @@ def demo(times: Times, signals: Signals, plot: Path, virtual: bool = False) -> t
         outcome = outcome_of(made, times, plot)
         draw(outcome, made.results)
         return outcome, made.results
+    except native.LabError:
+        signals.check()  # a signal to the whole group ends the lab's commands too
+        raise
     finally:
         say.clear()
 

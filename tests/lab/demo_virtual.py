@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The demo's three runs in the virtual-time lab, for machines whose own kernel cannot make them. Needs no root."""
+"""The demo's runs in the virtual-time lab, for machines whose own kernel cannot make them. Needs no root."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from ..guest import proxy
 from ..guest.errors import LabError
 from ..guest.image import BUILD
-from . import topology, virtual
+from . import peers, topology, virtual
 from .experiment import Experiment
 from .flow_script import (
     GRACE_S,
@@ -60,7 +60,7 @@ def controllers_to_enable(experiment: Experiment) -> list[str]:
 
 def modules(experiment: Experiment) -> list[str]:
     """The kernel's own that its flows have: the first one would wait for its module."""
-    return sorted(controllers_of(experiment) - set(controllers_to_enable(experiment)))
+    return sorted(controllers_of(experiment) - set(controllers_to_enable(experiment)) - set(peers.PEERS))
 
 
 def objects_of(experiment: Experiment) -> list[str]:
@@ -85,6 +85,7 @@ def script(experiment: Experiment, reserve: bool = False) -> str:
     lines += [TCP_MEMORY] if gso_of(experiment) or len(experiment.flows) > MANY_FLOWS else []
     lines += ['stamped() { while read -r line; do read -r now idle </proc/uptime; echo "$now $line"; done; }']
     lines += [f"modprobe -q tcp_{name} || true" for name in modules(experiment)]
+    lines += [f"bpftool struct_ops register /lab/{name} >>peers.txt" for name in peers.objects(controllers_of(experiment))]
     if ours:
         lines += [f"ccbpf enable {' '.join(ours)}{parameters} >enable.txt", f"ccbpf trace -j >{EVENTS} 2>trace.err & helpers=$!"]
     lines += relay_commands(experiment)
@@ -138,7 +139,7 @@ done ) >ss.txt &"""
 
 def files_of(experiment: Experiment) -> dict[str, bytes | str | Path]:
     """What the script needs in /lab."""
-    files: dict[str, bytes | str | Path] = {}
+    files: dict[str, bytes | str | Path] = {**peers.objects(controllers_of(experiment))}
     if relay_of(experiment):
         files |= proxy.files() | {"proxy.conf": proxy.configuration(relays(experiment))}
     if not (traffic_of(experiment) or handover_commands(experiment) or route_commands(experiment)):

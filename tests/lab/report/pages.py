@@ -146,7 +146,7 @@ def mark(made: Made, origin: Mapping[str, Any]) -> str:
 
 def distance_cell(made: Made, controller: str) -> str:
     far = store.distance(made, controller)
-    return f"{far[0]:.1%}{mark(made, far[1])}" if far else ""
+    return f"{far[0]:.1%}{mark(made, far[1])}" if far else "–"
 
 
 def distances(found: Mapping[str, Made]) -> str:

@@ -10,16 +10,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..guest.image import REPOSITORY
-from . import pages, readme, store
+from . import across, pages, readme, store
 
 PAGES = REPOSITORY / "docs/results"
+OWN_PAGE = "le"  # the controller that one is told to take
 
 
 def documents() -> dict[Path, str]:
     """What each document must be."""
     stores = {name: store.read(name) for name in store.names()}
     written = {PAGES / f"{name}.md": pages.page(own) for name, own in stores.items()}
-    return {**written, PAGES / "README.md": pages.index(stores), readme.README: readme.text()}
+    written[PAGES / f"{OWN_PAGE}.md"] = across.page(OWN_PAGE, stores)
+    return {**written, PAGES / "README.md": f"{pages.index(stores)}\n{across.matrix(stores)}\n", readme.README: readme.text()}
 
 
 def write() -> None:

@@ -177,6 +177,7 @@ def kept_of(old: Made, row: rows.Row, made: Made) -> Made:
     """What is new, and of the old what the new one lacks and the row still has."""
     kept = ({*old["of"]} - {*made["of"]}) & {*row.controllers, IDEAL, ALONE}
     asked = {(bound["what"], bound["op"], bound["bound"]) for part in ("bounds", "peers") for bound in made[part]}
+    asked |= {(bound.what, bound.op, bound.bound) for bound in row.bounds}  # of others, where only some controllers ran
     verdicts = {
         part: [
             bound for bound in old[part] if bound["controller"] in kept and (bound["what"], bound["op"], bound["bound"]) in asked
@@ -189,6 +190,7 @@ def kept_of(old: Made, row: rows.Row, made: Made) -> Made:
         "bounds": made["bounds"] + verdicts["bounds"],
         "peers": made["peers"] + verdicts["peers"],
         "figures": made["figures"] | {name: figures for name, figures in old["figures"].items() if name in kept},
+        "earlier": made["earlier"] | {name: earlier for name, earlier in old["earlier"].items() if name in kept},
     }
     for name in made["of"]:
         if not distance(joined, name) and (far := distance(old, name)):

@@ -31,6 +31,7 @@ def make_bound(where: str, table: Any) -> Bound:
         table["what"], name, table["op"], table["bound"], options, table.get("of", ""),
         tuple(str(item) for item in table.get("points", [])), str(table.get("of_point", "")),
         tuple(table.get("for", [])), tuple(table.get("foregrounds", [])), part, bool(table.get("mean")),
+        bool(table.get("table")),
     )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a row may name: our controllers and their parameters (from the product's own tables), the kernel's, its qdiscs."""
+"""What a row may name: our controllers and their parameters (from the product's own tables), the kernel's, the tests' own
+peers, the kernel's qdiscs."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Any
 
 from tests.unit import headers
 
+from ..engine.peers import PEERS
 from ..engine.scenario import BFIFO, MARKING, NF_RED, PFIFO, PRIORITY
 from ..guest.image import MODULES
 
@@ -51,4 +53,4 @@ def parameters(controller: str) -> dict[str, Parameter]:
 
 
 def controllers() -> tuple[str, ...]:
-    return (*ours(), *kernels_own())
+    return (*ours(), *kernels_own(), *PEERS)

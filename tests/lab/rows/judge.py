@@ -129,6 +129,23 @@ def decides(row: Row, verdict: Verdict) -> bool:
     return verdict.controller in (verdict.bound.for_ or row.judged)
 
 
+def tables_of(row: Row, results: Results) -> list[dict[str, Any]]:
+    """Of each bound that asks for it the figure of every run: place → controller → the draw that decides."""
+    tables = []
+    for bound in row.bounds:
+        cells: dict[str, dict[str, str]] = {}
+        for key in (key for controller in row.controllers for key in row.about(bound, controller)) if bound.table else ():
+            value = decisive(bound, values_of(bound, row, key, results))
+            cells.setdefault(key.place, {})[key.background] = _cell(value)
+        if cells:
+            tables.append({"what": bound.what, "cells": cells})
+    return tables
+
+
+def _cell(value: float) -> str:
+    return f"{value:.3g}" if math.isfinite(value) else "–" if math.isnan(value) else "never"
+
+
 # --- the file --------------------------------------------------------------------------------------------------------
 
 
@@ -153,6 +170,7 @@ def result_of(row: Row, results: Results, *, kernel: str, seed: int, set_: str, 
         "paper": dict(row.paper),
         "peers": _medians(peers),
         "peers_bounds": [_bound(verdict) for verdict in verdicts if not decides(row, verdict)],
+        "tables": tables_of(row, results),
         "ranges": _ranges({**ours, **peers}) if row.repeat > 1 else {},
         "kernel": kernel,
         "seed": seed,

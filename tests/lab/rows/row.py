@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ class Bound:
     foregrounds: tuple[str, ...] = ()  # empty: all
     part: float = 0.5  # of a run's draws, which must hold: 0.5 is the median, 1 every one
     mean: bool = False  # instead: the mean of the draws must hold
+    table: bool = False  # the simulator's report has the figure of every run, the peers' too
 
     @property
     def upper(self) -> bool:
@@ -159,6 +160,15 @@ class Row:
 
     def point(self, name: str) -> Point:
         return next(point for point in self.points if point.name == name)
+
+    def only(self, names: Collection[str]) -> Row | None:
+        """The same row with these of its controllers, and the runs that they are compared with; None: it has none of them."""
+        ours, peers = (tuple(name for name in group if name in names) for group in (self.ours, self.peers))
+        if not ours and not peers:
+            return None
+        kept = {ALONE, IDEAL, *ours, *peers, *(bound.of for bound in self.bounds)}
+        runs = {key: run for key, run in self.runs.items() if key.background in kept}
+        return replace(self, ours=ours, peers=peers, runs=runs)
 
     def about(self, bound: Bound, controller: str) -> list[RunKey]:
         """The runs that this bound is about, one for all draws of each."""

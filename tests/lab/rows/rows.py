@@ -16,6 +16,7 @@ place of `quick`, and points that are `only = "sim"` are there.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from .schema import FILE, ROW, RowError, check, one_of
 
 __all__ = [
     "ALONE", "AS_GIVEN", "IDEAL", "SETS", "SIM", "Bound", "Point", "Row", "RowError", "RunKey", "choose", "load", "load_all",
+    "only",
 ]  # fmt: skip
 
 DIRECTORY = Path(__file__).resolve().parents[1] / "experiments"
@@ -88,7 +90,7 @@ def load(path: Path, kernel: str = "6.12", set_: str = FULL, repeat: int = 0) ->
 
 def load_all(kernel: str = "6.12", set_: str = FULL, repeat: int = 0) -> list[Row]:
     """All rows of the project: the papers', then our own."""
-    own = ("own", "real-paths", "long-lives")
+    own = ("own", "real-paths", "long-lives", "peers")
     paths = sorted(DIRECTORY.glob("*.toml"), key=lambda path: (path.stem in own, path.name))
     return distinct([row for path in paths for row in load(path, kernel, set_, repeat)])
 
@@ -101,6 +103,15 @@ def distinct(rows: list[Row]) -> list[Row]:
             raise RowError(f"{row.file}: row {row.id}: there is one of this id in {files[row.id]} too")
         files[row.id] = row.file
     return rows
+
+
+def only(chosen: Sequence[Row], words: str) -> list[Row]:
+    """ONLY=: these controllers of the rows, comma-separated; nothing: all. Rows without any of them are left out."""
+    names = set(filter(None, words.split(",")))
+    known = {name for row in chosen for name in row.controllers}
+    if unknown := sorted(names - known):
+        raise RowError(f"ONLY={','.join(unknown)}: none of {', '.join(sorted(known))}, which the chosen rows have")
+    return [own for row in chosen if (own := row.only(names))] if names else list(chosen)
 
 
 def choose(words: str, kernel: str = "6.12", set_: str = FULL, repeat: int = 0) -> list[Row]:

@@ -113,7 +113,7 @@ OPERATORS = ("<=", "<", ">=", ">")
 BOUND = {
     "what": text, "measure": text, "op": one_word(*OPERATORS), "bound": number(-math.inf), "of": text, "points": names,
     "of_point": text, "for": texts, "foregrounds": texts, "options": table, "part": number(0.5, 1), "every": flag,
-    "mean": flag,
+    "mean": flag, "table": flag,
 }  # fmt: skip
 SWEEP = {"what": text, "values": Key(LIST)}
 POINT = {"kernels": texts, "for": texts, "only": one_word("sim")}  # beside the keys that the template asks for

@@ -79,8 +79,8 @@ def tcp_lp(registry_lock: Path) -> Iterator[str]:
     registry.require_free()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CCBPF_PIN_ROOT", str(PIN_ROOT))
-        done = demo.ccbpf("enable", demo.CONTROLLER)
+        done = demo.ccbpf("enable", "tcp_lp")
         assert done.returncode == 0, demo.words(done)
-        yield demo.CONTROLLER
-        done = demo.ccbpf("disable", demo.CONTROLLER)
+        yield "tcp_lp"
+        done = demo.ccbpf("disable", "tcp_lp")
         assert done.returncode == 0, demo.words(done)

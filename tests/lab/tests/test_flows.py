@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""How a flow of the virtual-time lab that did not end well is read."""
+"""What the virtual-time lab says of a flow that did not end well."""
 
 from __future__ import annotations
 

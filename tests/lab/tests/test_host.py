@@ -72,12 +72,12 @@ def test_freed_programs_go_while_two_guests_compute(two_busy_guests: list[int], 
     for _ in range(ROUNDS):
         begin = time.monotonic()
         for verb in ("enable", "disable"):
-            done = demo.ccbpf(verb, demo.CONTROLLER)
+            done = demo.ccbpf(verb, demo.CONTROLLERS[0])
             assert done.returncode == 0, demo.words(done)
         slowest_s = max(slowest_s, time.monotonic() - begin)
-    left = programs(demo.CONTROLLER)
+    left = programs(demo.CONTROLLERS[0])
     end = time.monotonic() + FREED_S
-    while (late := programs(demo.CONTROLLER)) and time.monotonic() < end:
+    while (late := programs(demo.CONTROLLERS[0])) and time.monotonic() < end:
         time.sleep(0.1)
     measured.append(
         f"host beside two computing guests: {ROUNDS} times enabled and disabled, {left} programs left, {late} after "

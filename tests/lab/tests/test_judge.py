@@ -76,6 +76,20 @@ def test_the_worst_point_decides(row: rows.Row) -> None:
     assert small.holds and small.at.point == "2"
 
 
+def test_a_bound_with_a_table_shows_every_run(tmp_path: Path) -> None:
+    """The peers' as well, of several draws the one that decides."""
+    asked = drawn(tmp_path, 3, ", table = true")
+
+    def results(key: RunKey) -> Result:
+        return result(flow("foreground", constant(9 if key.background == ALONE else 9 * [0.9, 0.5, 0.8][key.number])))
+
+    (table,) = judge.tables_of(asked, results)
+    assert table["what"] == asked.bounds[0].what
+    assert set(table["cells"]) == {key.place for key in asked.about(asked.bounds[0], "tcp_lp")}
+    assert all(cells == dict.fromkeys(asked.controllers, "0.8") for cells in table["cells"].values())
+    assert len(asked.controllers) > len(asked.ours) and not judge.tables_of(drawn(tmp_path, 1), results)
+
+
 def drawn(tmp_path: Path, repeat: int, extra: str = "") -> rows.Row:
     """The row with several draws; `extra` goes into its first bound."""
     path = tmp_path / "mine.toml"

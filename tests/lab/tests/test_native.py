@@ -18,7 +18,7 @@ from ..engine.experiment import Experiment, Flow, FlowResult, Link, Sample, quan
 pytestmark = [pytest.mark.quiet, pytest.mark.usefixtures("nothing_left")]
 
 DISTURBED = 0.01  # part of late packets: p95 of a round trip, two ways, cannot be within 1 ms
-STOPPED = 0.5  # a machine whose cores others took was late for 28 %: more than half would be the delay line
+STOPPED = 0.2  # a machine whose cores others took was late for 28 % once; the delay line would be late each time
 HEADERS_BYTES = {4: 52, 6: 72}  # IP, TCP, timestamps: what goodput does not count of 1500
 HOLD_A_PATH = """
 import signal, time
@@ -42,8 +42,9 @@ def best_mbit(link: Link, family: int = 4) -> float:
 @pytest.mark.parametrize("rtt_ms", [10, 40, 80])  # from 100 ms on ping prints whole milliseconds
 def test_idle_round_trip_is_what_was_asked(rtt_ms: int, measured: list[str]) -> None:
     """Never shorter, the median no longer; and for 19 of 20 packets in one of five attempts (one of 175 pings would be chance).
-    What a machine that makes the wire itself late for more than that may lengthen is the longer half."""
-    quiet = False
+    What a machine that makes the wire itself late for more than that may lengthen is the longer half; one attempt at the least
+    is without so many late packets that the delay line would be the cause."""
+    quiet, least_late = False, 1.0
     for _ in range(5):
         result = native.run(Experiment("idle", Link(20, rtt_ms), seconds=4, ping_every_s=0.02))
         rtts = result.rtts_ms(from_s=0.5)
@@ -53,11 +54,13 @@ def test_idle_round_trip_is_what_was_asked(rtt_ms: int, measured: list[str]) -> 
             f"{result.late_part:.1%} of the packets later than 1 ms"
         )
         assert len(rtts) > 100 and not result.pings_lost
-        assert rtt_ms <= low and p25 <= rtt_ms + 1 and result.late_part <= STOPPED
+        assert rtt_ms <= low and p25 <= rtt_ms + 1
         assert p50 <= rtt_ms + 1 or result.late_part >= DISTURBED
-        if p95 <= rtt_ms + 1:
+        least_late = min(least_late, result.late_part)
+        if p95 <= rtt_ms + 1 and least_late <= STOPPED:
             return
         quiet |= result.late_part < DISTURBED
+    assert least_late <= STOPPED
     assert not quiet, f"p95 of the idle round trip: {p95:.2f} ms, {rtt_ms} asked"
 
 

@@ -164,6 +164,22 @@ def test_what_a_later_result_lacks_stays_with_its_origin(lab: Path) -> None:
     assert stored()[0]["peers"] == []
 
 
+def test_a_result_of_one_controller_leaves_the_others_their_own(lab: Path) -> None:
+    """ONLY=le: the bounds that are about tcp_lp alone are in the row, not in that result, and so are distances of an earlier one."""
+    own = {"what": "of the link", "op": ">=", "bound": 0.85, "measured": 0.81, "holds": False, "controller": "tcp_lp", "at": "1"}
+    first = result(id="alone", git="first") | {"bounds": [own]}
+    no_ideal = {"tcp_lp": {"cubic": {"transparency": 0.99}}}
+    only = result(id="alone", git="only", bounds=[], peers={}, peers_bounds=[], measured={"le": {"cubic": {"transparency": 0.9}}})
+    only["programs"] = {"le": {"le": programs.digests()["le"]}}
+    for made in (first, first | {"measured": no_ideal, "git": "second"}, only | {"ranges": {}}):
+        left(lab, made, row="alone")
+        store.update()
+    (found,) = store.read("own")["rows"]["alone"]["made"]
+    assert [(bound["controller"], bound["bound"]) for bound in found["bounds"]] == [("tcp_lp", 0.85)]
+    assert {name: found["of"][name]["commit"] for name in ("tcp_lp", "le")} == {"tcp_lp": "second", "le": "only"}
+    assert pages.distance_cell(found, "tcp_lp") == "3.0%"
+
+
 def test_older_programs_do_not_take_the_place_of_todays(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     left(lab, result("0" * 12, git="old"))
     store.update()
@@ -305,7 +321,7 @@ def test_the_readmes_tables_are_generated() -> None:
     assert blocks.keys() == readme.BLOCKS.keys()
     lines = {name: [readme.cells(line) for line in text.splitlines() if line.startswith("| `")] for name, text in blocks.items()}
     assert [line for line in lines["distance"] if "" in line] == []
-    assert {line[0] for line in lines["controllers"] if set(line[2:]) & {"", "–"}} == {"`le`", "`ltcp`"}  # le: not in the lab yet
+    assert {line[0] for line in lines["controllers"] if set(line[2:]) & {"", "–"}} == {"`ltcp`"}
 
 
 # --- figures that are quoted -----------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the loader says of rows that cannot be meant so: file, row, key, and what is allowed, before anything boots."""
+"""What the loader says of rows that are wrong: file, row, key, and what is allowed, before anything boots."""
 
 from __future__ import annotations
 
@@ -193,6 +193,18 @@ def test_two_rows_of_one_id_would_have_one_directory(load: Load, tmp_path: Path)
     with pytest.raises(RowError, match=r"other.toml: row mine: there is one of this id in .*mine.toml too"):
         rows.choose(both)
     assert [row.id for row in rows.choose(f"{tmp_path / 'mine.toml'},{tmp_path / 'mine.toml'}:mine")] == ["mine"]
+
+
+def test_only_some_controllers_and_what_they_are_compared_with() -> None:
+    chosen = rows.choose("policer,alone,yield-bbr,unmarked")
+    policer, alone, bbr = rows.only(chosen, "le")
+    assert [row.id for row in (policer, alone, bbr)] == ["policer", "alone", "yield-bbr"]
+    assert {key.background for key in policer.runs} == {"le", "reno", "alone"}, "reno's divides its goodput"
+    assert {key.background for key in bbr.runs} == {"le", "alone", "ideal"}
+    assert alone.ours == ("le",) and not alone.peers
+    assert rows.only(chosen, "") == chosen
+    with pytest.raises(RowError, match=r"ONLY=nosuchcc: none of .*\bvegas\b"):
+        rows.only(chosen, "le,nosuchcc")
 
 
 def test_names_of_qdiscs_are_those_of_the_guests() -> None:

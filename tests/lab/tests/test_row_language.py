@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from ..engine import virtual_experiment
+from ..engine import peers, virtual_experiment
 from ..engine.flow_script import window_scale
 from ..engine.path_script import marking_queue, netem
 from ..engine.scenario import VirtualExperiment, VirtualFlow, VirtualLink
 from ..engine.virtual_experiment import controllers_to_enable, files_of, modules, objects_of, script
+from ..guest.image import BUILD, REPOSITORY
 from ..rows import rows, schema
 from ..rows.rows import ALONE, IDEAL, RowError, RunKey
 from .row_fixture import GOOD, Load
@@ -244,6 +245,23 @@ def test_a_flow_changes_hands(load: Load, tmp_path: Path, monkeypatch: pytest.Mo
     assert controllers_to_enable(run) == objects_of(run) == ["ltcp", "tcp_lp"] and modules(run) == ["cubic"]
     (none,) = load(text.replace(flow, "handover = {}"))
     assert "handover" not in script(none.runs[RunKey("cubic", "1", "tcp_lp")])
+
+
+def test_a_peer_of_the_tests_own_is_registered_in_the_guest(load: Load) -> None:
+    """One object for both of its controllers, before any flow; no module, and no program of the product."""
+    (row,) = load(GOOD.replace('peers = ["lp"]', 'peers = ["lp", "ledbatpp_apple"]'))
+    run = row.runs[RunKey("cubic", "1", "ledbatpp_apple")]
+    made, other = script(run), row.runs[RunKey("cubic", "1", "lp")]
+    assert made.count("bpftool struct_ops register /lab/ledbatpp.bpf.o") == 1 and "tcp_ledbatpp" not in made
+    assert made.index("struct_ops register") < made.index("iperf3 -s") < made.index("-C ledbatpp_apple ")
+    assert files_of(run)["ledbatpp.bpf.o"] == BUILD / "tests/ledbatpp.bpf.o" and not objects_of(run)
+    assert "struct_ops" not in script(other) and "ledbatpp.bpf.o" not in files_of(other)
+
+
+def test_each_peer_of_the_tests_own_is_in_its_object() -> None:
+    for name, path in peers.PEERS.items():
+        text = (REPOSITORY / f"tests/lab/peers/{path}.bpf.c").read_text()
+        assert f'.name = "{name}"' in text and len(name) < 16
 
 
 def test_controllers_of_other_traffic_are_enabled_too(load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
