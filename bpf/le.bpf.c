@@ -277,7 +277,7 @@ __u32 BPF_PROG(le_ssthresh, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_of(sk);
 	struct le_flow *f = le_of(sk);
-	bool loss = sock_lost(tp), chance, was_free;
+	bool loss = law_forget(sock_lost(tp)), chance, was_free;
 	struct flow_event e;
 	struct le_path p;
 	u32 to;
@@ -287,12 +287,13 @@ __u32 BPF_PROG(le_ssthresh, struct sock *sk)
 	if (!loss && noise_turn(&f->noise, tp->snd_una, tp->snd_nxt))
 		le_round_ended(sk); /* a mark for each RTT: no other ACK is measured */
 	le_path(tp, f, &p);
-	was_free = f->law.stage == LE_FREE;
+	was_free = law_forget(f->law.stage == LE_FREE);
 	if (loss) {
-		chance = tp->lost_out <= LE_LEAST && le_chance(&f->law, sock_in_slow_start(tp), &p);
-		to = le_loss(&f->law, tp->snd_cwnd, chance, &p);
+		chance = law_forget(tp->lost_out <= LE_LEAST &&
+				    le_chance(&f->law, sock_in_slow_start(tp), &p));
+		to = law_forget(le_loss(&f->law, tp->snd_cwnd, chance, &p));
 	} else {
-		to = le_mark(&f->law, tp->snd_cwnd, &p);
+		to = law_forget(le_mark(&f->law, tp->snd_cwnd, &p));
 	}
 	if (was_free && f->law.stage == LE_CUT)
 		le_begin_round(tp, f);

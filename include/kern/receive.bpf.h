@@ -219,13 +219,13 @@ static __always_inline void read_ack(struct tcp_sock *tp, struct receive *r, str
 	a->tsecr = rx->rcv_tsecr;
 	a->rcv_nxt = tp->rcv_nxt;
 	a->left = tp->rcv_wup + tp->rcv_wnd - tp->rcv_nxt;
-	a->mss = r->mss = law_max(law_max(r->mss, tp->inet_conn.icsk_ack.rcv_mss), 1);
+	a->mss = r->mss = law_forget(law_max(law_max(r->mss, tp->inet_conn.icsk_ack.rcv_mss), 1));
 	a->unit = window_unit(tp);
 	a->rtt_us = sock_srtt_us(tp);
-	a->fresh = (u32)bpf_jiffies64() - tp->inet_conn.icsk_ack.lrcvtime <= FRESH_JIFFIES;
-	a->hole = tp->out_of_order_queue.rb_node;
-	if ((s32)a->left < 0)
-		a->left = 0;
+	a->fresh =
+		law_forget((u32)bpf_jiffies64() - tp->inet_conn.icsk_ack.lrcvtime <= FRESH_JIFFIES);
+	a->hole = law_forget(tp->out_of_order_queue.rb_node != 0);
+	a->left = law_forget((s32)a->left < 0 ? 0 : a->left);
 }
 
 static __noinline int decide(struct receive *r, const struct rx_ack *a)

@@ -20,6 +20,12 @@
 #define INLINE_LAW LAW
 #endif
 
+/* For a function of a rare branch: a function of its own also in BPF, from whose end the verifier
+ * goes on without what it knew inside. */
+#ifndef LAW_APART
+#define LAW_APART static __attribute__((noinline))
+#endif
+
 /* The compiler moves unlikely code away from the code that runs at every ACK,
  * which then needs fewer lines of the instruction cache. */
 #define law_likely(condition) __builtin_expect(!!(condition), 1)

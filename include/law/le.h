@@ -139,7 +139,7 @@ LAW u32 le_pipe(u32 window_q8, u32 queue_us, const struct le_path *p)
 {
 	if (!p->base_us)
 		return window_q8;
-	return (u64)window_q8 * p->base_us / ((u64)p->base_us + queue_us);
+	return law_forget((u64)window_q8 * p->base_us / ((u64)p->base_us + queue_us));
 }
 
 /* Is T large beside the round trip? Then a drained window leaves the link idle for as long. */
@@ -319,7 +319,7 @@ LAW u32 le_lost_us(const struct le *l)
 {
 	u16 block = l->low == LE_NONE_YET ? l->last : law_max(l->low, l->q);
 
-	return le_us(law_min(l->last, block));
+	return law_forget(le_us(law_min(l->last, block)));
 }
 
 /* What a loss in this queue (16 us) says of the buffer. */

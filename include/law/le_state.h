@@ -177,7 +177,7 @@ LAW u32 le_threshold(const struct le *l, const struct le_path *p)
 		noise_us = law_min(noise_us, le_us(l->most) / 4);
 	}
 	t_us = law_max(t_us, p->packet_us + p->packet_us / 2);
-	return law_max(t_us, noise_us);
+	return law_forget(law_max(t_us, noise_us));
 }
 
 /* The base moved: what the path's buffer is, and if it marks, is not known. */

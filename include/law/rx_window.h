@@ -83,6 +83,17 @@ LAW u32 rx_rounded(u32 window, const struct rx_ack *a)
 
 /* --- rounds, silences and holes ----------------------------------------------- */
 
+/* What a round of @passed_us tells of the path, at its end. */
+LAW_APART int rx_learn(struct rx *x, u32 now_us, u32 passed_us)
+{
+	rx_align(x);
+	rx_notice_calm(x);
+	x->low_us = noise_learn(&x->noise);
+	rx_drift(x, passed_us);
+	rx_notice_flat(x, now_us);
+	return 0;
+}
+
 /* Our timestamp of the round's beginning came back, with new data: a round trip. */
 LAW bool rx_round(struct rx *x, const struct rx_ack *a)
 {
@@ -99,11 +110,7 @@ LAW bool rx_round(struct rx *x, const struct rx_ack *a)
 				law_max(x->back, rx_pipe(x, x->flight, x->rtt_us - x->rtt_min_us));
 	}
 	rx_begin_round(x, a);
-	rx_align(x);
-	rx_notice_calm(x);
-	x->low_us = noise_learn(&x->noise);
-	rx_drift(x, passed_us);
-	rx_notice_flat(x, a->now_us);
+	rx_learn(x, a->now_us, passed_us);
 	return true;
 }
 
@@ -272,14 +279,14 @@ LAW enum rx_verdict rx_step(struct rx *x, const struct rx_ack *a)
 {
 	u32 arrived = a->rcv_nxt - x->rcv_nxt;
 	struct delay_params p;
-	bool lost = rx_lost(x, a), round, indicated;
+	bool lost = law_forget(rx_lost(x, a)), round, indicated;
 
 	rx_notice_silence(x, a);
-	round = rx_round(x, a);
+	round = law_forget(rx_round(x, a));
 	rx_follow(x, a);
 	if (x->avoiding && inference_unmute(&x->inference, a->rcv_nxt))
 		delay_restart(&x->delay);
-	indicated = rx_measure(x, a);
+	indicated = law_forget(rx_measure(x, a));
 	if (lost) {
 		rx_params(x, &p);
 		delay_lost(&x->delay, x->hole_us, !x->avoiding, &p);

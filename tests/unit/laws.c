@@ -2,6 +2,7 @@
 /* The laws as a shared library for the host tests: the headers, their inline
  * functions under the names that tests/unit/conftest.py declares to cffi. */
 #define LAW /* exported */
+#define LAW_APART
 #include "law/backlog.h"
 #include "law/chance.h"
 #include "law/chirp.h"

@@ -454,7 +454,7 @@ MUTANTS = [
     ("le: fast growth outlives a rest", "le.h", "\t\treturn;\n\tl->count = 0;\n\tl->growth = law_min(l->growth, LE_SLOW);\n}", "\t\treturn;\n}"),
     ("le: a rest is the end of a gap", "le.h", "\tif (l->stage == LE_SMALL)\n\t\treturn;\n\tl->count = 0;", "\tl->count = 0;"),
     ("le: a small buffer is as others", "le_state.h", "if (l->small_buffer)", "if (0 * l->small_buffer)"),
-    ("le: noise is no delay", "le_state.h", "return law_max(t_us, noise_us);", "return t_us + 0 * noise_us;"),
+    ("le: noise is no delay", "le_state.h", "return law_forget(law_max(t_us, noise_us));", "return t_us + 0 * noise_us;"),
     ("le: a packet's time is none", "le_state.h", "t_us = law_max(t_us, p->packet_us + p->packet_us / 2);", ""),
     ("le: a new path has the old buffer", "le_state.h", "\tl->most = 0;\n\tl->small_buffer = 0;\n\tl->marked = 0;\n}", "}"),
     ("le: a base half a millisecond above is another", "le_state.h", "now_us - LE_SEEN_US <= before_us", "now_us <= before_us"),

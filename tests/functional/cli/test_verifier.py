@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the verifier of this kernel has to look at before a program runs. It refuses more than a million instructions, another
+compiler or kernel can take three times as many of the same source, and each command that loads the program waits for it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.functional.conftest import Cli
+
+from .test_usage import CONTROLLERS
+
+MOST = 250_000  # instructions of one program: a quarter of what the kernel allows
+
+
+def processed(log: str) -> list[int]:
+    return [int(count) for count in re.findall(r"^processed (\d+) insns", log, re.MULTILINE)]
+
+
+@pytest.mark.parametrize("name", CONTROLLERS)
+def test_a_controller_is_looked_at_soon(ccbpf: Cli, name: str) -> None:
+    counts = processed(ccbpf("-vv", "enable", name).err)
+    assert len(counts) >= 4 and max(counts) <= MOST
+
+
+def test_a_download_is_looked_at_soon(ccbpf: Cli) -> None:
+    counts = processed(ccbpf("-vv", "run", "-q", "--download", "--", "true").err)
+    assert counts and max(counts) <= MOST
+
+
+def test_rules_are_looked_at_soon(ccbpf: Cli) -> None:
+    counts = processed(ccbpf("-vv", "assign", "--download", "--remote", "198.51.100.0/24").err)
+    assert counts and max(counts) <= MOST
