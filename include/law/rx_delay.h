@@ -98,7 +98,7 @@ LAW void rx_params(const struct rx *x, struct delay_params *p)
 	p->delta = RX_DELTA;
 	p->smoothing = RX_SMOOTHING;
 	p->memory_s = RX_MEMORY_S;
-	p->floor_us = law_forget(law_max(RX_FLOOR_US, 2 * (x->clock.tick_ns / 1000)));
+	p->floor_us = law_max(RX_FLOOR_US, 2 * (x->clock.tick_ns / 1000));
 	p->least = RX_SAMPLES;
 	p->noise_us = noise_us(&x->noise);
 }
@@ -221,7 +221,7 @@ LAW void rx_notice_calm(struct rx *x)
 	struct delay_params p;
 
 	rx_params(x, &p);
-	empty_us = law_forget(law_max(delay_threshold(&x->delay, &p) / 4, 2 * p.floor_us));
+	empty_us = law_max(delay_threshold(&x->delay, &p) / 4, 2 * p.floor_us);
 	if (!x->noise.samples || most_us > empty_us)
 		x->calm = 0;
 	else if (x->calm < RX_CALM_MOST)
@@ -229,31 +229,33 @@ LAW void rx_notice_calm(struct rx *x)
 }
 
 /* A delay that stands still above the threshold is a longer path. */
-LAW void rx_notice_flat(struct rx *x, u32 now_us)
+LAW_APART int rx_notice_flat(struct rx *x, u32 now_us)
 {
-	bool few = law_forget(x->low_us == NOISE_UNKNOWN);
-	u32 low_us = law_forget(few ? x->queue_us : x->low_us), full_us, rise_us;
+	bool few = x->low_us == NOISE_UNKNOWN;
+	u32 low_us = few ? x->queue_us : x->low_us, full_us = 0, rise_us;
 	struct delay_params p;
 
 	rx_params(x, &p);
 	if (low_us <= delay_threshold(&x->delay, &p)) {
 		x->still = 0;
 		x->flat_us = 0;
-		return;
+		return 0;
 	}
 	x->still = flat_count(x->still, low_us, x->flat_us, p.noise_us / 4);
 	if (!x->still) {
 		x->flat_us = low_us;
 		x->flat_at_us = now_us;
 	}
-	full_us = law_forget(delay_known(&x->delay) ? x->delay.most_us : 0);
+	if (delay_known(&x->delay))
+		full_us = x->delay.most_us;
 	if (x->still < flat_enough(FLAT_ROUNDS, low_us, full_us) ||
 	    (few && now_us - x->flat_at_us < RX_REBASE_US))
-		return;
+		return 0;
 	rise_us = delay_rebase(&x->delay, delay_base_us(&x->delay) + low_us);
 	x->rtt_min_us = law_min(x->rtt_min_us + rise_us, DELAY_MAX_US);
 	x->still = 0;
 	x->flat_us = 0;
+	return 0;
 }
 
 #endif

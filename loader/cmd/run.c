@@ -2,7 +2,7 @@
 /*
  * ccbpf run [NAME] [-d] [-u] [--dscp le] [--uid USER] [-q] [--] COMMAND [ARGUMENT…], in short
  * `netnice COMMAND …`: run a command whose TCP connections are in the background: in what
- * they send (-u, the default), in what they receive (-d), or in both.
+ * they send and what they receive, or in one of both (-u, -d).
  *
  *   1. enable the controller of what is sent, if it is not
  *   2. make a cgroup, attach bpf/run.bpf.c and bpf/rx_lp.bpf.c to it, pin (rules/run.h)
@@ -32,6 +32,7 @@
 #include "out/output.h"
 #include "rules/daemons.h"
 #include "rules/prepared.h"
+#include "rules/programs.h"
 #include "rules/rule.h"
 #include "rules/run.h"
 #include "sys/child.h"
@@ -83,12 +84,14 @@ static int not_permitted(const char *out)
 				: capabilities_remedy());
 }
 
-/* Without an option: what is sent. */
+/* Without an option: both, where the kernel can. */
 static unsigned int directions_of(const struct request *request)
 {
-	unsigned int directions = request->download ? CCBPF_RUN_DOWNLOAD : 0;
+	bool both = request->upload == request->download;
+	bool download = request->download || (both && programs_can_receive());
 
-	return request->upload || !request->download ? directions | CCBPF_RUN_UPLOAD : directions;
+	return (request->upload || both ? CCBPF_RUN_UPLOAD : 0) |
+	       (download ? CCBPF_RUN_DOWNLOAD : 0);
 }
 
 /* What chooses how to send makes no sense where only what is received is in the background. */
@@ -98,21 +101,21 @@ static int check_directions(const struct request *request)
 			 : request->own[OWN_DSCP] ? "--dscp"
 						  : NULL;
 
-	if (!on || directions_of(request) & CCBPF_RUN_UPLOAD)
+	if (!on || request->upload || !request->download)
 		return EXIT_OK;
 	return rule_fail_only_receives(WHAT, on);
 }
 
 static int describe(const struct request *request, const struct controller *c,
-		    const struct user *user, struct ccbpf_run *about)
+		    const struct user *user, unsigned int directions, struct ccbpf_run *about)
 {
 	const char *command = request->rest ? request->rest[0] : "", *slash = strrchr(command, '/');
 
 	*about = (struct ccbpf_run){ .uid = user->uid,
 				     .started_ns = monotonic_ns(),
-				     .directions = directions_of(request) };
+				     .directions = directions };
 	snprintf(about->choice.controller, sizeof(about->choice.controller), "%s",
-		 about->directions & CCBPF_RUN_UPLOAD ? c->name : CCBPF_RECEIVER);
+		 directions & CCBPF_RUN_UPLOAD ? c->name : CCBPF_RECEIVER);
 	about->choice.flags = c->open ? 0 : CCBPF_CHOICE_RESTRICTED;
 	snprintf(about->command, sizeof(about->command), "%s", slash ? slash + 1 : command);
 	return rule_parse_dscp(WHAT, request->own[OWN_DSCP], &about->choice.dscp);
@@ -231,9 +234,11 @@ static void say(struct run *run, unsigned int left)
 		  : NULL);
 }
 
-static void warn_of_daemon(const struct request *request)
+static void warn_of_daemon(const struct request *request, unsigned int directions)
 {
-	const char *what = !request->download ? "NAME" : request->upload ? "-du" : "-d";
+	const char *what = directions == CCBPF_RUN_UPLOAD     ? "NAME"
+			   : directions == CCBPF_RUN_DOWNLOAD ? "-d"
+							      : "-du";
 	char **argv = request->rest;
 	const struct daemon_command *row = daemon_of(argv);
 
@@ -295,7 +300,7 @@ static int prepare(const struct request *request, const struct controller *c)
 				   ? FAIL(EXIT_USAGE, .what = WHAT, .on = "--prepare",
 					  .why = "it takes no command, which the user runs later",
 					  .remedy = "leave the command out")
-				   : describe(request, c, &nobody, &about);
+				   : describe(request, c, &nobody, CCBPF_RUN_UPLOAD, &about);
 
 	if (!err)
 		err = kernel_require(WHAT);
@@ -339,7 +344,7 @@ static int run(const struct request *request)
 	if (!err)
 		err = check_restricted(c, user.uid);
 	if (!err)
-		err = describe(request, c, &user, &about);
+		err = describe(request, c, &user, directions_of(request), &about);
 	if (!err && capabilities_missing(CAPABILITIES_CHANGING)) {
 		user_free(&user);
 		return become(request, &about);
@@ -349,15 +354,15 @@ static int run(const struct request *request)
 	if (!err)
 		err = begin(c, &about, request->quiet, &run);
 	if (!err && !request->quiet)
-		warn_of_daemon(request);
+		warn_of_daemon(request, about.directions);
 	err = err ? EXIT_OURS : lead(request, &user, &run);
 	user_free(&user);
 	return err;
 }
 
 static const struct argp_option options[] = {
-	{ "download", 'd', 0, 0, "what it receives is in the background", 0 },
-	{ "upload", 'u', 0, 0, "what it sends (the default; with --download: both)", 0 },
+	{ "download", 'd', 0, 0, "only what it receives is in the background", 0 },
+	{ "upload", 'u', 0, 0, "only what it sends (the default is both directions)", 0 },
 	{ "dscp", OPTION_OWN + OWN_DSCP, "le", 0, "mark the packets as well: lower effort", 0 },
 	{ "uid", OPTION_OWN + OWN_UID, "USER", 0,
 	  "run it as this user (default: who called sudo, else root)", 0 },
@@ -374,9 +379,9 @@ const struct command cmd_run = {
 	.args = "[NAME] [--] COMMAND [ARGUMENT...]",
 	.text = "Run a command in the background class",
 	.more = "Every TCP connection of the command and its children gets the controller NAME, by default `le`, "
-		"unless the program chooses one itself. With --download its receive window yields instead, whatever the sender's "
-		"controller. `netnice COMMAND` is the same. At the end one line on stderr says what was "
-		"sent. The exit code is the command's; 125: ccbpf failed, 126: the command cannot be executed, 127: it is not "
+		"unless the program chooses one itself: that is for what it sends. For what it receives, its receive window yields, whatever "
+		"the sender's controller. `netnice COMMAND` is the same. At the end one line on stderr says what was "
+		"sent and received. The exit code is the command's; 125: ccbpf failed, 126: the command cannot be executed, 127: it is not "
 		"found. Work that a daemon does for the command is not reached.",
 	.options = options,
 	.takes_command = true,

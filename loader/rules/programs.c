@@ -11,6 +11,7 @@
 #include "rules/programs.h"
 #include "sys/attachment.h"
 #include "sys/cgroup.h"
+#include "sys/needs.h"
 #include "sys/objects.h"
 #include "sys/pins.h"
 #include "util/text.h"
@@ -113,6 +114,15 @@ int programs_begin(const char *what, struct run *run, const char *dir, int *flow
 	for (size_t i = 0; i < DIRECTIONS; i++)
 		bpf_object__close(obj[i]);
 	return err;
+}
+
+bool programs_can_receive(void)
+{
+	char lacks[256] = "";
+
+	return !needs_missing(ccbpf_object_rx_lp, ccbpf_object_rx_lp_end, lacks, lacks,
+			      sizeof(lacks)) &&
+	       !*lacks;
 }
 
 static uint64_t attached(const char *path)

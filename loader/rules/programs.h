@@ -16,6 +16,9 @@
  */
 int programs_begin(const char *what, struct run *run, const char *dir, int *flows_fd);
 
+/* Does this kernel have what the program for what is received reads? */
+bool programs_can_receive(void);
+
 /* The id of the cgroup that one of them is at, by the pins in `dir`, or 0. The kernel takes a
  * program from a removed cgroup a moment later. */
 uint64_t programs_attached(const char *dir);

@@ -37,7 +37,9 @@ static const char *duration(uint64_t ns)
 	return ns < 60000000000ULL ? text("%.1f s", ns / 1e9) : human_age(ns);
 }
 
-static void add_received(char *words, unsigned int size, const struct ccbpf_run_counts *c)
+/* Where both directions are in the background, nothing received in it is not worth a word. */
+static void add_received(char *words, unsigned int size, const struct ccbpf_run_counts *c,
+			 unsigned int directions)
 {
 	const struct ccbpf_choice_counts *choice = &c->choice;
 
@@ -46,7 +48,7 @@ static void add_received(char *words, unsigned int size, const struct ccbpf_run_
 		       "received %s in the background over %s; their receive window was held back for %s of %s",
 		       human_bytes(c->received), connections(choice->receivers),
 		       duration(c->receiving_held_ns), duration(c->receiving_ns));
-	else
+	else if (!(directions & CCBPF_RUN_UPLOAD))
 		append(words, size, "", "no TCP connection of it received in the background");
 	if (choice->unstamped)
 		append(words, size, "; ", "%s without TCP timestamps received as usual",
@@ -65,7 +67,7 @@ const char *run_words(const struct run *run)
 
 	*words = '\0';
 	if (run->about.directions & CCBPF_RUN_DOWNLOAD)
-		add_received(words, sizeof(words), c);
+		add_received(words, sizeof(words), c, run->about.directions);
 	if (!(run->about.directions & CCBPF_RUN_UPLOAD))
 		return words;
 	if (c->opened)
@@ -73,7 +75,7 @@ const char *run_words(const struct run *run)
 		       "sent %s in the background (%s) over %s; the window was held back for %s of %s",
 		       human_bytes(c->bytes), run->about.choice.controller, connections(c->opened),
 		       duration(c->held_ns), duration(c->sending_ns));
-	else
+	else if (!choice->receivers)
 		append(words, sizeof(words), "; ", "no TCP connection of it was in the background");
 	if (c->opened && open)
 		append(words, sizeof(words), "; ", "%s not closed yet, not counted in full",

@@ -11,14 +11,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.functional import kernel
 from tests.functional.conftest import Cli
-from tests.functional.rules.background import BACKGROUND, ENDS_S, PYTHON, Sinks, account
+from tests.functional.rules.background import BACKGROUND, ENDS_S, PYTHON, account
 from tests.lab.engine import native
 from tests.lab.engine.experiment import Link
 
@@ -177,7 +176,8 @@ def test_the_line_at_the_end(ccbpf: Cli, path: native.Path) -> None:
     assert not ccbpf.root.exists()
 
 
-def test_both_directions_at_once(ccbpf: Cli, sinks: Sinks, tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [[], ["--upload", "--download"]], ids=["by default", "by options"])
+def test_both_directions_at_once(ccbpf: Cli, options: list[str]) -> None:
     """The controller for what is sent, the window for what is received, on one connection."""
     code = (
         "import socket, sys, threading\n"
@@ -187,7 +187,7 @@ def test_both_directions_at_once(ccbpf: Cli, sinks: Sinks, tmp_path: Path) -> No
         "while n < 500_000: n += len(c.recv(1 << 16))\n"
         "print(c.getsockopt(6, 13, 16).split(bytes(1))[0].decode()); c.close(); a.close()\n"
     )
-    done = ccbpf("-j", "run", "--upload", "--download", "--", PYTHON, "-c", code)
+    done = ccbpf("-j", "run", *options, "--", PYTHON, "-c", code)
     found = account(done.err)
     assert done.out.split() == [BACKGROUND]
     assert (found["upload"], found["download"], found["controller"]) == (True, True, BACKGROUND)

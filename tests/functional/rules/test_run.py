@@ -309,9 +309,9 @@ def test_rsync(run: Cli, tmp_path: Path) -> None:
 def test_work_of_a_daemon(run: Cli, tmp_path: Path, words: list[str], unit: str) -> None:
     shutil.copy("/bin/true", tmp_path / words[0])
     words = [str(tmp_path / words[0]), *words[1:]]
-    err = run("run", *words).err
-    assert "`run` does not reach that" in err and f"`ccbpf assign NAME --cgroup unit:{unit}` does" in err
-    assert f"`ccbpf assign -d --cgroup unit:{unit}` does" in run("run", "-d", *words).err
+    assert "`run` does not reach that" in run("run", *words).err
+    for options, what in (((), "-du"), (("-u",), "NAME"), (("-d",), "-d"), (("-d", "-u"), "-du")):
+        assert f"`ccbpf assign {what} --cgroup unit:{unit}` does" in run("run", *options, *words).err
     assert run("run", "-q", *words).err == ""
 
 
