@@ -19,7 +19,7 @@ printf '\n%%changelog\n* %s %s - %s-1\n- See CHANGELOG.md.\n' "$(date -u -d "@$c
 rpm -q rpm >/dev/null 2>&1 || foreign=--nodeps
 export SOURCE_DATE_EPOCH="$commit" LC_ALL=C.UTF-8
 # shellcheck disable=SC2086 # an option or nothing
-rpmbuild -bb ${foreign:-} --define "_topdir $out/work" --define "_builddir $out" --define "_rpmdir $out" --define '_rpmfilename %{NVRA}.rpm' \
+rpmbuild -bb ${foreign:-} --define "_topdir $out/work" --define "_builddir $out" --define "_tree $out/ccbpf" --define "_rpmdir $out" --define '_rpmfilename %{NVRA}.rpm' \
     --define 'use_source_date_epoch_as_buildtime 1' --define 'clamp_mtime_to_source_date_epoch 1' --define '_buildhost localhost' \
     "$out/ccbpf.spec" >"$out/log" 2>&1 || {
     cat "$out/log" >&2

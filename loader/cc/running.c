@@ -9,6 +9,7 @@
 #include "out/errors.h"
 #include "out/json.h"
 #include "sys/pins.h"
+#include "sys/shared.h"
 #include "util/text.h"
 
 /* The kernel's struct bpf_struct_ops_common_value: every struct_ops map's value begins with it. */
@@ -175,6 +176,19 @@ int running_none(const char *what, const char *on)
 	return FAIL(EXIT_NOTHING, .what = what, .on = on, .why = "no controller is enabled",
 		    .remedy =
 			    "`ccbpf enable NAME` enables one, `ccbpf list` shows which there are");
+}
+
+int running_require_flows(const char *what)
+{
+	bool exists;
+	int fd = -1, err = pins_lock_read(what, &exists);
+
+	if (!err && exists)
+		err = shared_open(what, SHARED_FLOWS, &fd);
+	pins_unlock();
+	if (fd >= 0)
+		close(fd);
+	return err || fd >= 0 ? err : running_none(what, "flows");
 }
 
 int running_lock(const char *what, const struct controller *first)

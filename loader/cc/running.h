@@ -53,6 +53,9 @@ int running_absent(const char *what, const struct running *running);
 /* Say that no controller is enabled. Returns EXIT_NOTHING. */
 int running_none(const char *what, const char *on);
 
+/* Say why there are no flows to be watched, if so. */
+int running_require_flows(const char *what);
+
 /*
  * Lock the pins to change what runs. Where there are none, say that `first`, of
  * those that are named, is not enabled; NULL: that none is. Returns EXIT_OK or

@@ -209,6 +209,7 @@ static int record_to(const char *path)
 		err = fail_errno("record", path, errno);
 	if (fd >= 0)
 		close(fd);
+	output.recorded = !output.json;
 	output.json = true;
 	output.pretty = false;
 	if (!err)
@@ -226,7 +227,7 @@ static int flows(const struct request *request)
 	if (!err)
 		err = kernel_require_reading(WHAT);
 	if (!err && record)
-		err = record_to(record);
+		err = running_require_flows(WHAT) ?: record_to(record);
 	if (!err)
 		err = ticker_repeat(WHAT, every_ns, show_now, &view);
 	return err;

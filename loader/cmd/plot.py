@@ -10,6 +10,7 @@ name: .svg, .png or .pdf. Needs matplotlib. It ends with 1 after a sentence on s
 
 from __future__ import annotations
 
+import bisect
 import json
 import sys
 from collections import defaultdict
@@ -104,7 +105,8 @@ def gather(docs: list[dict[str, Any]]) -> list[Flow]:
 
 def height(flow: Flow, at: float) -> float:
     """The window at this time."""
-    return float(min(flow.samples, key=lambda sample: abs(sample[0] - at))[1]["cwnd"])
+    i = bisect.bisect_right(flow.samples, at, key=lambda sample: sample[0])
+    return float(flow.samples[max(i - 1, 0)][1]["cwnd"])
 
 
 def draw(flows: list[Flow], picture: Path) -> None:

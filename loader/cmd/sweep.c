@@ -69,15 +69,22 @@ static bool flows_left(void)
 	return left;
 }
 
+/* Those that hold back what is received. */
+struct receivers {
+	bool rules, units;
+	struct run *runs;
+	unsigned int n_runs;
+};
+
 /* Whether the records of what is received are of rules, units or a run that there are. */
-static bool is_live(const struct run *runs, unsigned int n, __u64 instance)
+static bool is_live(const struct receivers *there, __u64 instance)
 {
 	if (instance == CCBPF_RECEIVED_BY_RULE)
-		return standing_receives();
+		return there->rules;
 	if (instance == CCBPF_RECEIVED_BY_UNIT)
-		return units_receive();
-	for (unsigned int i = 0; i < n; i++)
-		if (runs[i].known && runs[i].about.started_ns == instance)
+		return there->units;
+	for (unsigned int i = 0; i < there->n_runs; i++)
+		if (there->runs[i].known && there->runs[i].about.started_ns == instance)
 			return true;
 	return false;
 }
@@ -86,21 +93,22 @@ static bool is_live(const struct run *runs, unsigned int n, __u64 instance)
 static void sweep_records(void)
 {
 	int fd = shared_open_quietly(SHARED_FLOWS);
+	struct receivers there = { 0 };
 	struct flow *flows = NULL;
-	struct run *runs = NULL;
 	size_t n = 0;
-	unsigned int n_runs;
 
 	if (fd < 0)
 		return;
-	n_runs = runs_read(&runs);
+	there.rules = standing_receives();
+	there.units = units_receive();
+	there.n_runs = runs_read(&there.runs);
 	if (flows_read(fd, &flows, &n) == 0)
 		for (size_t i = 0; i < n; i++)
 			if (flows[i].record.kind == CCBPF_KIND_rx_lp &&
-			    !is_live(runs, n_runs, flows[i].record.instance))
+			    !is_live(&there, flows[i].record.instance))
 				bpf_map_delete_elem(fd, &flows[i].key);
 	free(flows);
-	free(runs);
+	free(there.runs);
 	close(fd);
 }
 

@@ -107,20 +107,6 @@ static int parse(const struct request *request, struct top *top)
 	return err;
 }
 
-/* Say why there is nothing to watch, if so. */
-static int require_flows(void)
-{
-	bool exists;
-	int fd = -1, err = pins_lock_read(WHAT, &exists);
-
-	if (!err && exists)
-		err = shared_open(WHAT, SHARED_FLOWS, &fd);
-	pins_unlock();
-	if (fd >= 0)
-		close(fd);
-	return err || fd >= 0 ? err : running_none(WHAT, "flows");
-}
-
 static int sample(struct top *top)
 {
 	int err = model_sample(&top->screen.model);
@@ -220,7 +206,7 @@ static int top(const struct request *request)
 	if (!err)
 		err = kernel_require_reading(WHAT);
 	if (!err)
-		err = require_flows();
+		err = running_require_flows(WHAT);
 	if (!err)
 		err = follow(&top, request);
 	view_free(&top.screen.view);

@@ -89,7 +89,7 @@ int fail(const struct fault *fault)
 {
 	const char *said = sentence_of(fault);
 
-	if (output.json) {
+	if (output.json && !output.recorded) {
 		say_json("error", fault);
 		return fault->exit;
 	}
@@ -110,7 +110,7 @@ void note(const char *on, const char *why, const char *remedy)
 	struct fault fault = { .on = on, .why = why, .remedy = remedy };
 	char buffers[3][TEXT_MOST];
 
-	if (output.json) {
+	if (output.json && !output.recorded) {
 		say_json("note", &fault);
 		return;
 	}

@@ -1,70 +1,44 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Who gave a connection its controller: see origins.h. */
-#include <bpf/bpf.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "rules/origins.h"
+#include "rules/remembered.h"
 #include "rules/units.h"
-#include "sys/objects.h"
-#include "sys/records.h"
 #include "util/memory.h"
 
-/* One map's walk. */
-struct walk {
+/* Of one giver: the map of those that got a controller, or of those that receive. */
+struct giver {
+	struct remembered map;
 	struct origins *to;
-	bool receives; /* the map is of receive windows, whose records have another key */
+	bool receives; /* their records have another key */
 	enum origin_by by;
 	unsigned int id; /* of the run; a rule's is in the record */
 };
 
-static void collect(void *data, const void *record)
+struct givers {
+	struct giver *all;
+	size_t n;
+};
+
+static void collect(const struct remembered *map, const struct ccbpf_chosen_record *r)
 {
-	const struct ccbpf_chosen_record *r = record;
-	const struct walk *walk = data;
-	struct origins *to = walk->to;
+	const struct giver *giver = (const struct giver *)map; /* its first member */
+	struct origins *to = giver->to;
 
 	/* Doubled whenever its number is a power of two. */
 	if (!(to->n & (to->n - 1)))
 		to->all = must_grow(to->all, (2 * to->n + 1) * sizeof(*to->all));
 	to->all[to->n++] = (struct origin){
-		.flow = walk->receives ? r->cookie : r->flow,
+		.flow = giver->receives ? r->cookie : r->flow,
 		.cgroup = r->cgroup,
 		.inode = r->inode,
-		.by = walk->by,
-		.id = walk->by == ORIGIN_RULE ? r->rule : walk->id,
+		.by = giver->by,
+		.id = giver->by == ORIGIN_RULE ? r->rule : giver->id,
 	};
-}
-
-/* The iterator, loaded when the first map is walked. */
-static struct bpf_program *load(struct bpf_object **obj)
-{
-	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "chosen");
-	size_t size = ccbpf_object_chosen_end - ccbpf_object_chosen;
-
-	if (!*obj)
-		*obj = bpf_object__open_mem(ccbpf_object_chosen, size, &opts);
-	if (!*obj)
-		return NULL;
-	if (bpf_program__fd(bpf_object__next_program(*obj, NULL)) < 0 && bpf_object__load(*obj))
-		return NULL;
-	return bpf_object__next_program(*obj, NULL);
-}
-
-static void walk_map(struct bpf_object **obj, int map_fd, struct walk *walk)
-{
-	union bpf_iter_link_info info = { .map.map_fd = map_fd };
-	LIBBPF_OPTS(bpf_iter_attach_opts, opts, .link_info = &info, .link_info_len = sizeof(info));
-	struct bpf_program *program = map_fd < 0 ? NULL : load(obj);
-	struct bpf_link *link = program ? bpf_program__attach_iter(program, &opts) : NULL;
-	int fd = link ? bpf_iter_create(bpf_link__fd(link)) : -1;
-
-	if (fd >= 0) {
-		records_read(fd, sizeof(struct ccbpf_chosen_record), collect, walk);
-		close(fd);
-	}
-	bpf_link__destroy(link);
 }
 
 static int by_flow(const void *a, const void *b)
@@ -74,46 +48,68 @@ static int by_flow(const void *a, const void *b)
 	return x->flow < y->flow ? -1 : x->flow > y->flow;
 }
 
-/* The storages of one giver: of those that got a controller, and of those that receive. */
-static void walk_both(struct bpf_object **obj, int chosen_fd, int receives_fd, struct walk walk)
+/* A giver's two maps, whose descriptors are taken over; negative: there is none. */
+static void add(struct givers *givers, int chosen_fd, int receives_fd, struct giver giver)
 {
-	walk_map(obj, chosen_fd, &walk);
-	walk.receives = true;
-	walk_map(obj, receives_fd, &walk);
+	const int fds[] = { chosen_fd, receives_fd };
+
+	for (int i = 0; i < 2; i++) {
+		if (fds[i] < 0)
+			continue;
+		giver.map.fd = fds[i];
+		giver.receives = i;
+		givers->all = must_grow(givers->all, (givers->n + 1) * sizeof(*givers->all));
+		givers->all[givers->n++] = giver;
+	}
 }
 
-static void walk_run(struct bpf_object **obj, unsigned int id, struct origins *out)
+static int copy_of(int fd)
 {
-	int chosen = run_open_chosen(id), receives = run_open_receives(id);
+	return fd < 0 ? fd : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+}
 
-	walk_both(obj, chosen, receives, (struct walk){ .to = out, .by = ORIGIN_RUN, .id = id });
-	if (chosen >= 0)
-		close(chosen);
-	if (receives >= 0)
-		close(receives);
+/* All that a socket is there for twice: the kernel may say it twice. */
+static void sort(struct origins *origins)
+{
+	size_t kept = 0;
+
+	if (origins->n)
+		qsort(origins->all, origins->n, sizeof(*origins->all), by_flow);
+	for (size_t i = 0; i < origins->n; i++)
+		if (!kept || origins->all[kept - 1].flow != origins->all[i].flow ||
+		    origin_by_giver(&origins->all[kept - 1], &origins->all[i]))
+			origins->all[kept++] = origins->all[i];
+	origins->n = kept;
 }
 
 void origins_read(struct origins *out)
 {
-	struct bpf_object *obj = NULL;
+	struct givers givers = { 0 };
 	struct unit_program *units;
 	unsigned int n_units;
 
 	*out = (struct origins){ 0 };
 	if (!standing_read_quietly(&out->standing))
-		walk_both(&obj, out->standing.chosen_fd, out->standing.receives_fd,
-			  (struct walk){ .to = out, .by = ORIGIN_RULE });
+		add(&givers, copy_of(out->standing.chosen_fd), copy_of(out->standing.receives_fd),
+		    (struct giver){ .to = out, .by = ORIGIN_RULE });
 	out->n_runs = runs_read(&out->runs);
-	for (unsigned int i = 0; i < out->n_runs; i++)
-		walk_run(&obj, out->runs[i].id, out);
+	for (unsigned int i = 0; i < out->n_runs; i++) {
+		unsigned int id = out->runs[i].id;
+
+		add(&givers, run_open_chosen(id), run_open_receives(id),
+		    (struct giver){ .to = out, .by = ORIGIN_RUN, .id = id });
+	}
 	n_units = units_read(&units);
 	for (unsigned int i = 0; i < n_units; i++)
-		walk_both(&obj, units[i].chosen_fd, units[i].receives_fd,
-			  (struct walk){ .to = out, .by = ORIGIN_UNIT });
+		add(&givers, copy_of(units[i].chosen_fd), copy_of(units[i].receives_fd),
+		    (struct giver){ .to = out, .by = ORIGIN_UNIT });
 	units_free(units, n_units);
-	bpf_object__close(obj);
-	if (out->n)
-		qsort(out->all, out->n, sizeof(*out->all), by_flow);
+	if (givers.n)
+		remembered_each(&givers.all->map, givers.n, sizeof(*givers.all), collect);
+	for (size_t i = 0; i < givers.n; i++)
+		close(givers.all[i].map.fd);
+	free(givers.all);
+	sort(out);
 }
 
 void origins_free(struct origins *origins)

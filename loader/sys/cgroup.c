@@ -23,6 +23,15 @@
 
 static int top_fd = -1; /* of the root of the hierarchy */
 
+/* Is this the root of the hierarchy? Seen from a cgroup namespace that of the host is mounted as
+ * "/..", "/../.." and so on; only the root itself has no cgroup.events. */
+static bool is_root(const char *root, int fd)
+{
+	if (!strcmp(root, "/"))
+		return true;
+	return faccessat(fd, "cgroup.events", F_OK, 0) < 0 && errno == ENOENT;
+}
+
 /* The root of the hierarchy in the mounts of a process, or -ENOENT. */
 static int open_mounted(pid_t pid)
 {
@@ -35,10 +44,14 @@ static int open_mounted(pid_t pid)
 
 		if (!type || strncmp(type, " - cgroup2 ", 11) ||
 		    sscanf(line, "%*s %*s %*s %4095s %4095s", root, point) != 2 ||
-		    strcmp(root, "/"))
+		    strspn(root, "/.") != strlen(root))
 			continue;
 		snprintf(path, sizeof(path), "/proc/%d/root%s", pid, point);
 		fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (fd >= 0 && !is_root(root, fd)) {
+			close(fd);
+			fd = -ENOENT;
+		}
 	}
 	if (mounts)
 		fclose(mounts);

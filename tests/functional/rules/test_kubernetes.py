@@ -43,8 +43,9 @@ def test_the_manifest_fits_together() -> None:
     assert volumes["config"]["configMap"]["name"] == config["metadata"]["name"]
     (file,) = config["data"]
     assert apply["command"] == ["ccbpf", "apply", f"{mounts['config']['mountPath']}/{file}"]
-    for name in ("bpf", "cgroup"):
-        assert mounts[name]["mountPath"] == volumes[name]["hostPath"]["path"]
+    assert mounts["cgroup"]["mountPath"] == volumes["cgroup"]["hostPath"]["path"]
+    assert volumes["bpf"]["hostPath"]["path"] == "/sys/fs/bpf" != mounts["bpf"]["mountPath"]
+    assert apply["env"] == [{"name": "CCBPF_PIN_ROOT", "value": f"{mounts['bpf']['mountPath']}/ccbpf"}]
     for container in (apply, wait):
         context = container["securityContext"]
         assert context["capabilities"]["drop"] == ["ALL"] and not context["allowPrivilegeEscalation"]
@@ -71,7 +72,11 @@ def test_what_the_manifest_does_on_a_node(ccbpf: Cli, sinks: Sinks, scope: Path,
     file.symlink_to("..data/ccbpf.toml")  # as the kubelet mounts a ConfigMap
     real = tmp_path / "..data/ccbpf.toml"
     real.parent.mkdir()
-    runtime = ("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc", "sh", "-euc", CONTAINER, str(MOUNT))
+    own = scope.with_name("cri-containerd-of-ccbpf.scope")
+    own.mkdir()
+    enter = ("sh", "-euc", 'echo $$ >"$0/cgroup.procs"; exec "$@"', str(own))
+    namespaces = ("unshare", "--cgroup", "--mount", "--net", "--pid", "--fork", "--mount-proc")
+    runtime = (*enter, *namespaces, "sh", "-euc", CONTAINER, str(MOUNT))
     within = (*runtime, "setpriv", f"--bounding-set=-all,{capabilities}")
 
     def applied(text: str, code: int = 0) -> str:

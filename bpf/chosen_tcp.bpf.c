@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The same as bpf/chosen.bpf.c, for kernels that refuse its iterator: all TCP sockets of one
+ * network namespace, that of the process that opens it, are looked at. The loader puts the storage
+ * of sockets in the place of `remembered`, and visits the namespaces one by one. Before Linux 6.17
+ * a socket may be skipped, or be there twice.
+ */
+#include "kern/chosen_record.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, __u32);
+} remembered SEC(".maps");
+
+SEC("iter/tcp")
+int chosen_tcp(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *c = ctx->sk_common;
+	struct tcp_sock *tp = c ? bpf_skc_to_tcp_sock(c) : NULL;
+	const __u32 *first = tp ? bpf_sk_storage_get(&remembered, tp, NULL, 0) : NULL;
+
+	if (first)
+		chosen_write(ctx->meta->seq, &tp->inet_conn.icsk_inet.sk, *first);
+	return 0;
+}

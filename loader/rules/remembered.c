@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The sockets that our programs remember: see remembered.h. */
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "out/errors.h"
+#include "rules/remembered.h"
+#include "sys/namespaces.h"
+#include "sys/objects.h"
+#include "sys/records.h"
+#include "util/memory.h"
+
+#define WHAT "flows"
+#define MAP "remembered"
+
+typedef void each_socket(const struct remembered *map, const struct ccbpf_chosen_record *record);
+
+/* The maps, and who wants their sockets. */
+struct walk {
+	const char *maps;
+	size_t n, size;
+	each_socket *each;
+	struct bpf_link **links; /* of the iterators over TCP sockets, one for each map */
+};
+
+static const struct remembered *map_at(const struct walk *walk, size_t i)
+{
+	return (const void *)(walk->maps + i * walk->size);
+}
+
+/* What records_read() hands to each record. */
+struct reading {
+	const struct remembered *map;
+	each_socket *each;
+};
+
+static void hand_over(void *data, const void *record)
+{
+	const struct reading *reading = data;
+
+	reading->each(reading->map, record);
+}
+
+static void read_all(const struct walk *walk, size_t i, int fd)
+{
+	struct reading reading = { map_at(walk, i), walk->each };
+
+	if (fd < 0)
+		return;
+	records_read(fd, sizeof(struct ccbpf_chosen_record), hand_over, &reading);
+	close(fd);
+}
+
+/* --- by the kernel's iterator over a map ------------------------------------------ */
+
+static struct bpf_link *attach(const struct bpf_program *program, int map_fd)
+{
+	union bpf_iter_link_info info = { .map.map_fd = map_fd };
+	LIBBPF_OPTS(bpf_iter_attach_opts, opts, .link_info = &info, .link_info_len = sizeof(info));
+
+	return bpf_program__attach_iter(program, &opts);
+}
+
+/* Returns whether the kernel accepts the iterator. */
+static bool by_storage(const struct walk *walk)
+{
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "chosen");
+	struct bpf_object *obj = bpf_object__open_mem(
+		ccbpf_object_chosen, ccbpf_object_chosen_end - ccbpf_object_chosen, &opts);
+	bool accepted = obj && !bpf_object__load(obj);
+
+	for (size_t i = 0; accepted && i < walk->n; i++) {
+		struct bpf_link *link =
+			attach(bpf_object__next_program(obj, NULL), map_at(walk, i)->fd);
+
+		read_all(walk, i, link ? bpf_iter_create(bpf_link__fd(link)) : -1);
+		bpf_link__destroy(link);
+	}
+	bpf_object__close(obj);
+	return accepted;
+}
+
+/* --- by a look at all TCP sockets -------------------------------------------------- */
+
+/* An iterator over the sockets that are in this map, or NULL. It lives as long as its link. */
+static struct bpf_link *over_sockets(int map_fd)
+{
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "chosen_tcp");
+	struct bpf_object *obj =
+		bpf_object__open_mem(ccbpf_object_chosen_tcp,
+				     ccbpf_object_chosen_tcp_end - ccbpf_object_chosen_tcp, &opts);
+	struct bpf_map *map = obj ? bpf_object__find_map_by_name(obj, MAP) : NULL;
+	struct bpf_link *link = NULL;
+
+	if (map && !bpf_map__reuse_fd(map, map_fd) && !bpf_object__load(obj))
+		link = bpf_program__attach_iter(bpf_object__next_program(obj, NULL), NULL);
+	bpf_object__close(obj);
+	return link;
+}
+
+/* The namespace of an iterator is that of the process that makes it. */
+static int make(void *link)
+{
+	int fd = bpf_iter_create(bpf_link__fd(link));
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int visit(void *data, const struct netns *netns)
+{
+	const struct walk *walk = data;
+
+	for (size_t i = 0; i < walk->n; i++)
+		if (walk->links[i])
+			read_all(walk, i, netns_inside(WHAT, netns, make, walk->links[i]));
+	return EXIT_OK;
+}
+
+static void by_sockets(struct walk *walk)
+{
+	walk->links = must_grow(NULL, walk->n * sizeof(*walk->links));
+	for (size_t i = 0; i < walk->n; i++)
+		walk->links[i] = over_sockets(map_at(walk, i)->fd);
+	netns_each(WHAT, visit, walk);
+	for (size_t i = 0; i < walk->n; i++)
+		bpf_link__destroy(walk->links[i]);
+	free(walk->links);
+}
+
+void remembered_each(const struct remembered *maps, size_t n, size_t size, each_socket *each)
+{
+	struct walk walk = { .maps = (const char *)maps, .n = n, .size = size, .each = each };
+
+	if (!by_storage(&walk))
+		by_sockets(&walk);
+}
