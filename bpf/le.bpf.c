@@ -222,6 +222,8 @@ static __always_inline void le_grow(struct sock *sk, struct le_flow *f, u32 acke
 	bool starting = sock_in_slow_start(tp);
 	bool grows = f->law.stage == LE_FREE || (!le_small(f) && le_repairs(sk));
 
+	if (starting)
+		acked = law_min(acked, LE_START * (tp->snd_ssthresh - tp->snd_cwnd));
 	if (grows && sock_cwnd_limited(tp))
 		tcp_cong_avoid_ai(tp, le_every(&f->law, tp->snd_cwnd, starting), acked);
 }

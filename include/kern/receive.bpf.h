@@ -223,7 +223,8 @@ static __always_inline void read_ack(struct tcp_sock *tp, struct receive *r, str
 	a->unit = window_unit(tp);
 	a->rtt_us = sock_srtt_us(tp);
 	a->fresh =
-		law_forget((u32)bpf_jiffies64() - tp->inet_conn.icsk_ack.lrcvtime <= FRESH_JIFFIES);
+		law_forget(sock_stamped(tp) &&
+			   (u32)bpf_jiffies64() - tp->inet_conn.icsk_ack.lrcvtime <= FRESH_JIFFIES);
 	a->hole = law_forget(tp->out_of_order_queue.rb_node != 0);
 	a->left = law_forget((s32)a->left < 0 ? 0 : a->left);
 }
@@ -263,7 +264,10 @@ static __always_inline void receive_begin(struct bpf_sock_ops *ctx, struct tcp_s
 {
 	struct receive *r;
 
-	if (ctx->bpf_sock_ops_cb_flags & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG)
+	if (receive_of(tp))
+		bpf_sk_storage_delete(&receives,
+				      tp); /* of the connection that this socket had before */
+	else if (ctx->bpf_sock_ops_cb_flags & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG)
 		return;
 	if (!sock_timestamps(tp)) {
 		choose_count(counts, unstamped);

@@ -15,6 +15,7 @@
 #include "law/inference.h"
 #include "law/noise.h"
 #include "law/rx_clock.h"
+#include "law/silence.h"
 
 #define RX_START_WINDOW 65535 /* bytes: the least in START */
 #define RX_LEAST_SEGMENTS 1
@@ -37,6 +38,7 @@
 #define RX_IDLE_US 200000 /* the least RTO */
 #define RX_DRIFT_SHIFT 10 /* 1/1024: 1000 ppm, clocks are within 200 */
 #define RX_TICK_US 1000 /* of our TSval */
+#define RX_JUMP_US (1 << 21) /* no queue was that long: our clock stood still (suspend) */
 
 enum rx_verdict {
 	RX_GROW = INFERENCE_GROW,
@@ -51,6 +53,7 @@ struct rx {
 	struct delay delay;
 	struct rx_clock clock;
 	struct noise noise;
+	struct silence silence;
 	struct inference inference;
 	s32 offset_us; /* d = owd + offset */
 	u32 window; /* bytes */
@@ -58,6 +61,7 @@ struct rx {
 	u32 credit; /* bytes that arrived since it grew */
 	u32 rcv_nxt; /* of the last ACK */
 	u32 heard_us; /* our clock: the last data */
+	u32 since_us; /* from the data before it, 0: this ACK has no new data */
 	u32 round_seq, round_us, round_ts; /* this round's beginning */
 	u32 flight; /* bytes of the last round */
 	u32 most_flight; /* START: the largest */
@@ -116,6 +120,7 @@ LAW void rx_init(struct rx *x, const struct rx_ack *a)
 	delay_init(&x->delay);
 	rx_clock_init(&x->clock);
 	noise_init(&x->noise, 0);
+	silence_init(&x->silence);
 	inference_init(&x->inference);
 	x->rtt_us = x->rtt_min_us = law_clamp(a->rtt_us, RX_TICK_US, DELAY_MAX_US);
 	x->offset_us = x->rtt_min_us;
@@ -140,24 +145,29 @@ LAW void rx_shift(struct rx *x, s32 by_us)
 		base->before += by_us;
 }
 
-/* us: RTT_min + owd - owd_min. A delay below all others by more than RTT_min moves the scale. */
-LAW u32 rx_delay(struct rx *x, const struct rx_ack *a)
-{
-	s64 delay_us = rx_clock_owd_us(&x->clock, a->now_us, a->tsval) + x->offset_us;
-
-	if (law_unlikely(delay_us < 1)) {
-		rx_shift(x, (s32)(1 - delay_us));
-		delay_us = 1;
-	}
-	return law_min(law_forget(delay_us), DELAY_MAX_US);
-}
-
 /* The delays begin anew: the sender's clock is another. */
 LAW void rx_new_clock(struct rx *x)
 {
 	delay_init(&x->delay);
 	x->offset_us = x->rtt_min_us;
 	x->queue_us = 0;
+}
+
+/* us: RTT_min + owd - owd_min. A delay below all others by more than RTT_min moves the scale. */
+LAW u32 rx_delay(struct rx *x, const struct rx_ack *a)
+{
+	s64 delay_us = rx_clock_owd_us(&x->clock, a->now_us, a->tsval) + x->offset_us;
+
+	if (law_unlikely(delay_us < -RX_JUMP_US)) {
+		rx_clock_anchor(&x->clock, a->now_us, a->tsval, 0);
+		rx_new_clock(x);
+		delay_us = x->offset_us;
+	}
+	if (law_unlikely(delay_us < 1)) {
+		rx_shift(x, (s32)(1 - delay_us));
+		delay_us = 1;
+	}
+	return law_min(law_forget(delay_us), DELAY_MAX_US);
 }
 
 /* In the inference phase the window has no queue of its own: half of the threshold is that of
@@ -175,6 +185,8 @@ LAW bool rx_remains(const struct rx *x, const struct delay_params *p)
 LAW bool rx_measure(struct rx *x, const struct rx_ack *a)
 {
 	struct delay_ack sample = { .now_us = a->long_us };
+	bool apart = x->window <= RX_SMALL_SEGMENTS * a->mss;
+	u32 before_us = x->queue_us;
 	struct delay_params p;
 
 	if (!a->fresh)
@@ -184,12 +196,14 @@ LAW bool rx_measure(struct rx *x, const struct rx_ack *a)
 	if (!x->clock.tick_ns)
 		return false;
 	rx_params(x, &p);
-	if (x->window <= RX_SMALL_SEGMENTS * a->mss)
+	if (apart)
 		p.least = 1;
 	sample.rtt_us = rx_delay(x, a);
 	x->queue_us = delay_measure(&x->delay, &sample, &p);
 	noise_put(&x->noise, x->queue_us);
-	delay_take(&x->delay, x->queue_us, 0, false, &p);
+	if (silence_was(x->since_us, 0))
+		silence_take(&x->silence, x->since_us, x->queue_us, before_us, apart);
+	delay_take(&x->delay, x->queue_us, silence_stood_us(&x->silence), false, &p);
 	return x->avoiding && (delay_indicates(&x->delay, &p) || rx_remains(x, &p));
 }
 

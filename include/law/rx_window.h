@@ -39,7 +39,10 @@
  *  6. owd_min cannot tell the drift of the two clocks from a queue. Where a whole round's
  *     delays lie above the queue that the RTT shows, owd_min follows, by 1/1024 of the time.
  *  7. A delay that stands still is a longer path (law/flat.h).
- *  8. After a silence the smoothing starts anew, and the round trip too: the pause is none.
+ *  8. After a silence the smoothing starts anew, and the round trip too: the pause is none. The
+ *     round trip that makes a silence doubles with each one, up to that silence: on a path that
+ *     became longer than that, each segment of a small window comes after a silence. A delay
+ *     that rose by a silence says nothing of the buffer (law/silence.h).
  *  9. A first indication drains, where TCP-LP halves: alone the queue is the flow's own, so
  *     the link stays busy. If it is that of others it remains: in the inference phase half of
  *     the threshold is an indication.
@@ -91,6 +94,7 @@ LAW_APART int rx_learn(struct rx *x, u32 now_us, u32 passed_us)
 	x->low_us = noise_learn(&x->noise);
 	rx_drift(x, passed_us);
 	rx_notice_flat(x, now_us);
+	silence_turn(&x->silence);
 	return 0;
 }
 
@@ -118,11 +122,13 @@ LAW void rx_notice_silence(struct rx *x, const struct rx_ack *a)
 {
 	u32 since_us = a->now_us - x->heard_us;
 
-	if (a->rcv_nxt == x->rcv_nxt)
+	x->since_us = a->rcv_nxt == x->rcv_nxt ? 0 : since_us;
+	if (!x->since_us)
 		return;
 	x->heard_us = a->now_us;
 	if (law_likely(since_us < law_max(RX_IDLE_US, 2 * x->rtt_us)))
 		return;
+	x->rtt_us = law_min(2 * x->rtt_us, law_min(since_us, DELAY_MAX_US)); /* a longer path? */
 	delay_restart(&x->delay);
 	noise_begin(&x->noise);
 	inference_idle(&x->inference, since_us >> KIUS_SHIFT);

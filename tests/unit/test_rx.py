@@ -3,6 +3,7 @@
 one bottleneck, and a queue of others that comes and goes."""
 
 import heapq
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -34,6 +35,8 @@ class Path:
     scale: int = 7
     buffer_us: float = 125_000.0
     limit: float = 1e12  # bytes/s that the sender has
+    stands: tuple[float, float] = (math.inf, math.inf)  # nothing arrives between these seconds
+    jumps: tuple[float, int] = (math.inf, 0)  # from this second on the sender's clock is so many ticks ahead
     windows: list[tuple[float, int]] = field(default_factory=list)
     arrived: list[tuple[float, int]] = field(default_factory=list)
 
@@ -63,8 +66,10 @@ class Path:
                         cwnd = max((sent - una) // 2, MSS)  # it would be lost: a sender that knows is enough here
                         break
                     free, sent = leaves, sent + MSS
-                    stamp = self.ts0 + int(now * (1 + self.drift) / self.tick_us)
-                    push(leaves + BASE_US / 2 + self.others(now), "data", (sent, stamp, echo))
+                    stamp = self.ts0 + int(now * (1 + self.drift) / self.tick_us) + self.jumps[1] * (now >= self.jumps[0] * 1e6)
+                    at = leaves + BASE_US / 2 + self.others(now)
+                    begins, ends = (1e6 * second for second in self.stands)
+                    push(ends if begins <= at < ends else at, "data", (sent, stamp, echo))
                 continue
             rcv_nxt, stamp, echo = what
             self.arrived.append((now, rcv_nxt))
@@ -152,6 +157,28 @@ def test_a_longer_path_is_no_queue(path: Callable[..., Path]) -> None:
     longer = path(others=step(10, 1000, 60_000))
     longer.run(45)
     assert longer.mbit(10, 14) < 1.0 and longer.mbit(38, 45) >= 5.0
+
+
+def test_a_path_that_stands_still_does_not_show_its_buffer(path: Callable[..., Path]) -> None:
+    """200 ms on a buffer of 25 ms: with a threshold of 30 ms it would never yield again."""
+    stall = path(buffer_us=25_000, stands=(10.0, 10.2), others=step(15, 18, 20_000))
+    x = stall.run(18)
+    assert x.delay.most_us <= 30_000
+    assert stall.mbit(16, 18) < 0.1 * LINK
+
+
+def test_a_host_that_was_suspended_still_yields(path: Callable[..., Path]) -> None:
+    """Its clock stood still for 30 s, the sender's did not."""
+    woken = path(others=step(15, 18, 60_000), jumps=(10.0, 30_000))
+    x = woken.run(18)
+    assert x.delay.most_us < 200_000 and woken.mbit(16, 18) < 0.1 * LINK
+
+
+def test_a_path_that_becomes_many_times_longer(path: Callable[..., Path]) -> None:
+    """Each segment of the smallest window comes after a silence, and still rounds end."""
+    longer = path(others=step(10, 1000, 300_000), buffer_us=1e6)
+    longer.run(60)
+    assert longer.mbit(10.5, 14) < 1.0 and longer.mbit(50, 60) >= 0.2 * LINK
 
 
 def test_a_delay_that_comes_and_goes_does_not_end_the_start(path: Callable[..., Path]) -> None:
