@@ -306,8 +306,11 @@ static __always_inline void obey(struct bpf_sock_ops *ctx, struct tcp_sock *tp, 
 	bool receives;
 	u32 id;
 
-	if (!rule)
+	if (!rule) {
+		if (!connecting)
+			receive_not(ctx, tp);
 		return;
+	}
 	id = rule->id;
 	counts = bpf_map_lookup_elem(&rule_counts, &id);
 	if (!counts)
@@ -323,6 +326,8 @@ static __always_inline void obey(struct bpf_sock_ops *ctx, struct tcp_sock *tp, 
 		chosen_remember(tp, id);
 	if (receives)
 		receive_begin(ctx, tp, id, counts);
+	else
+		receive_not(ctx, tp);
 }
 
 /* A rule that is removed holds its connections on, without a count, while another one receives. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * What one command receives in the background: a sockops program at the cgroup of
- * `ccbpf run --download`. The receive window of every TCP connection of that cgroup yields
+ * `ccbpf run`. The receive window of every TCP connection of that cgroup yields
  * (kern/receive.bpf.h), and the run's account has what they received.
  *
  * A run that is ended before its connections (`ccbpf clean --all`) opens their windows first:

@@ -38,7 +38,7 @@
 #define CCBPF_ECHO_CONTROLLERS(X) X(nf_tcp)
 
 /* No controllers, and their flows have records too: what holds back receive windows. X(number, name, title) */
-#define CCBPF_RECEIVERS(X) X(13, rx_lp, "what is received in the background (`--download`)")
+#define CCBPF_RECEIVERS(X) X(13, rx_lp, "what is received in the background")
 
 enum ccbpf_kind {
 	CCBPF_KIND_NONE = 0,

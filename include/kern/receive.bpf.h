@@ -321,6 +321,16 @@ static __always_inline void receive_end(struct bpf_sock_ops *ctx, struct tcp_soc
 	bpf_sk_storage_delete(&receives, tp);
 }
 
+/* At the same moments as receive_begin(), where it is not wanted: what is remembered is of the
+ * connection that this socket had before. */
+static __always_inline void receive_not(struct bpf_sock_ops *ctx, struct tcp_sock *tp)
+{
+	struct receive *r = receive_of(tp);
+
+	if (law_unlikely(r))
+		receive_end(ctx, tp, r);
+}
+
 /* At STATE_CB. */
 static __always_inline void receive_state(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
 					  struct ccbpf_run_counts *account)

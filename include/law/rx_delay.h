@@ -181,6 +181,15 @@ LAW bool rx_remains(const struct rx *x, const struct delay_params *p)
 	return delay_smoothed(&x->delay) > law_max(half_us, p->noise_us);
 }
 
+/* us: for so long what arrives now has met a path that stood still. A time that saturates is as
+ * long as any delay: nothing is learned of it. */
+LAW u32 rx_stood_us(const struct rx *x)
+{
+	u32 stood_us = silence_stood_us(&x->silence);
+
+	return stood_us < SILENCE_MOST << SILENCE_SHIFT ? stood_us : DELAY_MAX_US;
+}
+
 /* A packet's delay. Returns whether it is an indication. */
 LAW bool rx_measure(struct rx *x, const struct rx_ack *a)
 {
@@ -203,7 +212,7 @@ LAW bool rx_measure(struct rx *x, const struct rx_ack *a)
 	noise_put(&x->noise, x->queue_us);
 	if (silence_was(x->since_us, 0))
 		silence_take(&x->silence, x->since_us, x->queue_us, before_us, apart);
-	delay_take(&x->delay, x->queue_us, silence_stood_us(&x->silence), false, &p);
+	delay_take(&x->delay, x->queue_us, rx_stood_us(x), false, &p);
 	return x->avoiding && (delay_indicates(&x->delay, &p) || rx_remains(x, &p));
 }
 

@@ -143,7 +143,7 @@ LAW bool rx_lost(struct rx *x, const struct rx_ack *a)
 
 	if (a->hole && (!x->hole || filled)) {
 		x->hole_ts = a->tsval;
-		x->hole_us = x->queue_us;
+		x->hole_us = delay_certain(x->queue_us, rx_stood_us(x));
 	}
 	x->hole = a->hole;
 	x->holed |= a->hole;

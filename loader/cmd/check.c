@@ -142,15 +142,17 @@ static void check_renice(struct rows *rows)
 	    "`renice` needs Linux " KERNEL_LEAST " or newer; the controllers work without");
 }
 
-/* What `--download` finds here. */
+/* What downloads in the background find here. */
 static void check_downloads(struct rows *rows)
 {
 	char lacks[256] = "";
 
 	if (needs_missing(ccbpf_object_rx_lp, ccbpf_object_rx_lp_end, lacks, lacks, sizeof(lacks)))
 		return; /* no BTF: that row says it */
-	add(rows, "downloads", !*lacks, NOTE, *lacks ? lacks : "all that `--download` reads",
-	    "`--download` needs Linux " KERNEL_LEAST " or newer; the controllers work without");
+	add(rows, "downloads", !*lacks, NOTE,
+	    *lacks ? lacks : "all that downloads in the background read",
+	    "downloads in the background need Linux " KERNEL_LEAST
+	    " or newer; the controllers work without");
 }
 
 static void check_bpffs(struct rows *rows)
@@ -247,7 +249,7 @@ static void check_chirps(struct rows *rows)
 	if (err != -EPERM) /* else the row of the capabilities says it */
 		add(rows, "socket storage", !err, NOTE,
 		    err ? text("refused: %s", strerror(-err)) : "yes",
-		    "nf_tcp sends no chirps, and `--download` holds nothing: sockets need net.core.optmem_max of 20480 bytes, and on x86 since Linux 6.19 a CPU with cmpxchg16b (a guest: a model with cx16)");
+		    "nf_tcp sends no chirps, and downloads are not held back: sockets need net.core.optmem_max of 20480 bytes, and on x86 since Linux 6.19 a CPU with cmpxchg16b (a guest: a model with cx16)");
 	add(rows, "departures", !fq, NOTE,
 	    fq ? text("fq chooses them on %s", fq) : "no device has fq",
 	    "through fq nf_tcp sends no chirps: `tc qdisc replace dev DEVICE root fq_codel`");

@@ -8,7 +8,7 @@
  *   2. make a cgroup, attach bpf/run.bpf.c and bpf/rx_lp.bpf.c to it, pin (rules/run.h)
  *   3. start the command in that cgroup, as the user who called sudo (sys/child.h)
  *   4. wait, sending on what signals come
- *   5. remove cgroup and pins, say in one line what was sent, end as the command ended
+ *   5. remove cgroup and pins, say in one line what was sent and received, end as the command ended
  *
  * Without privilege it moves itself to a cgroup that an administrator has prepared by
  * `ccbpf run --prepare USER|CGROUP [NAME] [--dscp le]`, and becomes the command (rules/prepared.h).
@@ -84,11 +84,11 @@ static int not_permitted(const char *out)
 				: capabilities_remedy());
 }
 
-/* Without an option: both, where the kernel can. */
-static unsigned int directions_of(const struct request *request)
+/* Without an option: both, where the kernel can, and the controller is of the background. */
+static unsigned int directions_of(const struct request *request, const struct controller *c)
 {
 	bool both = request->upload == request->download;
-	bool download = request->download || (both && programs_can_receive());
+	bool download = request->download || (both && c->open && programs_can_receive());
 
 	return (request->upload || both ? CCBPF_RUN_UPLOAD : 0) |
 	       (download ? CCBPF_RUN_DOWNLOAD : 0);
@@ -344,7 +344,7 @@ static int run(const struct request *request)
 	if (!err)
 		err = check_restricted(c, user.uid);
 	if (!err)
-		err = describe(request, c, &user, directions_of(request), &about);
+		err = describe(request, c, &user, directions_of(request, c), &about);
 	if (!err && capabilities_missing(CAPABILITIES_CHANGING)) {
 		user_free(&user);
 		return become(request, &about);
@@ -361,13 +361,14 @@ static int run(const struct request *request)
 }
 
 static const struct argp_option options[] = {
-	{ "download", 'd', 0, 0, "only what it receives is in the background", 0 },
-	{ "upload", 'u', 0, 0, "only what it sends (the default is both directions)", 0 },
+	{ "download", 'd', 0, 0,
+	  "what it receives, and not what it sends (the default, as -du: both)", 0 },
+	{ "upload", 'u', 0, 0, "what it sends, and not what it receives", 0 },
 	{ "dscp", OPTION_OWN + OWN_DSCP, "le", 0, "mark the packets as well: lower effort", 0 },
 	{ "uid", OPTION_OWN + OWN_UID, "USER", 0,
 	  "run it as this user (default: who called sudo, else root)", 0 },
 	{ "prepare", OPTION_OWN + OWN_PREPARE, "USER", 0,
-	  "let this user run commands without privilege, in a cgroup that is delegated to that user "
+	  "let this user run commands without privilege, what they send in the background, in a cgroup that is delegated to that user "
 	  "(or give that cgroup's path); nothing is run",
 	  0 },
 	{ "quiet", 'q', 0, 0, "say nothing at the end", 0 },

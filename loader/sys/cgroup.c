@@ -22,6 +22,7 @@
 #define CALLERS_MOST 64
 
 static int top_fd = -1; /* of the root of the hierarchy */
+static bool top_outside; /* of this process's cgroup namespace: its own path says nothing there */
 
 /* Is this the root of the hierarchy? Seen from a cgroup namespace that of the host is mounted as
  * "/..", "/../.." and so on; only the root itself has no cgroup.events. */
@@ -52,6 +53,7 @@ static int open_mounted(pid_t pid)
 			close(fd);
 			fd = -ENOENT;
 		}
+		top_outside = fd >= 0 && root[1];
 	}
 	if (mounts)
 		fclose(mounts);
@@ -104,8 +106,8 @@ static const char *below_top(const char *path)
 int cgroup_own(char *path, unsigned int size)
 {
 	char line[PATH_MAX];
-	FILE *file = fopen("/proc/self/cgroup", "re");
-	int err = file ? -ENOENT : -errno;
+	FILE *file = top_outside ? NULL : fopen("/proc/self/cgroup", "re");
+	int err = file ? -ENOENT : top_outside ? -EOPNOTSUPP : -errno;
 
 	while (file && err == -ENOENT && fgets(line, sizeof(line), file)) {
 		line[strcspn(line, "\n")] = '\0';

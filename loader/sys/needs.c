@@ -15,6 +15,7 @@
  */
 static const char *const optional[] = {
 	"tcp_sock.tcp_usec_ts", /* 6.7: timestamps in microseconds */
+	"sock.sk_ino", /* 6.18: compat_sock_inode() */
 	"tcp_congestion_ops.cwnd_event_tx_start", /* 7.1 */
 };
 

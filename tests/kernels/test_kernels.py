@@ -100,7 +100,7 @@ def test_a_way_that_gave_no_controller_is_told(tmp_path: Path) -> None:
         return ways.fault(name, tmp_path)
 
     good: dict[str, dict[str, Any]] = {
-        "run": {"run": {"counts": {"set": 1}}},
+        "run": {"run": {"download": True, "counts": {"set": 1}}},
         "assign": {"rules": [{"counts": {"set": 1}}]},
         "renice": {"moved": 2},
     }
@@ -108,4 +108,5 @@ def test_a_way_that_gave_no_controller_is_told(tmp_path: Path) -> None:
     assert {fault(name, "cubic", **said) for name, said in good.items()} == {"the transfer used cubic, expected tcp_lp"}
     assert fault("download", "cubic", rules=[{"counts": {"set": 0, "receivers": 1}}]) == ""
     assert fault("download", "cubic", rules=[{"counts": {"set": 1, "receivers": 0}}]).endswith("received in the background")
+    assert "given the controller to no connection" in fault("run", "tcp_lp", run={"download": False, "counts": {"set": 1}})
     assert fault("renice", "tcp_lp", moved=0) == "it says that it has given the controller to no connection"

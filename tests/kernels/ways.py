@@ -64,6 +64,8 @@ def connections(name: str, said: Any) -> int:
     """How many connections the command says that it has given the controller, or held the window of."""
     if name == "renice":
         return int(said["moved"])
+    if name == "run" and not said["run"]["download"]:
+        return 0  # both directions are its default
     counts = said["run"]["counts"] if name == "run" else said["rules"][0]["counts"]
     return int(counts["receivers" if name == DOWNLOAD else "set"])
 

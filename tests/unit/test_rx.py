@@ -159,9 +159,10 @@ def test_a_longer_path_is_no_queue(path: Callable[..., Path]) -> None:
     assert longer.mbit(10, 14) < 1.0 and longer.mbit(38, 45) >= 5.0
 
 
-def test_a_path_that_stands_still_does_not_show_its_buffer(path: Callable[..., Path]) -> None:
+@pytest.mark.parametrize("stood_s", [0.2, 1.5, 3.0])
+def test_a_path_that_stands_still_does_not_show_its_buffer(path: Callable[..., Path], stood_s: float) -> None:
     """200 ms on a buffer of 25 ms: with a threshold of 30 ms it would never yield again."""
-    stall = path(buffer_us=25_000, stands=(10.0, 10.2), others=step(15, 18, 20_000))
+    stall = path(buffer_us=25_000, stands=(10.0, 10.0 + stood_s), others=step(15, 18, 20_000))
     x = stall.run(18)
     assert x.delay.most_us <= 30_000
     assert stall.mbit(16, 18) < 0.1 * LINK
