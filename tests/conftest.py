@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,10 @@ from . import registry
 
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
+
+# A shell starts what it runs in the background with these ignored, and every child would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 MEASURED = pytest.StashKey[list[str]]()
 
