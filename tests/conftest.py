@@ -16,9 +16,10 @@ from . import registry
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
-# A shell starts what it runs in the background with these ignored, and every child would inherit that.
+# A shell starts what it runs in the background with these ignored, nohup the last one, and every child would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 MEASURED = pytest.StashKey[list[str]]()
 

@@ -20,7 +20,7 @@
 #include "util/text.h"
 
 #define WHAT "plot"
-#define NO_MATPLOTLIB 2 /* plot.py's exit code */
+#define NO_MATPLOTLIB 3 /* plot.py's exit code */
 #define NO_PYTHON 127
 #define WORDS 4096 /* bytes of what it says that are read */
 
@@ -114,9 +114,10 @@ static int report(const char *picture, int ended, const char *words)
 		return FAIL(EXIT_FAILED, .what = WHAT, .on = picture, .why = "there is no python3",
 			    .remedy = "install it (Debian: apt install python3-matplotlib)");
 	if (ended == NO_MATPLOTLIB)
-		return FAIL(EXIT_FAILED, .what = WHAT, .on = picture,
-			    .why = "python3 has no matplotlib",
-			    .remedy = "install it (Debian: apt install python3-matplotlib)");
+		return FAIL(
+			EXIT_FAILED, .what = WHAT, .on = picture,
+			.why = "python3 finds no matplotlib (a user's own packages are not read)",
+			.remedy = "install it (Debian: apt install python3-matplotlib)");
 	if (ended)
 		return FAIL(EXIT_FAILED, .what = WHAT, .on = NULL,
 			    .why = *words ? words : "python3 ended without a word");

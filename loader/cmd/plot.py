@@ -5,7 +5,7 @@
 
 Each FILE has lines of JSON: the documents of `ccbpf flows --record`, which make the curves, and the events of `ccbpf -j trace`.
 Without events the marks come from the counters of the flows, and are as exact as the samples. The form of PICTURE is that of its
-name: .svg, .png or .pdf. Needs matplotlib. It ends with 1 after a sentence on stderr, or with 2 where matplotlib is missing.
+name: .svg, .png or .pdf. Needs matplotlib. It ends with 1 after a sentence on stderr, or with 3 where matplotlib is missing.
 """
 
 from __future__ import annotations
@@ -110,8 +110,10 @@ def height(flow: Flow, at: float) -> float:
 
 
 def draw(flows: list[Flow], picture: Path) -> None:
+    import matplotlib
     from matplotlib.figure import Figure
 
+    matplotlib.rcdefaults()  # and not what a matplotlibrc of the working directory says
     figure = Figure(figsize=(10, 8), layout="constrained")
     rate, window, delay = figure.subplots(3, 1, sharex=True)
     named: set[str] = set()
@@ -152,7 +154,7 @@ def main() -> int:
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise
-        return 2
+        return 3
     except (OSError, ValueError) as error:
         fail(f"{picture}: {getattr(error, 'strerror', None) or error}")
     return 0

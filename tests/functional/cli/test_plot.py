@@ -154,7 +154,7 @@ def test_where_it_cannot_be_written(plotting: Cli, tmp_path: Path) -> None:
 
 def test_without_python_or_matplotlib(ccbpf: Cli, tmp_path: Path) -> None:
     file = samples(tmp_path / "in", [flow()], [flow()])
-    for said, why in (("", "there is no python3"), ("#!/bin/sh\nexit 2\n", "python3 has no matplotlib")):
+    for said, why in (("", "there is no python3"), ("#!/bin/sh\nexit 3\n", "python3 finds no matplotlib")):
         bin_ = tmp_path / f"bin{len(said)}"
         bin_.mkdir()
         if said:
