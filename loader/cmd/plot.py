@@ -43,9 +43,7 @@ class Flow:
     def rates(self) -> tuple[list[float], list[float]]:
         """Mbit/s that were acknowledged, from each sample to the next."""
         pairs = [(a, b) for a, b in zip(self.samples, self.samples[1:], strict=False) if b[0] > a[0]]
-        return [b[0] for _, b in pairs], [
-            (b[1]["bytes_acked"] - a[1]["bytes_acked"]) * 8e-6 / (b[0] - a[0]) for a, b in pairs
-        ]
+        return [b[0] for _, b in pairs], [(b[1]["bytes_acked"] - a[1]["bytes_acked"]) * 8e-6 / (b[0] - a[0]) for a, b in pairs]
 
     def curve(self, key: str, scale: float = 1) -> tuple[list[float], list[float]]:
         return [at for at, _ in self.samples], [record[key] * scale for _, record in self.samples]
