@@ -13,6 +13,7 @@
 #include "law/delay.h"
 #include "law/le.h"
 #include "law/noise.h"
+#include "law/silence.h"
 #include "law/spacing.h"
 
 extern struct le_params params;
@@ -24,6 +25,7 @@ struct le_flow {
 	struct delay delay; /* its average is not used */
 	struct noise noise;
 	struct spacing spacing;
+	struct silence silence;
 	struct le law;
 	u32 published_kius; /* 1024 us: the record was written */
 };
@@ -45,6 +47,7 @@ static __always_inline void le_path(struct tcp_sock *tp, struct le_flow *f, stru
 	p->threshold_us = param_threshold();
 	p->threshold_min_us = law_min(param_threshold_min(), p->threshold_us);
 	p->noise_us = law_forget(le_steady(&f->law, tp->snd_cwnd) ? noise_us(&f->noise) : 0);
+	p->stood_us = law_forget(silence_stood_us(&f->silence));
 	p->packet_us = f->spacing.packet_us;
 	p->gap_max = param_gap_max();
 	p->gap_share = param_gap_share();

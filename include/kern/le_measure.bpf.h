@@ -40,7 +40,7 @@ static __noinline int le_rebase(struct sock *sk)
 	u32 rise_us = delay_rebase(&f->delay, rtt_us);
 
 	f->noise.flat = 0;
-	f->law.flat = 0;
+	f->law.cut_q = 0;
 	if (!rise_us)
 		return 0;
 	le_moved(&f->law);
@@ -58,9 +58,9 @@ static __noinline int le_notice_flat(struct sock *sk)
 	u32 enough = le_flat_pairs(pairs, le_gap_us(tcp_of(sk), f));
 
 	f->noise.flat =
-		flat_count(f->noise.flat, queue_us, le_us(f->law.flat), noise_us(&f->noise));
+		flat_count(f->noise.flat, queue_us, le_us(f->law.cut_q), noise_us(&f->noise));
 	if (!f->noise.flat)
-		f->law.flat = f->law.q;
+		f->law.cut_q = f->law.q;
 	if (pairs && f->noise.flat >= flat_enough(enough, queue_us, full_us))
 		le_rebase(sk);
 	return 0;
@@ -75,6 +75,7 @@ static __noinline int le_round_ended(struct sock *sk)
 
 	le_path(tp, f, &p);
 	le_round(&f->law, le_window_q8(tp, f), sock_cwnd_limited(tp), &p);
+	silence_turn(&f->silence);
 	if (!le_small(f))
 		noise_learn(&f->noise);
 	return 0;
@@ -100,7 +101,7 @@ static __always_inline bool le_measure(struct sock *sk, struct le_flow *f, u32 a
 {
 	struct tcp_sock *tp = tcp_of(sk);
 	bool spaced, ended;
-	u32 tick_ns = f->delay.tick_ns, queue_us;
+	u32 tick_ns = f->delay.tick_ns, queue_us, since_us;
 	struct delay_params p;
 	struct delay_ack a;
 	struct le_path path;
@@ -112,10 +113,12 @@ static __always_inline bool le_measure(struct sock *sk, struct le_flow *f, u32 a
 		return false;
 	le_delay_params(f, &p);
 	spaced = tp->snd_cwnd >= LE_SPACED && !le_small(f);
-	spacing_heard(&f->spacing, tp->tcp_mstamp, law_forget(spaced ? acked : 0));
+	since_us = spacing_heard(&f->spacing, tp->tcp_mstamp, law_forget(spaced ? acked : 0));
 	if (law_unlikely(noise_turn(&f->noise, tp->snd_una, tp->snd_nxt)))
 		le_round_ended(sk);
 	queue_us = delay_measure(&f->delay, &a, &p);
+	if (law_unlikely(silence_was(since_us, f->spacing.packet_us)))
+		silence_take(&f->silence, since_us, queue_us, le_us(f->law.last), false);
 	if (law_unlikely(f->delay.tick_ns != tick_ns))
 		le_clock_changed(sk, tick_ns);
 	if (law_likely(!le_small(f)))

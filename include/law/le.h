@@ -67,7 +67,7 @@ LAW bool le_sample(struct le *l, const struct le_ack *a, u32 window, const struc
 	if (l->stage == LE_SMALL && a->flying >= LE_LEAST)
 		return false;
 	if (!late) {
-		l->most = law_max(l->most, law_min(queue, l->last));
+		l->most = law_max(l->most, le_sure(law_min(queue, l->last), p));
 		l->last = queue;
 	}
 	l->low = law_min(l->low, queue);
@@ -78,7 +78,7 @@ LAW bool le_sample(struct le *l, const struct le_ack *a, u32 window, const struc
 		return false;
 	l->q = l->low;
 	if (l->stage != LE_SMALL && window >= LE_RETURN)
-		l->fits |= le_us(l->q) >= p->threshold_us;
+		l->fits |= le_us(le_sure(l->q, p)) >= p->threshold_us;
 	le_block(l);
 	return true;
 }
@@ -209,6 +209,7 @@ LAW void le_small_begin(struct le *l, u32 gap, bool fresh)
 	l->stage = LE_SMALL;
 	l->count = gap;
 	l->growth = fresh ? LE_FRESH : 0;
+	l->cut_q = 0;
 	le_block(l);
 }
 
@@ -348,7 +349,7 @@ LAW u32 le_loss(struct le *l, u32 window, bool chance, const struct le_path *p)
 	bool first = law_forget(le_first(l, window));
 
 	l->rounds = 0;
-	l->fits |= l->samples >= LE_SAMPLES && le_us(l->low) >= p->threshold_us;
+	l->fits |= l->samples >= LE_SAMPLES && le_us(le_sure(l->low, p)) >= p->threshold_us;
 	if (l->stage == LE_SMALL)
 		return LE_LEAST;
 	if (chance) {

@@ -7,6 +7,7 @@
 #define CCBPF_LAW_LE_STATE_H
 
 #include "law/aged.h"
+#include "law/delay_buffer.h"
 
 #define LE_SHIFT 4 /* 16 us */
 #define LE_MOST 0xffff
@@ -67,11 +68,10 @@ struct le {
 	u32 then_q8; /* 1/256 packet: mean of the windows at the rounds' beginnings */
 	u16 low; /* 16 us: smallest queueing delay of this block */
 	u16 q; /* 16 us: ... of the last one */
-	u16 cut_q; /* 16 us: q of the last cut */
+	u16 cut_q; /* 16 us: q of the last cut; SMALL: first delay of those that stand still */
 	u16 last; /* 16 us: queueing delay of the last ACK */
 	u16 most; /* 16 us: largest delay of two ACKs in a row */
 	u16 block; /* packets acknowledged in this block */
-	u16 flat; /* 16 us: first delay of those that stand still */
 	u8 count; /* FREE: rounds without a queue; JUDGE: blocks above T; SMALL: gap, RTTs */
 	u8 samples : 4; /* ACKs of this block, up to LE_SAMPLES_NOISY */
 	u8 stage : 2; /* enum le_stage */
@@ -103,6 +103,7 @@ struct le_path {
 	u32 threshold_us; /* us: T of a buffer that is not small */
 	u32 threshold_min_us; /* us: the least T of a small one */
 	u32 noise_us; /* us: of the path */
+	u32 stood_us; /* us: the path stood still while these packets were on it (law/silence.h) */
 	u32 packet_us; /* us: time of a packet */
 	u32 gap_max; /* RTT */
 	u32 gap_share; /* packets RTT: the largest gap is this, divided by back */
@@ -117,6 +118,12 @@ LAW u32 le_us(u16 units)
 LAW u16 le_units(u32 us)
 {
 	return law_min(us >> LE_SHIFT, LE_MOST - 1);
+}
+
+/* 16 us: what part of this queueing delay must be a queue */
+LAW u16 le_sure(u16 queue, const struct le_path *p)
+{
+	return le_units(delay_certain(le_us(queue), p->stood_us));
 }
 
 /* A block begins anew. */
@@ -135,7 +142,6 @@ LAW void le_begin(struct le *l)
 	l->cut_q = 0;
 	l->last = 0;
 	l->most = 0;
-	l->flat = 0;
 	l->count = 0;
 	l->stage = LE_FREE;
 	l->small_buffer = 0;

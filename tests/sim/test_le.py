@@ -12,7 +12,7 @@ from .simulator import simulate
 MSS, FRAME = 1448, 1514
 
 
-def run(*flows: dict[str, Any], rate_mbit: int, rtt_ms: int, seconds: float, udp: Any = (), **queue: int) -> Any:
+def run(*flows: dict[str, Any], rate_mbit: int, rtt_ms: int, seconds: float, udp: Any = (), **queue: Any) -> Any:
     return simulate({
         "seed": 1, "seconds": seconds, "sample_s": 0.1, "segment_bytes": MSS,
         "link": {"rtt_ms": rtt_ms, "queue": {"rate_mbit": rate_mbit, **queue}},
@@ -57,3 +57,15 @@ def test_behind_a_router_that_marks_below_its_threshold_reno_keeps_its_share(mar
         return part(result, 0, 10, 100)
 
     assert reno_beside("le") > keeps * reno_beside("reno")
+
+
+@pytest.mark.parametrize(("rtt_ms", "buffer", "at_s"), [(20, 3, 5), (20, 20, 1), (50, 20, 5)])
+def test_after_a_stall_a_small_buffer_is_a_small_one(rtt_ms: int, buffer: int, at_s: int) -> None:
+    """100 Mbit/s, no packet for 200 ms: the delay of that says nothing of the buffer. Losses in it passed for chance."""
+
+    def reno_beside(controller: str) -> float:
+        flows = [{"controller": "reno"}, {"controller": controller, "start_s": 0.5}]
+        result = run(*flows, rate_mbit=100, rtt_ms=rtt_ms, seconds=60, limit_packets=buffer, stalls=[[at_s, 0.2]])
+        return part(result, 0, 10, 100)
+
+    assert reno_beside("le") > 0.6 * reno_beside("reno")

@@ -432,6 +432,17 @@ def fits(flow: Flow) -> None:
     flow.block(0)
 
 
+def test_between_pairs_no_delay_stands_still_yet(new: Any) -> None:
+    """The first pair's is the first: not that of the cut, which has the same place."""
+    flow = new()
+    flow.judged()
+    assert flow.l.cut_q
+    for _ in range(2):
+        flow.block(5000)
+        verdict = flow.decide()
+    assert verdict == YIELD and flow.l.cut_q == 0
+
+
 def test_a_single_loss_without_a_queue_is_chance(new: Any) -> None:
     flow = new()
     fits(flow)
@@ -462,6 +473,22 @@ def test_the_block_that_a_loss_ends_shows_the_buffer(new: Any, acks: int, queue_
         flow.ack(queue_us, window=400)
     flow.law.le_loss(flow.l, 400, False, flow.path)
     assert flow.l.fits == known and flow.l.bare != known
+
+
+@pytest.mark.parametrize(("stood_us", "known"), [(200_000, 0), (90_000, 1)])
+def test_a_path_that_stood_still_has_shown_no_buffer(new: Any, stood_us: int, known: int) -> None:
+    """Not by a block, nor by the one that a loss ends; a standstill below half of the delay may have been a burst."""
+    flow = new(stood_us=stood_us)
+    flow.block(190_000)
+    assert flow.l.q == 190_000 // 16, "a delay it is all the same"
+    assert flow.l.fits == known and flow.l.most == known * (190_000 // 16)
+    for _ in range(3):
+        flow.ack(190_000, window=400)
+    flow.law.le_loss(flow.l, 400, False, flow.path)
+    assert flow.l.fits == known
+    flow.path.stood_us = 0
+    fits(flow)
+    assert flow.l.fits and flow.l.most
 
 
 @given(windows, delays, st.booleans(), st.booleans())
