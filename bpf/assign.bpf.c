@@ -116,6 +116,7 @@ static __always_inline void add_set(struct ccbpf_rule_set *to, const struct ccbp
 {
 	for (int i = 0; i < WORDS; i++)
 		to->words[i] |= set->words[i];
+	to->filled |= set->filled;
 }
 
 /* A level of the hierarchy on the way up from a socket's cgroup. */
@@ -232,7 +233,8 @@ struct search {
 	u64 netns_cookie;
 	u32 local_port, remote_port;
 	struct position {
-		u64 left; /* of the word before `word` */
+		u64 words; /* with candidates, after `word` */
+		u64 left; /* candidates of `word` */
 		u32 word;
 		u32 found; /* number of the rule; CCBPF_RULES_MOST: none */
 	} at;
@@ -255,16 +257,20 @@ static __always_inline bool matches(const struct search *search, const struct cc
 static long search_step(u32 step, struct search *search)
 {
 	struct ccbpf_rule *rule;
-	u32 number, word = search->at.word;
+	u32 number, word;
 
 	if (!search->at.left) {
-		if (word >= WORDS || word * 64 >= table.rules)
+		if (!search->at.words)
 			return 1;
+		word = __builtin_ctzll(search->at.words);
+		if (word >= WORDS)
+			return 1;
+		search->at.words &= search->at.words - 1;
 		search->at.left = search->to->words[word] & search->of->words[word];
-		search->at.word = word + 1;
+		search->at.word = word;
 		return 0;
 	}
-	number = (word - 1) * 64 + __builtin_ctzll(search->at.left);
+	number = search->at.word * 64 + __builtin_ctzll(search->at.left);
 	search->at.left &= search->at.left - 1;
 	rule = bpf_map_lookup_elem(&rules, &number);
 	if (!rule || !matches(search, rule))
@@ -291,6 +297,7 @@ static __always_inline struct ccbpf_rule *find(struct bpf_sock_ops *ctx, struct 
 	search.netns_cookie = bpf_get_netns_cookie(ctx);
 	/* Linux 6.1 follows a step once, with what it knows of the beginning, and removes what
 	 * that does not reach. So it must know nothing. */
+	begin.words = search.to->filled & search.of->filled;
 	bpf_probe_read_kernel(&search.at, sizeof(search.at), &begin);
 	bpf_loop(CCBPF_RULES_MOST + WORDS + 1, search_step, &search, 0);
 	return bpf_map_lookup_elem(&rules, &search.at.found);

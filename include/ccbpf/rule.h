@@ -131,9 +131,11 @@ struct ccbpf_run_counts {
 #define CCBPF_UNIT_LEN 128 /* bytes of a unit's name with its NUL */
 #define CCBPF_LOOKS_CGROUPS 4096 /* cgroups whose rules are remembered */
 
-/* A set of rules: bit i of the whole is rule i of `rules`. */
+/* A set of rules: bit i of the whole is rule i of `rules`. Only a program and the loader that loads
+ * it share this layout: it is no part of the ABI. */
 struct ccbpf_rule_set {
 	__u64 words[CCBPF_RULES_MOST / 64];
+	__u64 filled; /* bit w: words[w] has bits */
 };
 
 /* An address and how many of its bits count; IPv4 as ::ffff:a.b.c.d, 96 bits longer. */

@@ -47,6 +47,7 @@ int rule_order(const void *a, const void *b)
 static void add(struct ccbpf_rule_set *set, unsigned int i)
 {
 	set->words[i / 64] |= 1ULL << i % 64;
+	set->filled |= 1ULL << i / 64;
 }
 
 static bool same_bits(const struct ccbpf_prefix *a, const struct ccbpf_prefix *b, unsigned int bits)

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What standing rules cost: nanoseconds of their program for each end of a connection, and how often it is called.
 
-An exempt connection pays for the search alone. One that is set also pays for the kernel's change to the controller, within the
-program: the old one's end and the new one's begin. The connections are on loopback, where both ends are this host's. Their remote address is in one of the prefixes, which all
+The cost is that above a yardstick (sockops.bpf.c) which is attached in the place of the rules in the same round: for an exempt
+connection a program that does nothing, since reading the clock for bpf_stats costs more than such a program, and it is called
+for other reasons too; for one that is set, a program that sets the same controller without a look at the connection, since the
+kernel's change of the controller, the old one's end and the new one's beginning, is part of both.
+
+The connections are on loopback, where both ends are this host's. Their remote address is in one of the prefixes, which all
 candidates share, and the rule that matches is found in the same way however many rules there are. A long connection carries
 thousands of packets more than a short one: the same number of calls says that packets cost nothing.
 """
@@ -10,11 +14,13 @@ thousands of packets more than a short one: the same number of calls says that p
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 Load = tuple[str, int, int]  # what the rules give, prefixes and cgroups besides the rule that matches
 LOADS: dict[str, Load] = {
@@ -22,6 +28,9 @@ LOADS: dict[str, Load] = {
     "1 201 rules, exempt": ("not", 1000, 200),
     "1 201 rules, set": ("tcp_lp", 1000, 200),
 }
+YARDSTICKS = {"not": "sockops_empty", "tcp_lp": "sockops_set"}  # programs of sockops.bpf.c, for what the rules give
+PROGRAMS = Path("/sys/fs/bpf/ccbpf-bench")  # where these are pinned
+CGROUPS = next(line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines() if " - cgroup2 " in line)
 CONNECTIONS = 300
 LONG, LONG_BYTES = 3, 50_000_000
 SERVER, CLIENT = "127.77.0.1", "127.77.0.2"  # in the prefix of many.c that matches
@@ -30,14 +39,41 @@ DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 Spent = tuple[float, float]  # per end of a connection: ns, calls
 
 
-def spent(link: Path) -> tuple[int, int]:
-    """ns and calls of the program of a link, while kernel.bpf_stats_enabled was 1."""
-    said = subprocess.run(["bpftool", "-j", "link", "show", "pinned", str(link)], capture_output=True, text=True).stdout
-    shown = subprocess.run(
-        ["bpftool", "-j", "prog", "show", "id", str(json.loads(said)["prog_id"])], capture_output=True, text=True, check=True
-    ).stdout
-    program = json.loads(shown)
-    return program.get("run_time_ns", 0), program.get("run_cnt", 0)
+def bpftool(*words: str, check: bool = True) -> dict[str, Any]:
+    said = subprocess.run(["bpftool", "-j", *words], capture_output=True, text=True, check=check).stdout
+    return dict(json.loads(said or "null") or {})
+
+
+def spent(program: int) -> tuple[int, int]:
+    """ns and calls of the program with this id, while kernel.bpf_stats_enabled was 1."""
+    shown = bpftool("prog", "show", "id", str(program))
+    return shown.get("run_time_ns", 0), shown.get("run_cnt", 0)
+
+
+@contextmanager
+def ruled(ccbpf: Path, many: Path, pins: Path, load: Load) -> Iterator[int]:
+    """Its rules stand; yields the id of their program."""
+    subprocess.run([str(many), *map(str, load)], check=True)
+    try:
+        link = bpftool("link", "show", "pinned", str(pins / "rules/link"), check=False)  # it fails after it has told
+        yield int(link["prog_id"])
+    finally:
+        subprocess.run([str(ccbpf), "assign", "remove", "--all"], check=True, stdout=subprocess.DEVNULL)
+
+
+@contextmanager
+def yardstick(programs: Path, name: str) -> Iterator[int]:
+    """It is attached; yields the id of the program."""
+    subprocess.run(["bpftool", "prog", "loadall", str(programs), str(PROGRAMS)], check=True)
+    pinned = ("pinned", str(PROGRAMS / name))
+    try:
+        bpftool("cgroup", "attach", CGROUPS, "sock_ops", *pinned, "multi")
+        try:
+            yield int(bpftool("prog", "show", *pinned)["id"])
+        finally:
+            bpftool("cgroup", "detach", CGROUPS, "sock_ops", *pinned)
+    finally:
+        shutil.rmtree(PROGRAMS)
 
 
 @contextmanager
@@ -66,29 +102,31 @@ def send(near: socket.socket, far: socket.socket, size: int) -> None:
         size -= len(far.recv(1 << 20))
 
 
-def per_end(link: Path, controller: str, connections: int, size: int) -> Spent:
+def per_end(program: int, controller: str, connections: int, size: int) -> Spent:
     """Of connections that carry so many bytes."""
     wanted = DEFAULT.read_text().strip() if controller == "not" else controller
     with socket.create_server((SERVER, 0)) as server:
-        ns, calls = spent(link)
+        ns, calls = spent(program)
         for _ in range(connections):
             with connection(server) as ends:
                 for end in ends:
                     require(end, wanted)
                 send(*ends, size)
-        now_ns, now_calls = spent(link)
+        now_ns, now_calls = spent(program)
     return (now_ns - ns) / (2 * connections), (now_calls - calls) / (2 * connections)
 
 
-def measure(ccbpf: Path, many: Path, pins: Path) -> dict[str, Spent]:
-    """One round: the rules are loaded anew for each."""
+def measure(ccbpf: Path, many: Path, programs: Path, pins: Path) -> dict[str, Spent]:
+    """One round: the rules are loaded anew for each. ns are those above the yardstick."""
     found: dict[str, Spent] = {}
-    link = pins / "rules/link"
-    for name, (controller, prefixes, cgroups) in LOADS.items():
-        subprocess.run([str(many), controller, str(prefixes), str(cgroups)], check=True)
-        try:
-            found[name] = per_end(link, controller, CONNECTIONS, 1)
-            found[f"{name}, long"] = per_end(link, controller, LONG, LONG_BYTES)
-        finally:
-            subprocess.run([str(ccbpf), "assign", "remove", "--all"], check=True, stdout=subprocess.DEVNULL)
+    bare: dict[str, float] = {}
+    for controller, name in YARDSTICKS.items():
+        with yardstick(programs, name) as program:
+            found[name] = per_end(program, controller, CONNECTIONS, 1)
+            bare[controller] = found[name][0]
+    for name, load in LOADS.items():
+        with ruled(ccbpf, many, pins, load) as program:
+            ns, calls = per_end(program, load[0], CONNECTIONS, 1)
+            found[name] = (ns - bare[load[0]], calls)
+            found[f"{name}, long"] = per_end(program, load[0], LONG, LONG_BYTES)
     return found
