@@ -6,7 +6,7 @@
  *
  * number  1 … CCBPF_KINDS-1, never reused: it indexes the `stats` map and marks the records of `flows` and `events`.
  * name    what the kernel registers (at most 15 characters), the file bpf/<name>.bpf.c, the CLI's word.
- * access  OPEN: any process may select it (TCP_CONG_NON_RESTRICTED); RESTRICTED: CAP_NET_ADMIN may.
+ * access  OPEN: any process may select it (TCP_CONG_NON_RESTRICTED); RESTRICTED: only with CAP_NET_ADMIN.
  */
 #ifndef CCBPF_CONTROLLERS_H
 #define CCBPF_CONTROLLERS_H
@@ -29,15 +29,17 @@
 	X(7, le, OPEN, "low priority, yields to a queue that stays after it drained its own",   \
 	  "ours, after TCP-LP and TCPW-LP; RFC 8622 for the name")
 
-/* Those whose signal is a mark: they want ECN to be agreed. */
+/* Controllers whose signal is a mark: ECN should be agreed. */
 #define CCBPF_ECN_CONTROLLERS(X) \
 	X(tcp_lp_ecn)            \
 	X(nf_tcp)
 
-/* Those whose chirps need the echo of each packet's mark (RFC 3168), which AccECN has not. */
+/* Controllers whose chirps need an echo of each packet's mark (RFC 3168), which AccECN does not
+ * give. */
 #define CCBPF_ECHO_CONTROLLERS(X) X(nf_tcp)
 
-/* No controllers, and their flows have records too: what holds back receive windows. X(number, name, title) */
+/* Programs that hold back receive windows. They are no controllers, but their flows have records
+ * too. X(number, name, title) */
 #define CCBPF_RECEIVERS(X) X(13, rx_lp, "what is received in the background")
 
 enum ccbpf_kind {

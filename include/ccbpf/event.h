@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * A record of the ring buffer `events`: one change of a flow's state. Nothing is written unless somebody listens:
- * a listener keeps `listener` (array map, one __u64) at a CLOCK_MONOTONIC time in ns until which it will read.
+ * a listener writes into `listener` (array map, one __u64) the CLOCK_MONOTONIC time in ns until which it will read.
  */
 #ifndef CCBPF_EVENT_H
 #define CCBPF_EVENT_H

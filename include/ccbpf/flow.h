@@ -94,8 +94,8 @@ enum ccbpf_chirp_wait {
 };
 
 /*
- * The forms of a field, and what declares it. JSON has a number for the first four, a text for a name and an address,
- * and the word of a table above for the others: "?" for an unknown phase or signal, null without a known reason.
+ * The forms of a field, and how each is declared. In JSON the first four are numbers, names and addresses are texts, and
+ * the others are words of the tables above: "?" for an unknown phase or signal, null where no reason is known.
  */
 #define CCBPF_FORM_u16(field) __u16 field;
 #define CCBPF_FORM_u32(field) __u32 field;
@@ -110,7 +110,7 @@ enum ccbpf_chirp_wait {
 
 #define CCBPF_FLOW_FIELD(of, field, form, unit, text) CCBPF_FORM_##form(field)
 
-/* What every record has. */
+/* The fields that every record has. */
 #define CCBPF_FLOW_COMMON(X, of)                                                                       \
 	X(of, controller, name, "name", "the controller that serves the flow")                         \
 	X(of, instance, u64, "number",                                                                 \
@@ -237,7 +237,7 @@ struct ccbpf_flow_lp {
 	CCBPF_FLOW_LP(CCBPF_FLOW_FIELD, ccbpf_flow_lp)
 };
 
-/* TCP-LP's part, and the coefficients at this window. */
+/* TCP-LP's part, and the coefficients at the present window. */
 struct ccbpf_flow_hstcp_lp {
 	struct ccbpf_flow_lp lp;
 	CCBPF_FLOW_HIGHSPEED(CCBPF_FLOW_FIELD, ccbpf_flow_hstcp_lp)

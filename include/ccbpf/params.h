@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * The parameters of every controller: one table each, and everything else is made from it (the struct in the kernel,
- * the loader's validation and help, the README's table, the tests).
+ * the loader's validation and help, docs/parameters.md, the tests).
  *
  *   X(name, unit, min, max, default, source, text)
  *
  * Every parameter is a __u32 in [min, max]. The loader refuses what lies outside; the kernel side clamps all the same.
- * A live flow takes a new value at its next ACK. "ours" as source: our decision, see the README's table.
+ * A live flow takes a new value at its next ACK. The source "ours" means that no paper gives the value.
  */
 #ifndef CCBPF_PARAMS_H
 #define CCBPF_PARAMS_H
 
 #include "ccbpf/types.h"
 
-/* What several of them have. */
+/* Parameters that several controllers have. */
 #define GENTLE_START_PARAM(X)                                \
 	X(gentle_start, "switch", 0, 1, 0, "RFC 9406; ours", \
 	  "slow start begins with 4 packets, is half as fast, and ends when the delay rises, before a loss")
@@ -57,7 +57,7 @@
 	TCP_LP_PARAMS(X)     \
 	DSCP_PARAM(X)
 
-/* TCP-LP's, and its own. */
+/* TCP-LP's parameters, and those of HSTCP-LP alone. */
 #define HSTCP_LP_PARAMS(X)                                                                                                                \
 	TCP_LP_PARAMS(X)                                                                                                                  \
 	X(first_half, "switch", 0, 1, 0, "ours",                                                                                          \

@@ -27,23 +27,23 @@
 #define CCBPF_RULE_ABI 3 /* grows with any change to one of these layouts */
 
 #define CCBPF_CGROUP_LEN 512 /* bytes of a cgroup's path with its NUL */
-#define CCBPF_WORD_LEN 32 /* of a command's name, with its NUL */
+#define CCBPF_WORD_LEN 32 /* bytes of a command's name with its NUL */
 #define CCBPF_DSCP_KEEP 64 /* no DSCP: they have six bits */
 #define CCBPF_DSCP_LE 1 /* RFC 8622: lower effort */
 
 /* What to do with a connection. */
-#define CCBPF_CHOICE_FORCE 1 /* also if its application has chosen a controller */
+#define CCBPF_CHOICE_FORCE 1 /* even if its application has chosen a controller */
 #define CCBPF_CHOICE_RESTRICTED 2 /* only if its socket belongs to root */
-#define CCBPF_CHOICE_EXEMPT 4 /* nothing: it keeps its default */
-#define CCBPF_CHOICE_DOWNLOAD 8 /* its receive window is in the background */
-#define CCBPF_CHOICE_KEEP 16 /* and nothing else: it keeps its controller */
+#define CCBPF_CHOICE_EXEMPT 4 /* change nothing: the connection keeps its default */
+#define CCBPF_CHOICE_DOWNLOAD 8 /* hold its receive window back */
+#define CCBPF_CHOICE_KEEP 16 /* with DOWNLOAD: do only that, the connection keeps its controller */
 
-#define CCBPF_RECEIVER "rx_lp" /* in the place of a controller, of what is received alone */
+#define CCBPF_RECEIVER "rx_lp" /* in a choice's `controller`: hold only the receive window */
 
 struct ccbpf_choice {
 	char controller[CCBPF_NAME_LEN];
 	__u32 flags; /* CCBPF_CHOICE_... */
-	__u32 dscp; /* of its packets; CCBPF_DSCP_KEEP: theirs */
+	__u32 dscp; /* DSCP of its packets; CCBPF_DSCP_KEEP: unchanged */
 };
 
 /*   X(name, text) */
@@ -71,34 +71,34 @@ struct ccbpf_unit {
 	struct ccbpf_choice choice;
 };
 
-/* What a socket remembers of the rule that gave it its controller, in its storage. */
+/* What the storage of a socket says about the rule that gave it its controller. */
 struct ccbpf_chosen {
-	__u32 rule; /* its id, 0: it was a unit's program */
+	__u32 rule; /* the rule's id; 0: a unit's program chose the controller */
 	__u32 reserved;
 };
 
-/* What bpf/chosen.bpf.c says of a connection that has such a storage, or that of a run. */
+/* What bpf/chosen.bpf.c writes about a connection that has such a storage, or that of a run. */
 struct ccbpf_chosen_record {
 	__u64 flow; /* key of its controller's record in `flows` */
-	__u64 cookie; /* and of that of its receive window */
-	__u64 cgroup; /* id of that of its socket */
-	__u64 inode; /* of its socket, as /proc/<pid>/fd shows it; 0: no process holds it */
+	__u64 cookie; /* key of its receive window's record there */
+	__u64 cgroup; /* id of its socket's cgroup */
+	__u64 inode; /* its socket's inode, as /proc/<pid>/fd shows it; 0: no process holds it */
 	__u32 rule; /* the first number of its storage */
 	__u32 reserved;
 };
 
-/* What of a run is in the background. */
+/* Which directions of a run are in the background. */
 #define CCBPF_RUN_UPLOAD 1 /* what it sends: bpf/run.bpf.c */
 #define CCBPF_RUN_DOWNLOAD 2 /* what it receives: bpf/rx_lp.bpf.c */
 
-/* In the place of `started_ns` of a run, as the instance of records of what is received. */
+/* The instance in a receive window's record is `started_ns` of the run, or one of these. */
 #define CCBPF_RECEIVED_BY_RULE 1
 #define CCBPF_RECEIVED_BY_UNIT 2
 
 /* A run: one command in a cgroup of its own. */
 struct ccbpf_run {
 	__u32 abi; /* CCBPF_RULE_ABI of the object */
-	__u32 uid; /* of the command */
+	__u32 uid; /* the user who runs the command */
 	__u64 started_ns; /* CLOCK_MONOTONIC */
 	__u32 directions; /* CCBPF_RUN_UPLOAD, CCBPF_RUN_DOWNLOAD */
 	__u32 reserved;
@@ -138,13 +138,13 @@ struct ccbpf_rule_set {
 	__u64 filled; /* bit w: words[w] has bits */
 };
 
-/* An address and how many of its bits count; IPv4 as ::ffff:a.b.c.d, 96 bits longer. */
+/* An address, and how many of its bits count; IPv4 is ::ffff:a.b.c.d, with 96 bits more. */
 struct ccbpf_prefix {
 	__u32 bits;
 	__u8 address[16];
 };
 
-/* What a rule asks of a connection. */
+/* The conditions that a rule may set for a connection. */
 #define CCBPF_RULE_REMOTE 1 /* its remote address lies in `remote` */
 #define CCBPF_RULE_CGROUP 2 /* its socket was made in the cgroup with `cgroup_id`, or below */
 #define CCBPF_RULE_UNIT 4 /* the same, of the systemd unit `cgroup` */

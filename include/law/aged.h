@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The smallest (or largest) value of a limited time (the memory), kept in two halves.
+ * The smallest (or largest) value within a limited time (the memory), kept in two halves.
  *
  *	value = extreme of (this half, the half before)
  *
@@ -34,7 +34,7 @@ LAW void aged_turn(struct aged *a, s32 none)
 	a->now = none;
 }
 
-/* 65.5 ms: a clock that tells how old a half is */
+/* 65.5 ms: the clock that measures the age of a half */
 LAW u16 aged_clock(u64 now_us)
 {
 	return now_us >> AGED_CLOCK_SHIFT;

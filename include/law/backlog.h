@@ -40,7 +40,7 @@
 #define BACKLOG_WINDOW_MAX (1u << 26)
 #define BACKLOG_MILLI 1000 /* of a packet */
 #define BACKLOG_FALL 4 /* D_loss falls so many times slower than it rises */
-#define BACKLOG_OVERFLOW 500 /* 1/1000 packet: of a queue that loses packets */
+#define BACKLOG_OVERFLOW 500 /* 1/1000 packet: this flow's least part of a full buffer */
 
 /* --- decide ------------------------------------------------------------ */
 
@@ -146,7 +146,7 @@ LAW void backlog_unmute(struct backlog *b, u32 snd_una)
 		b->muted = 0;
 }
 
-/* An average of RTTs that begins with its first one. */
+/* An average of RTTs; the first sample begins it. */
 LAW u32 backlog_average(u32 v, u32 sample, u32 n)
 {
 	return v ? law_ewma(v, sample, n) : sample;

@@ -9,12 +9,13 @@
  * What the paper leaves open:
  *
  *  1. The RTT that counts is the smallest one of a block, which is a quarter of the
- *     window, and of the block before it. Jitter, the flow's bursts and late ACKs never
- *     are the smallest of a block. The ACK of a packet that was alone may be a delayed
- *     one; it counts only where it is smaller.
- *  2. A D is no queue up to a floor, to the time of a packet (law/spacing.h), or to
- *     three quarters of the path's noise (law/noise.h). Those three quarters are subtracted
- *     from a larger D, and from D_min and D_max; a reduction leaves the window room for them.
+ *     window, and of the block before it. So jitter, the flow's bursts and late ACKs do not
+ *     count. The ACK of a packet that was alone may be a delayed one; it counts only where
+ *     it is smaller.
+ *  2. A D is no queue up to the largest of three limits: a floor, the time of a packet
+ *     (law/spacing.h), and three quarters of the path's noise (law/noise.h). Those three quarters
+ *     are subtracted from a larger D, and from D_min and D_max; a reduction leaves the window
+ *     room for them.
  *     The floor and the time of a packet are at most half of D_loss, the noise at most
  *     an eighth, or small buffers would never be noticed.
  *  3. D_loss does not count if it is noise and D_max is not.
@@ -30,7 +31,7 @@
 #define BACKLOG_RTT_MAX_US (1u << 23)
 #define BACKLOG_ONE 256 /* a ratio of 1, and of q8 windows a packet */
 #define BACKLOG_Q8_SHIFT 8
-#define BACKLOG_BLOCK 8 /* a quarter of the window, two packets for an ACK */
+#define BACKLOG_BLOCK 8 /* ACKs: a quarter of the window, with two packets for each ACK */
 #define BACKLOG_BLOCK_MOST 63 /* samples */
 
 struct backlog {
@@ -58,7 +59,7 @@ struct backlog_params {
 	u32 memory_s; /* s, 1 ... 3600: of RTT_min */
 	u32 floor_us; /* us: noise, at the least */
 	u32 noise_us; /* us: of the path (law/noise.h) */
-	u32 own_us; /* us: the second packet of a pair waits for the first (law/spacing.h) */
+	u32 own_us; /* us: the wait of a pair's second packet for the first (law/spacing.h) */
 };
 
 LAW void backlog_init(struct backlog *b)
@@ -150,7 +151,7 @@ LAW u32 backlog_ratio(u32 part, u32 whole)
 	return part >= whole ? BACKLOG_ONE : part * BACKLOG_ONE / whole;
 }
 
-/* us: an average of delays without what may be noise of each */
+/* us: an average delay (kept as an RTT) without the part that may be noise */
 LAW u32 backlog_clear(const struct backlog *b, u32 rtt_us, u32 steady_us)
 {
 	u32 delay_us = backlog_delay(b, rtt_us);
@@ -205,8 +206,8 @@ LAW void backlog_put_extremes(struct backlog *b, u32 rtt_us)
 		b->high_us = rtt_us;
 }
 
-/* A sample joins the block; the RTT that counts, us. A block lasts a quarter of the window
- * (in packets; an ACK is of two). */
+/* A sample joins the block; returns the RTT that counts, us. A block lasts for a quarter of the
+ * window (in packets; an ACK covers two). */
 LAW u32 backlog_block(struct backlog *b, u32 rtt_us, u32 window)
 {
 	u32 size = law_clamp(window / BACKLOG_BLOCK, 1, BACKLOG_BLOCK_MOST);
@@ -224,7 +225,7 @@ LAW u32 backlog_block(struct backlog *b, u32 rtt_us, u32 window)
 /*
  * One ACK that advanced snd_una in state Open or Disorder. window: packets; alone: a single
  * packet was in flight; sparse: ACKs are so rare that each one counts. True: the RTT that
- * counts is of this ACK. With rtt_us = 0 nothing happens.
+ * counts was measured by this ACK. With rtt_us = 0 nothing happens.
  */
 LAW bool backlog_sample(struct backlog *b, u64 now_us, u32 rtt_us, u32 window, bool alone,
 			bool sparse, const struct backlog_params *p)

@@ -5,8 +5,8 @@
  * of three packets, also lose packets without a queue, and there such a flow takes the link
  * from all others.
  *
- * What tells the two apart is the effect of a smaller window: it does not help against
- * chance, but it ends congestion. So the packets delivered between two losses are compared.
+ * The two differ in the effect of a smaller window: it does not prevent losses by chance, but
+ * it ends congestion. So the packets delivered between two losses are compared.
  *
  *	wait	 losses take half, as reno's; low = EWMA of the packets between losses, gain
  *		 1/4. After two losses with no queue seen between them the window grows by a
@@ -39,10 +39,10 @@
 #define CHANCE_SLOWLY_SHIFT 2 /* a quarter packet per RTT */
 #define CHANCE_LOW 4 /* 1 / gain */
 #define CHANCE_HIGH 8
-#define CHANCE_LONG 64 /* losses of a trial that was right */
+#define CHANCE_LONG 64 /* losses: a trial that lasts so long was right */
 #define CHANCE_WINDOW 8 /* packets */
-#define CHANCE_QUEUE 2000 /* 1/1000 packet: of one's own */
-#define CHANCE_OTHERS 8 /* packets: of anybody's */
+#define CHANCE_QUEUE 2000 /* 1/1000 packet: of this flow */
+#define CHANCE_OTHERS 8 /* packets: of all flows */
 #define CHANCE_QUIET 2 /* losses with no queue seen between them */
 #define CHANCE_INTERVAL_MOST (1u << 24)
 
@@ -53,8 +53,7 @@ struct chance {
 	u8 wait; /* losses until the next trial; 0: a trial is under way */
 	u8 next; /* losses that the wait after this trial lasts */
 	u8 tried; /* losses of this trial, up to CHANCE_LONG */
-	u8 misses; /* losses in a row with no queue seen between; in a trial, that found the
-		    * window no larger either */
+	u8 misses; /* losses in a row with no queue between; in a trial: at no larger window */
 };
 
 /* A wait begins. */
@@ -82,16 +81,16 @@ LAW bool chance_slow(const struct chance *c)
 	return c->wait && c->misses >= CHANCE_QUIET;
 }
 
-/* An early reduction, at a queue of 1/1000 packets of one's own, and of `others` packets in
- * all. */
+/* An early reduction. @queue: this flow's packets in the queue, in 1/1000; @others: the packets
+ * of all flows. */
 LAW void chance_seen(struct chance *c, u32 queue, u32 others)
 {
 	if (queue >= CHANCE_QUEUE || others >= CHANCE_OTHERS)
 		c->misses = 0;
 }
 
-/* A loss in a trial; true: it goes on. @most: losses in a row that find the window no
- * larger, 0: any number */
+/* A loss in a trial; true: the trial goes on. @most: so many losses in a row at a window no
+ * larger end it; 0: no number does */
 LAW bool chance_try(struct chance *c, u32 interval, u32 window, u32 most)
 {
 	c->high = law_ewma(c->high, interval, CHANCE_HIGH);

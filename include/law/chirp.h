@@ -5,7 +5,7 @@
  * A chirp has n steps, 0 ... n - 1, and n - 1 gaps between them. Gap i, from step i
  * to step i + 1, stands for the rate
  *
- *	r_i = min SF^i			i = 0 ... n - 2		(3, there from 1)
+ *	r_i = min SF^i			i = 0 ... n - 2		(3, where i is from 1)
  *	max = r_(n-2) = min SF^(n-2)				(4)
  *	min = avg sum(SF^-i, i = 0 ... n - 2) / (n - 1)		(6, the same sum)
  *
@@ -23,8 +23,8 @@
  *
  * Ranges: rates u32 in kbit/s, up to 4.29 Tbit/s, and saturating there; spread in
  * permille, clamped to 1010 ... 2000; n clamped to 2 ... 15; bytes up to 2^24 (16 MB).
- * Error of a rate: under 1 kbit/s and 4 in a million for each step; of a departure: under
- * 15 ns and what the rates are off.
+ * Error of a rate: under 1 kbit/s plus 4 in a million for each step; of a departure: under
+ * 15 ns plus the effect of the rates' errors.
  */
 #ifndef CCBPF_LAW_CHIRP_H
 #define CCBPF_LAW_CHIRP_H
@@ -60,7 +60,7 @@ LAW u64 chirp_faster(u64 rate_q8, u32 spread_permille)
 	return law_forget(rate_q8 > CHIRP_RATE_MAX ? CHIRP_RATE_MAX : rate_q8);
 }
 
-/* kbit/s of gap i (eq. 3); from the last possible gap on, that one's */
+/* kbit/s of gap i (eq. 3); for a larger i that of the last possible gap */
 LAW u32 chirp_rate_kbps(u32 min_kbps, u32 spread_permille, u32 i)
 {
 	u64 rate_q8 = (u64)min_kbps << CHIRP_RATE_SHIFT;
@@ -101,8 +101,7 @@ LAW u64 chirp_depart_ns(u32 min_kbps, u32 spread_permille, u32 i, u32 bytes)
 	return at_ns;
 }
 
-/* kbit/s of the first gap, that n steps have this average rate (eq. 6); never under
- * the floor */
+/* kbit/s of the first gap with which n steps have this average rate (eq. 6); at least the floor */
 LAW u32 chirp_min_kbps(u32 avg_kbps, u32 spread_permille, u32 n, u32 floor_kbps)
 {
 	u64 share = 1ull << CHIRP_SHARE_SHIFT, sum = 0;
@@ -116,8 +115,8 @@ LAW u32 chirp_min_kbps(u32 avg_kbps, u32 spread_permille, u32 n, u32 floor_kbps)
 	return law_max((avg_kbps * sum / gaps) >> CHIRP_SHARE_SHIFT, floor_kbps);
 }
 
-/* kbit/s that bursts of this many packets of so many bytes can probe, with gaps of
- * floor_ns at the least */
+/* kbit/s: the fastest rate that bursts of @burst packets of @packet_bytes can probe, if no gap
+ * may be shorter than @floor_ns */
 LAW u32 chirp_reach_kbps(u32 burst, u32 packet_bytes, u32 floor_ns)
 {
 	u64 kbps = (u64)law_min(burst, CHIRP_BURST_MOST) * law_min(packet_bytes, CHIRP_BYTES_MAX) *

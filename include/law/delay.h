@@ -28,7 +28,7 @@
  *
  * The average. At the beginning, and after delay_restart(), sq is the smallest of the
  * first four samples, so that one late ACK of a busy host is not the average. An
- * indication may require a least number of samples.
+ * indication may require a minimum number of samples.
  */
 #ifndef CCBPF_LAW_DELAY_H
 #define CCBPF_LAW_DELAY_H
@@ -134,7 +134,7 @@ LAW u32 delay_rebase(struct delay *d, u32 rtt_us)
 	return rise_us;
 }
 
-/* us: @queue_us without what the packet waited for its own companion */
+/* us: @queue_us without the wait for the other packet of the same pair */
 LAW u32 delay_of_others(u32 queue_us, u32 own_us)
 {
 	return queue_us > own_us ? queue_us - own_us : 0;
@@ -157,9 +157,10 @@ LAW u32 delay_measure(struct delay *d, const struct delay_ack *a, const struct d
 	return law_forget(delay_of_others(queue_us, a->own_us));
 }
 
-/* us: the queue that a loss was in. @a: its ACK, as above, of the newest packet that has
- * arrived; @before_us: the delay before it, whichever is larger: a burst of others fills the
- * queue within a round trip, and one of ours has left it by then. Nothing is learned from it. */
+/* us: the queue at a loss, the larger of two delays: that of the newest packet that has arrived
+ * (@a, its ACK), and the last one before it (@before_us). A burst of other flows fills the queue
+ * within a round trip, and a burst of ours has left it by then. The estimator learns nothing from
+ * it here. */
 LAW u32 delay_at_loss(const struct delay *d, const struct delay_ack *a, u32 before_us, u32 stood_us)
 {
 	u32 base_us = delay_base_us(d), queue_us = 0;
@@ -172,9 +173,9 @@ LAW u32 delay_at_loss(const struct delay *d, const struct delay_ack *a, u32 befo
 	return delay_certain(law_max(queue_us, before_us), stood_us);
 }
 
-/* Take that delay into the average, and what of it must be a queue into q_max. @stood_us: the
- * path stood still for so long while the packet was on its way. @late: it may be a delayed
- * ACK, and counts only where it is below the average: then the queue is at most that. */
+/* That delay joins the average; the part of it that must be a queue may raise q_max. @stood_us:
+ * for how long the path stood still while the packet was on its way. @late: this may be a delayed
+ * ACK. It counts only where it is below the average, as the queue is at most that. */
 LAW void delay_take(struct delay *d, u32 queue_us, u32 stood_us, bool late,
 		    const struct delay_params *p)
 {

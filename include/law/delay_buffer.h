@@ -29,7 +29,7 @@
 #include "law/delay_state.h"
 
 #define DELAY_FULL 3
-#define DELAY_BACK_US 1000 /* and an eighth: as short as before */
+#define DELAY_BACK_US 1000 /* plus 1/8 of the base: this much longer is not longer */
 #define DELAY_FAR_HALVES 3 /* 3/2 of the threshold is far above it */
 #define DELAY_PROVISIONAL_SHIFT 2 /* the threshold of an unknown buffer: base / 4 */
 #define DELAY_PROVISIONAL_MIN_US 4000
@@ -75,10 +75,10 @@ LAW u32 delay_threshold(const struct delay *d, const struct delay_params *p)
 }
 
 /* The base moved, and q_max moves with it: a flow that began in a queue of others knew only a
- * part of that queue. Two exceptions. Where the path is as short again as before
- * delay_rebase(), its buffer is the same as then. Where no queue was seen above the base, none
- * becomes known: the ACK of a first packet is often a delayed one, 40 to 200 ms late, and no
- * buffer would ever show as much again. */
+ * part of that queue. Two exceptions. If the path is as short again as before delay_rebase(), its
+ * buffer is the same as then. If no queue has been seen above the base so far, q_max stays
+ * unknown: the ACK of a first packet is often delayed by 40 to 200 ms, and no buffer would ever
+ * show that much again. */
 LAW void delay_most_moved(struct delay *d, s32 by_us)
 {
 	u32 back_us = by_us > 0 ? law_min(by_us, d->rise_us) : 0;

@@ -47,9 +47,9 @@
 #define DELAY_ASSUMED_TICK_NS 1000000
 #define DELAY_OWD_LIMIT_US (1ll << 30)
 
-/* Another tick, or none. The one-way delay begins at the anchor, whose queue was at most the
- * RTT's: so its base is taken to be that much below the anchor, however long the queue is by
- * now. */
+/* Set another tick, or none. The one-way delay begins at the anchor. The queue there was at most
+ * the RTT's queueing delay, so the base is taken to be that much below the anchor's one-way
+ * delay, however long the queue is now. */
 LAW void delay_set_tick(struct delay *d, u32 tick_ns)
 {
 	if (tick_ns == d->tick_ns)
@@ -154,8 +154,8 @@ LAW void delay_clock(struct delay *d, const struct delay_ack *a, u32 rtt_queue_u
 	delay_anchor(d, a, owd_ns, rtt_queue_us);
 }
 
-/* us: @queue_us (the RTT's), at most what this one-way delay has above its base, and a tick.
- * Compared in ns: the division is for the ACKs that need it. */
+/* us: @queue_us (the RTT's), but at most this one-way delay's rise above its base plus one tick.
+ * Compared in ns: only the ACKs that need the division pay for it. */
 LAW u32 delay_bounded(const struct delay *d, s64 owd_ns, u32 queue_us)
 {
 	s64 base_ns = aged_min(&d->owd) * 1000ll, bound_ns = d->tick_ns;
@@ -165,8 +165,8 @@ LAW u32 delay_bounded(const struct delay *d, s64 owd_ns, u32 queue_us)
 	return queue_us * 1000ll > bound_ns ? delay_us(bound_ns) : queue_us;
 }
 
-/* The same of an ACK that is measured: its one-way delay may be a new base, or show that the
- * clock is another. */
+/* The same for an ACK that is measured: its one-way delay may become the new base, or show that
+ * the peer's clock has changed. */
 LAW u32 delay_confirm(struct delay *d, const struct delay_ack *a, u32 queue_us)
 {
 	s64 owd_ns;

@@ -20,8 +20,8 @@
 #define INLINE_LAW LAW
 #endif
 
-/* For a function of a rare branch: a function of its own also in BPF, from whose end the verifier
- * goes on without what it knew inside. */
+/* For a function that only a rare branch calls: a separate function in BPF too. At its end the
+ * verifier forgets what it knew inside. */
 #ifndef LAW_APART
 #define LAW_APART static __attribute__((noinline))
 #endif
@@ -54,24 +54,24 @@ LAW u32 law_clamp(u32 v, u32 low, u32 high)
 	return v < low ? low : v > high ? high : v;
 }
 
-/* An index below @size, and 0 for all others; hidden from the compiler, which would
- * leave out a test that it knows to hold and the verifier does not. */
+/* The index @i if it is below @size, else 0. Hidden from the compiler, which would omit a test
+ * that always holds; the verifier does not know that it holds. */
 LAW u32 law_index(u32 i, u32 size)
 {
 	asm volatile("" : "+r"(i));
 	return i < size ? i : 0;
 }
 
-/* The same value, of which the compiler knows nothing: it keeps a loop's constant bound beside
- * this one, and the verifier of Linux 6.1 forgets what it knew of a value on the stack. */
+/* The same value, hidden from the compiler. So a loop's constant bound stays beside a bound by
+ * this value: the verifier of Linux 6.1 forgets what it knew of a value that was on the stack. */
 LAW u32 law_hide(u32 v)
 {
 	asm volatile("" : "+r"(v));
 	return v;
 }
 
-/* The same value, of which the verifier knows nothing: where it knew each of them, it
- * would follow each combination of a loop's branches by itself. */
+/* The same value, hidden from the verifier: if it knew each possible value, it would follow each
+ * combination of a loop's branches separately. */
 #ifdef __bpf__
 static volatile u32 law_zero;
 LAW u64 law_forget(u64 v)

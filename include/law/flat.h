@@ -22,10 +22,10 @@
  *	low	 a delay of up to 1 ms, or up to the noise, is not counted
  *
  * Without this the old minimum counts until it is forgotten, up to three minutes. The
- * plateau of cubic is shorter: within 1 ms it is 3 s at 10 Mbit/s, 5 s at 100, and 12 s at
- * 1 Gbit/s and 100 ms, where six pairs take 10 s: there the two come close. A standing queue
- * that neither grows nor drains (of a sender that its receive window limits) is taken for a
- * longer path sooner than by forgetting; no end host can tell the two apart.
+ * plateau of cubic is shorter: it stays within 1 ms for 3 s at 10 Mbit/s, for 5 s at 100, and
+ * for 12 s at 1 Gbit/s and 100 ms. (There six pairs take 10 s, which is no longer.) A standing
+ * queue that neither grows nor drains, caused by a sender that is limited by its receive window,
+ * is taken for a longer path before the minimum is forgotten; no end host can distinguish them.
  */
 #ifndef CCBPF_LAW_FLAT_H
 #define CCBPF_LAW_FLAT_H
@@ -37,8 +37,9 @@
 #define FLAT_ROUNDS 16
 #define FLAT_FULL 4 /* times as many */
 
-/* The number of flat samples in a row after the first one, with this one; 0: this
- * is a first one. us: this RTT, the first sample's (0: none), and how far apart the two may be. */
+/* The number of flat samples in a row after the first one, including this one; 0: this sample is
+ * the first of a new series. us: this RTT, the first sample's RTT (0: none), and how far apart
+ * the two may be. */
 LAW u32 flat_count(u32 count, u32 rtt_us, u32 first_us, u32 noise_us)
 {
 	u32 apart_us = rtt_us > first_us ? rtt_us - first_us : first_us - rtt_us;

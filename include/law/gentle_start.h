@@ -13,13 +13,13 @@
  * above that limit, data waited, and the window was not what held the flow back. Something
  * else is the limit then: the queue of the sender's own device, or the receiver's window.
  * There may never be a loss there, so whatever begins after the first loss would never
- * begin. Without the delay it is not a queue that holds the flow, but the hosts.
+ * begin. If the delay is not high, no queue holds the flow, but one of the two hosts.
  *
  * Why not the RFC's rounds: the smallest RTT of a round is known only a round trip after that
  * round was sent, and the next round is twice as large. On a buffer of one bandwidth-delay
  * product the RFC's way left slow start after the first loss, with the queue full. This one
- * leaves it with 0.3 to 0.5 of the buffer in the queue, from 20 packets on
- * (test_gentle_start.py), and with a window of at least the path's.
+ * leaves it with 0.3 to 0.5 of the buffer in the queue, on buffers of 20 packets or more
+ * (test_gentle_start.py), and with a window that fills at least the path.
  *
  * Unlike the RFC there is no Conservative Slow Start: a background flow that leaves too early
  * only grows by a packet per RTT from there.
@@ -40,7 +40,7 @@
 struct gentle_start {
 	u32 base_us; /* smallest RTT so far */
 	u8 high; /* RTTs in a row above the limit */
-	u8 half; /* packets that are acknowledged and not counted yet: 0 or 1 */
+	u8 half; /* acknowledged packets that are not counted yet: 0 or 1 */
 	u16 held; /* packets acknowledged in a row while something else held the flow */
 };
 
@@ -70,7 +70,7 @@ LAW bool gentle_start_ack(struct gentle_start *g, u32 rtt_us)
 	return g->high == GENTLE_SAMPLES;
 }
 
-/* packets, below 2^31: what slow start may count of those that an ACK covers */
+/* packets, below 2^31: how many of the acknowledged packets slow start may count */
 LAW u32 gentle_start_counted(struct gentle_start *g, u32 acked)
 {
 	u32 counted = acked / 2 + (g->half & acked & 1);
@@ -79,7 +79,7 @@ LAW u32 gentle_start_counted(struct gentle_start *g, u32 acked)
 	return counted;
 }
 
-/* One ACK in slow start that finds the window the limit; rtt_us as above, or 0: none yet. */
+/* One ACK in slow start while the window limits the flow; rtt_us as above, or 0: none yet. */
 LAW void gentle_start_limited(struct gentle_start *g, u32 rtt_us)
 {
 	g->held = 0;
@@ -87,8 +87,8 @@ LAW void gentle_start_limited(struct gentle_start *g, u32 rtt_us)
 		g->base_us = law_min(g->base_us, rtt_us);
 }
 
-/* One that does not, of @acked packets; @waits: there is data. True: for a window of them
- * the delay was high, leave slow start. */
+/* One ACK of @acked packets while something else limits the flow; @waits: unsent data waits.
+ * True: the delay was high for a whole window of packets, leave slow start. */
 LAW bool gentle_start_held(struct gentle_start *g, u32 acked, u32 window, u32 rtt_us, bool waits)
 {
 	bool held;

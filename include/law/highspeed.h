@@ -20,7 +20,7 @@
  * number, at most the formula's and less than 1.08 below it; and a window of w
  * packets, each counted a times, earns a packets with nothing lost in rounding.
  *
- * Ranges: w below 2^32 - 1, where the coefficients are those of 100 000 beyond it.
+ * Ranges: w below 2^32 - 1; beyond 100 000 the coefficients are those of 100 000.
  * L, b and c are in 1/65536, with an error of at most 3 units; the windows that they
  * leave are rounded down. a <= 73, so acked * a fits 32 bits for 2^25 packets per ACK.
  */
@@ -60,7 +60,7 @@ LAW u32 highspeed_begins(u32 row)
 	return row < HIGHSPEED_ROWS ? begins[row] : ~0u;
 }
 
-/* Does this row serve this window? Any number may be asked about. */
+/* Is this window in this row? Any number is allowed as the row. */
 LAW bool highspeed_in_row(u32 row, u32 w)
 {
 	return row < HIGHSPEED_ROWS && w < highspeed_begins(row + 1) &&
@@ -86,7 +86,7 @@ LAW u32 highspeed_increase(u32 row)
 	return row + 1;
 }
 
-/* packets: what @acked ones count for where a window of them earns one */
+/* packets: the credit of @acked packets, where a window of credit adds one packet to the window */
 LAW u32 highspeed_credit(u32 acked, u32 row)
 {
 	return law_min(acked, HIGHSPEED_ACKED_MAX) * highspeed_increase(row);
@@ -145,9 +145,9 @@ LAW u32 highspeed_left(u32 w, u32 part)
 	return (u64)w * (HIGHSPEED_Q16 - part) / HIGHSPEED_Q16;
 }
 
-/* packets: what a reducing verdict leaves of @w, at least 1. Up to HIGHSPEED_LOW L
- * is 0, and what b and c leave then is what TCP-LP leaves: half, and one packet.
- * first_half, second_one: as TCP-LP's with any window. */
+/* packets: what a reducing verdict leaves of @w, at least 1. Up to HIGHSPEED_LOW L is 0, and b
+ * and c leave what TCP-LP leaves: half, and one packet. first_half, second_one: reduce any window
+ * as TCP-LP does. */
 LAW u32 highspeed_reduced(enum inference_verdict verdict, u32 w, bool first_half, bool second_one)
 {
 	u32 part;

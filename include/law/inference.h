@@ -12,7 +12,7 @@
  * It reacts at most once per RTT, to an indication or to a loss: an RTT is the
  * time until all that was sent before the reaction is acknowledged, a window of
  * sequence numbers and not of time (paper III-B.2; RFC 3168, 6.1.2). In that
- * window indications are muted, and the window does not grow while one stands.
+ * window indications cause no reaction, and cwnd does not grow at an ACK with one.
  *
  * Ranges: the clock is the lower 32 bits of us; a phase lasts up to 268 s, and a pause that
  * is longer ends it (inference_idle()), as the clock wraps after 71.6 minutes.
@@ -91,16 +91,16 @@ LAW bool inference_expire(struct inference *m, u32 now_us)
 	return true;
 }
 
-/* After so long without an ACK (1024 us): no phase outlives a pause that is longer than any
- * phase, however the clock has wrapped meanwhile. */
+/* No ACK for @idle_kius (1024 us): a pause that is longer than any phase ends the phase, although
+ * the clock may have wrapped meanwhile. */
 LAW void inference_idle(struct inference *m, u32 idle_kius)
 {
 	if (idle_kius >= INFERENCE_MOST_US >> KIUS_SHIFT)
 		m->active = 0;
 }
 
-/* An indication that is still of the last reaction: it does not count, its RTT is muted
- * as well, and the phase is longer by that. */
+/* An indication that still belongs to the last reaction: it does not count, its RTT is muted as
+ * well, and the phase becomes longer by that RTT. */
 LAW void inference_forgive(struct inference *m, u32 snd_nxt, u32 rtt_us)
 {
 	m->until_us += rtt_us;

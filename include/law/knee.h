@@ -57,7 +57,7 @@ struct knee_chirp {
 	u32 min_kbps; /* as it was sent, at least 1 */
 	u32 spread; /* permille */
 	u32 bytes; /* of a step on the line */
-	u32 noise_us; /* a rise of the delay up to this is none */
+	u32 noise_us; /* a rise of the delay up to this is noise */
 	u16 sampled; /* bit i: there is a sample of step i */
 	u16 ece; /* bit i: the ACK of step i carried ECE */
 	u8 steps; /* sent */
@@ -84,8 +84,8 @@ LAW bool knee_has(u32 bits, u32 i)
 	return bits >> i & 1;
 }
 
-/* Steps between the rate's passing A and a queue of so many packets: the smallest m with
- * burst sum(1 - SF^-k, k = 1 ... m) >= packets; CHIRP_MOST if there is none */
+/* Steps from the one at which the rate passes A until the queue has so many packets: the smallest
+ * m with burst sum(1 - SF^-k, k = 1 ... m) >= packets; CHIRP_MOST if there is none */
 LAW u32 knee_pile_steps(u32 spread_permille, u32 packets, u32 burst)
 {
 	u64 share = 1ull << CHIRP_SHARE_SHIFT, sum = 0;
@@ -123,7 +123,7 @@ LAW u32 knee_base_us(const struct knee_chirp *c)
 	return base_us;
 }
 
-/* us above the base; without a sample: as the step before */
+/* us above the base; a step without a sample has the rise of the step before */
 LAW u32 knee_rise_us(const struct knee_chirp *c, u32 i, u32 base_us, u32 before_us)
 {
 	if (!knee_has(c->sampled, i))
@@ -176,8 +176,8 @@ LAW u32 knee_by_delay(const struct knee_chirp *c, u32 *highest_us)
 	return height_us > c->noise_us ? knee : n;
 }
 
-/* kbit/s of the gap that is `down` before step `knee`; before gap 0 the rates go on as
- * they would have begun */
+/* kbit/s of the gap that is @down gaps before step @knee. Before gap 0 the series of rates is
+ * continued downwards. */
 LAW u32 knee_rate_kbps(const struct knee_chirp *c, u32 knee, u32 down)
 {
 	u64 rate_q8 = (u64)c->min_kbps << CHIRP_RATE_SHIFT;
@@ -189,7 +189,7 @@ LAW u32 knee_rate_kbps(const struct knee_chirp *c, u32 knee, u32 down)
 	return rate_q8 >> CHIRP_RATE_SHIFT;
 }
 
-/* kbit/s by what shows a knee; max_kbps: nothing does */
+/* kbit/s by the signals that show a knee; max_kbps if none does */
 LAW u32 knee_kbps(const struct knee_chirp *c, const struct knee_estimate *e, u32 max_kbps)
 {
 	u32 m = knee_pile_steps(c->spread, KNEE_PILE, c->burst);

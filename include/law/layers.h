@@ -10,7 +10,7 @@
  *
  * A window of ACKs is a round: as many acknowledged packets as the window held
  * when the round began. Each packet earns K_R K of credit, and each time that the
- * credit reaches the round's window, w grows by one. Nothing of it is ever lost:
+ * credit reaches the round's window, w grows by one. No credit is ever lost:
  * n packets earn the same however many ACKs acknowledge them, and what a round
  * leaves over, a fraction of a packet, is taken to the next one. (Only where the
  * layer changes within a round is that fraction rounded down, by < 2^-12.)
@@ -65,8 +65,8 @@ LAW u32 layers_window(u32 layer, u32 first)
 	return first * (layer * (layer + 1) * (layer - 1) / 6);
 }
 
-/* The layer of a window. With m = 6 w / W_T: K^3 - K <= m, which the cube root of
- * m or the number after it is the largest to fulfil. */
+/* The layer of a window. With m = 6 w / W_T it is the largest K with K^3 - K <= m: the cube root
+ * of m, or the number after it. */
 LAW u32 layers_of(u32 window, u32 first)
 {
 	u64 m = 6ull * (window / law_max(first, 1));
@@ -144,9 +144,9 @@ LAW void layers_earn(struct layers *l, u32 acked)
 	}
 }
 
-/* acked packets of a window that limits the flow; returns the new window. A window
- * that is not the one we left begins a new round. An ACK of more than that is
- * credited as two windows at the most. */
+/* @acked packets were acknowledged while the window limited the flow; returns the new window. A
+ * new round begins if the window is not the one that was returned last. An ACK of more than two
+ * windows is credited as two. */
 LAW u32 layers_grow(struct layers *l, u32 window, u32 acked)
 {
 	if (law_unlikely(window != l->window || !l->left))

@@ -46,17 +46,17 @@ LAW bool le_block_over(const struct le *l, u32 window, u32 flying, const struct 
 	       l->samples >= (noisy ? LE_SAMPLES_NOISY : LE_SAMPLES);
 }
 
-/* May this ACK have waited for a packet? The receiver delays that of a single packet with nothing
- * behind it, and before a hole the RTT is of the packet before it, which may have waited
- * as long. */
+/* May the receiver have delayed this ACK? It delays the ACK of a single packet with nothing
+ * behind it. Before a hole the RTT is that of the packet before the hole, whose ACK may have
+ * waited as long. */
 LAW bool le_late(const struct le *l, const struct le_ack *a)
 {
 	return a->hole || (a->acked <= 1 && !a->flying && le_units(a->queue_us) > l->last);
 }
 
-/* An ACK. Not used are one that may be late and would be a block by itself, and in SMALL those of
- * packets that left before. A late one says nothing of the largest queue. True: a block has ended,
- * q is new. */
+/* An ACK. Two kinds are not used: one that may be late and would be a block by itself, and in
+ * SMALL one that leaves packets in flight, because it is of packets that left before the pair. A
+ * late ACK does not count for the largest queue. True: a block has ended, q is new. */
 LAW bool le_sample(struct le *l, const struct le_ack *a, u32 window, const struct le_path *p)
 {
 	u16 queue = le_units(a->queue_us);
@@ -109,7 +109,7 @@ LAW void le_round(struct le *l, u32 window_q8, bool grows, const struct le_path 
 		l->growth++;
 }
 
-/* The connection was idle: what it knew of the queue, and that there was none for long, is over. */
+/* The connection was idle: forget the queue, and for how long there was none. */
 LAW void le_rested(struct le *l)
 {
 	le_block(l);
@@ -120,8 +120,8 @@ LAW void le_rested(struct le *l)
 	l->growth = law_min(l->growth, LE_SLOW);
 }
 
-/* packets that are to be acknowledged for one that the window grows by; @starting: it is on
- * its way to where a start ends */
+/* packets that must be acknowledged for the window to grow by one; @starting: the window has not
+ * yet reached the end of a start or a return */
 LAW u32 le_every(const struct le *l, u32 window, bool starting)
 {
 	window = law_clamp(window, 1, LE_WINDOW_MOST);
@@ -148,7 +148,7 @@ LAW bool le_short(const struct le *l, const struct le_path *p)
 	return p->base_us < le_threshold(l, p) * LE_SHORT;
 }
 
-/* 1/256 packet: the window of the next ACKs when FREE meets this queue; back learns. */
+/* 1/256 packet: the window after FREE has met this queue; updates back. */
 LAW u32 le_drained(struct le *l, u32 window_q8, u32 queue_us, const struct le_path *p)
 {
 	u32 then_q8 = l->then_q8 ? law_min(l->then_q8, window_q8) : window_q8;
@@ -175,7 +175,7 @@ LAW void le_cut(struct le *l, u32 to_q8, const struct le_path *p)
 	le_block(l);
 }
 
-/* JUDGE: the queue fell; a part of what a return would have given was our own. */
+/* JUDGE: the queue fell, so it was our own: back loses a part of what a return would have given. */
 LAW void le_fell(struct le *l, u32 window_q8)
 {
 	l->stage = LE_FREE;
@@ -184,7 +184,7 @@ LAW void le_fell(struct le *l, u32 window_q8)
 		l->back_q8 -= (l->back_q8 - window_q8) / LE_FELL;
 }
 
-/* RTTs: the largest gap between two pairs. A fast flow can afford to look often: its pairs are
+/* RTTs: the largest gap between two pairs. A fast flow can afford to look often: its pairs take
  * little of the link. */
 LAW u32 le_gap_most(const struct le *l, const struct le_path *p)
 {
@@ -193,9 +193,9 @@ LAW u32 le_gap_most(const struct le *l, const struct le_path *p)
 	return law_clamp(share, LE_GAP_LEAST, p->gap_max);
 }
 
-/* pairs that must find the same delay before it is taken for a longer path: of largest gaps
- * `pairs`; of shorter ones as many as take as long. The plateau of cubic lasts seconds, however
- * short the RTT is. */
+/* pairs that must find the same delay before it is taken for a longer path: @pairs at gaps of
+ * LE_FLAT_US or more; more of them at shorter gaps, so that they take as long. The plateau of
+ * cubic lasts seconds, however short the RTT is. */
 LAW u32 le_flat_pairs(u32 pairs, u32 gap_us)
 {
 	u32 most = (u64)pairs * LE_FLAT_US / law_max(gap_us, 1);
@@ -237,8 +237,8 @@ LAW enum le_verdict le_pair(struct le *l, bool high, const struct le_path *p)
 	return LE_BACK;
 }
 
-/* Others keep the queue. A crowd of flows of a few packets may be of one's own kind: these look
- * again at once, unless the buffer is little, where all windows are small. */
+/* Others keep the queue. Flows of only a few packets may be a crowd of le flows: such a flow
+ * looks again soon, unless the buffer is little, where all windows are small. */
 LAW void le_others(struct le *l, const struct le_path *p)
 {
 	bool steady = le_steady(l, 0) || le_buffer_below(l, LE_LITTLE, p);
@@ -266,16 +266,16 @@ LAW bool le_first(const struct le *l, u32 window)
 	return l->stage == LE_FREE && !l->back_q8 && window < LE_ALONE;
 }
 
-/* In a tight buffer: is this queue too soon to be one's own? For three rounds after a cut or a
- * return the window grows by less than a packet. */
+/* In a tight buffer: did this queue come too soon to be this flow's own? For three rounds after a
+ * cut or a return the window grows by less than a packet. */
 LAW bool le_pushed(const struct le *l, const struct le_path *p)
 {
 	return l->stage == LE_FREE && le_buffer_below(l, LE_TIGHT, p) && l->then_q8 &&
 	       l->growth < LE_SLOW - l->bare;
 }
 
-/* Is a tight buffer full, though this flow drained its own part when it was half full? Others
- * fill it then, and their loss would pass for the effect of the drain. */
+/* Is a tight buffer full, although this flow drained its own part when it was half full? Then
+ * others fill it, and their loss would be mistaken for the effect of the drain. */
 LAW bool le_filled(const struct le *l, const struct le_path *p)
 {
 	return l->stage == LE_CUT && !l->of_loss && le_buffer_below(l, LE_TIGHT, p) &&
@@ -371,9 +371,9 @@ LAW u32 le_loss(struct le *l, u32 window, bool chance, const struct le_path *p)
 	return LE_LEAST;
 }
 
-/* packets: what a mark leaves. It is an indication that is certain. A router that marks a queue
- * below T keeps it there, where delay says nothing: what such a mark says of the buffer is what a
- * loss says, and it takes half. */
+/* packets: what a mark leaves. A mark is a certain indication. A router that marks a queue below
+ * T keeps the queue there, where the delay says nothing: such a mark says of the buffer what a
+ * loss says, and takes half of the window. */
 LAW u32 le_mark(struct le *l, u32 window, const struct le_path *p)
 {
 	u32 queue_us = le_lost_us(l), to;

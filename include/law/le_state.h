@@ -42,8 +42,8 @@
 #define LE_SHORT 2 /* T: a shorter base RTT is short */
 #define LE_LITTLE 4 /* `threshold`: smaller buffers are little */
 #define LE_TIGHT 2 /* ... and tight */
-#define LE_COUNTED 5 /* packets: a smaller buffer is full by the packet or two of a round */
-#define LE_SEEN_US 500 /* us: above the minimum of the half before is not seen */
+#define LE_COUNTED 5 /* packets: a smaller buffer is filled by the packet or two of a round */
+#define LE_SEEN_US 500 /* us: a base that is more above that of the half before is not seen */
 #define LE_STEADY 10 /* packets: smaller windows do not show the noise of the path */
 #define LE_SPACED 6 /* packets: smaller windows do not show the time of a packet */
 
@@ -80,7 +80,7 @@ struct le {
 	u8 growth : 5; /* 2^(growth - LE_SLOW) packets per RTT; SMALL: pairs without a queue */
 	u8 fits : 1; /* a block with q >= T has passed */
 	u8 bare : 1; /* a loss before any queue of T was seen */
-	u8 of_loss : 1; /* the last cut was a loss's */
+	u8 of_loss : 1; /* the last cut was for a loss */
 	u8 rounds : 5; /* since the last loss, up to LE_LOST_MOST */
 	u8 paced : 1; /* the program's: it switched the kernel's pacing on */
 	u8 open : 1; /* ... init() has run: the kernel calls ssthresh() before, when it has to
@@ -93,13 +93,13 @@ struct le_ack {
 	u32 queue_us; /* us: its queueing delay */
 	u32 acked; /* packets */
 	u32 flying; /* packets that it leaves */
-	bool hole; /* some of these have arrived, and one before them has not */
+	bool hole; /* some of these have arrived, but one before them has not */
 };
 
 /* What the law reads of a path and of the parameters. */
 struct le_path {
 	u32 base_us; /* us: RTT without a queue, 0: not known */
-	bool base_seen; /* in this half of its memory */
+	bool base_seen; /* base_us was seen in this half of its memory */
 	u32 threshold_us; /* us: T of a buffer that is not small */
 	u32 threshold_min_us; /* us: the least T of a small one */
 	u32 noise_us; /* us: of the path */
@@ -126,7 +126,7 @@ LAW u16 le_sure(u16 queue, const struct le_path *p)
 	return le_units(delay_certain(le_us(queue), p->stood_us));
 }
 
-/* A block begins anew. */
+/* A new block begins. */
 LAW void le_block(struct le *l)
 {
 	l->low = LE_NONE_YET;
@@ -186,7 +186,7 @@ LAW u32 le_threshold(const struct le *l, const struct le_path *p)
 	return law_forget(law_max(t_us, noise_us));
 }
 
-/* The base moved: what the path's buffer is, and if it marks, is not known. */
+/* The base moved: its buffer is not known any more, nor whether a router marks. */
 LAW void le_moved(struct le *l)
 {
 	l->most = 0;

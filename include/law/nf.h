@@ -111,7 +111,7 @@ LAW u32 nf_share_q8(u32 alpha_permille, u32 bw_kbps, u32 rtt_us, u32 packet_byte
 	return law_max(all_q8 * law_min(alpha_permille, 1000) / 1000, NF_SHARE_ONE);
 }
 
-/* packets: up to here by eq. 7. A chirp measures all that the flow may have. */
+/* packets: eq. 7 grows the window up to here. A chirp measures all that the flow may have. */
 LAW u32 nf_target(u32 bw_kbps, u32 rtt_us, u32 packet_bytes)
 {
 	u32 all_q8 = nf_packets_q8(bw_kbps, rtt_us, packet_bytes);

@@ -39,7 +39,7 @@ struct noise {
 	u8 flat; /* rounds in a row whose smallest delay stands still (law/flat.h) */
 };
 
-/* A spread begins anew. */
+/* A new spread begins. */
 LAW void noise_begin(struct noise *n)
 {
 	n->low = NOISE_MOST;
@@ -55,15 +55,15 @@ LAW void noise_init(struct noise *n, u32 snd_nxt)
 	noise_begin(n);
 }
 
-/* us: what is noise of a delay */
+/* us: the part of a delay that is noise */
 LAW u32 noise_us(const struct noise *n)
 {
 	return (u32)n->noise << NOISE_SHIFT;
 }
 
-/* Ends the round where this ACK covers something that was sent after its beginning; true: it
- * just did. On every ACK that may be measured: the comparison never spans half of the
- * sequence space. */
+/* Ends the round if this ACK covers a packet that was sent after the round began; true: it just
+ * did. To be called on every ACK that may be measured, so that the comparison never spans half of
+ * the sequence space. */
 LAW bool noise_turn(struct noise *n, u32 snd_una, u32 snd_nxt)
 {
 	if (law_likely(!law_after(snd_una, n->end)))

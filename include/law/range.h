@@ -25,15 +25,17 @@
  *     the bound.
  *  3. Eq. 6 with r_avg = alpha BW_est ends at 2.1 BW_est. The first mark comes at 3.6 A
  *     (law/knee.h, 1.), so r_avg is twice that here: a chirp spans 0.4 ... 4.2 BW_est.
- *  4. Eq. 5's "0 below MinRate" holds for chirps that begin at the floor, as elsewhere the
- *     range follows; and what is at least 3/4 of the floor is not "below": at the floor
- *     itself an estimate is as often a little less than a little more.
+ *  4. Eq. 5's "0 below MinRate" holds only for chirps that begin at the floor, because
+ *     elsewhere the range follows the estimate downwards. An estimate of at least 3/4 of the
+ *     floor is not "below": where A is the floor itself, estimates are a little less as often
+ *     as a little more.
  *  5. The rate that the flow carries without a mark is available to it: the average is at
  *     least that.
  *  6. Feedback of chirps can be forged, and the estimate is then as large as the forger
- *     likes. A loss, while the window is below the target of the last estimate, shows that
- *     there was less. The next chirp then waits 16 round trips, and twice as long (to 2048)
- *     after each further one; a window that reaches its target takes back one doubling.
+ *     likes. A loss while the window is below the target of the last estimate shows that
+ *     less was available. The next chirp then waits 16 round trips, and twice as long (to
+ *     2048) after each further such loss; a window that reaches its target takes back one
+ *     doubling.
  *
  * Ranges: rates u32 kbit/s, up to 2.1 Tbit/s.
  */
@@ -57,7 +59,7 @@ struct range_params {
 	u32 ceiling_kbps; /* ... nor faster: chirp_ceiling_kbps() */
 };
 
-/* What a connection keeps. */
+/* The state of a connection. */
 struct nf_range {
 	u32 avg_kbps; /* of the estimates */
 	u32 bw_kbps; /* BW_est; 0: none (eq. 8) */
@@ -93,8 +95,8 @@ LAW u32 range_next_min_kbps(const struct nf_range *r)
 	return law_max(r->min_kbps, 1);
 }
 
-/* kbit/s: the first gap's, not below the floor; the last one's is within the ceiling where
- * the floor allows it */
+/* kbit/s of the first gap: at least the floor, and such that the last gap is within the ceiling
+ * where the floor allows it */
 LAW u32 range_within(const struct range_params *par, u32 min_kbps, u32 steps)
 {
 	u32 ceiling_kbps = par->ceiling_kbps, max_kbps;
@@ -153,7 +155,7 @@ LAW void range_go_on(struct nf_range *r, const struct range_params *par, u32 ste
 	r->min_kbps = range_within(par, max_kbps, r->steps);
 }
 
-/* kbit/s: eq. 5's 0 for what is under the floor (see 4.) */
+/* kbit/s: by eq. 5 an estimate below the floor is 0 (see 4.) */
 LAW u32 range_worth(u32 kbps, u32 floor_kbps)
 {
 	return kbps * 4ull < floor_kbps * 3ull ? 0 : kbps;
@@ -195,8 +197,8 @@ LAW void range_result(struct nf_range *r, const struct range_params *par,
 	r->bw_kbps = range_worth(r->avg_kbps, par->floor_kbps);
 }
 
-/* What the flow itself carried, in a round trip without mark and loss, was free (see 5.).
- * A search need not begin below that. */
+/* What the flow itself carried in a round trip without mark and loss was available (see 5.). A
+ * search need not begin below that. */
 INLINE_LAW void range_carried(struct nf_range *r, const struct range_params *par, u32 kbps)
 {
 	if (r->searching)

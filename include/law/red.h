@@ -22,9 +22,9 @@
  *     marked as a whole if any of its packets were to be marked.
  *  2. p_b reaches 1 at max. RED has a max_p below 1 there. NF-TCP's paper names none, and
  *     a jump at max would be one more number to choose.
- *  3. A packet that finds the queue empty is a sample (q = 0) of its own besides the idle
- *     time before it. RED knows the moment when the queue became empty; we do not. We count
- *     from the last arrival, and subtract the time of what waited then.
+ *  3. A packet that finds the queue empty is a sample (q = 0), in addition to the idle time
+ *     before it. RED knows the moment when the queue became empty; we do not. We count the
+ *     idle time from the last arrival, less the time to send what waited then.
  *  4. min = max is a step: a packet is marked if avg > min.
  *
  * Ranges: sizes are bytes up to 2^32-1, the average is Q16 of it (48 bits). Thresholds are

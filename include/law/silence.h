@@ -44,29 +44,30 @@ LAW void silence_turn(struct silence *s)
 	s->stood = 0;
 }
 
-/* us: for so long the packets acknowledged now have met a path that stood still */
+/* us: for how long the path stood still while the packets that are acknowledged now were on their
+ * way */
 LAW u32 silence_stood_us(const struct silence *s)
 {
 	return (u32)law_max(s->stood, s->before) << SILENCE_SHIFT;
 }
 
-/* Was it a silence? That of a few packets is none: between two of ours those of others
- * leave. */
+/* Was it a silence? The time of a few packets is not one: between two of our packets those of
+ * others leave. */
 LAW bool silence_was(u32 since_us, u32 packet_us)
 {
 	return law_unlikely(since_us >= SILENCE_LEAST_US) &&
 	       since_us >= packet_us * SILENCE_PACKETS;
 }
 
-/* May it be a delayed ACK's? Of those the shortest are of 40 ms, however slow the path. */
+/* May a delayed ACK have caused it? The shortest such delay is 40 ms, however slow the path is. */
 LAW bool silence_delays(u32 since_us, u32 packet_us)
 {
 	return silence_was(since_us, law_min(packet_us, SILENCE_DELAYED_US / SILENCE_PACKETS));
 }
 
-/* A silence, at whose end the queueing delay is @delay_us, after @before_us at the ACK before
- * it: the path stood still for as much of it as the delay has risen. @apart: packets are sent
- * in pairs apart. */
+/* A silence has ended. The queueing delay is @delay_us now, and was @before_us at the ACK before:
+ * the path stood still for as much of the silence as the delay has risen. @apart: packets are
+ * sent in pairs apart. */
 LAW void silence_take(struct silence *s, u32 since_us, u32 delay_us, u32 before_us, bool apart)
 {
 	u32 rise_us = delay_us > before_us ? delay_us - before_us : 0;

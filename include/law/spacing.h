@@ -46,8 +46,8 @@ LAW void spacing_take(struct spacing *s, u32 since_us, u32 acked)
 	s->last_us = each_us;
 }
 
-/* An ACK of new data: us since the one before. @acked: packets; 0 where they are sent in
- * pairs apart, and the time between two ACKs is no packet's. */
+/* An ACK of new data. Returns the us since the ACK before. @acked: packets; 0 where packets are
+ * sent in pairs apart, because the time between two ACKs then is not that of a packet. */
 LAW u32 spacing_heard(struct spacing *s, u32 now_us, u32 acked)
 {
 	u32 since_us = now_us - s->heard_us;
@@ -58,15 +58,15 @@ LAW u32 spacing_heard(struct spacing *s, u32 now_us, u32 acked)
 	return since_us;
 }
 
-/* packets: a queueing delay (us), 0 where the time of one is not known */
+/* packets: how many a queueing delay (us) is; 0 where the time of a packet is not known */
 LAW u32 spacing_packets(const struct spacing *s, u32 delay_us)
 {
 	return s->packet_us ? delay_us / s->packet_us : 0;
 }
 
-/* us: the second packet of a pair has waited for the first one. A flow that has always had
- * little of the link knows the time of a packet badly: an eighth of the base RTT is the
- * bound. */
+/* us: for how long the second packet of a pair has waited for the first one. A flow that has
+ * always had little of the link measures too long a packet time, so an eighth of the base RTT is
+ * the bound. */
 LAW u32 spacing_own_us(const struct spacing *s, u32 base_us)
 {
 	return law_min(s->packet_us, base_us / 8);

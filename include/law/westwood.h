@@ -33,7 +33,7 @@ struct westwood {
 	u32 mark_packets; /* delivered so far, when this round began */
 	u32 mark_us; /* our clock, then */
 	u32 packets; /* delivered in the last round */
-	u32 elapsed_us; /* that it took, 0: there was none */
+	u32 elapsed_us; /* us: how long that round took, 0: there was none */
 };
 
 LAW void westwood_begin(struct westwood *w, u32 delivered, u32 now_us)
@@ -58,8 +58,8 @@ LAW void westwood_turn(struct westwood *w, u32 delivered, u32 now_us)
 	westwood_begin(w, delivered, now_us);
 }
 
-/* packets: what the last round says of a window, delivered per RTT_min (base_us); ~0:
- * not known */
+/* packets: the window that delivers per RTT_min (base_us) what the last round delivered; ~0: not
+ * known */
 LAW u32 westwood_delivered(const struct westwood *w, u32 base_us)
 {
 	u64 packets = (u64)w->packets * base_us;
@@ -71,7 +71,7 @@ LAW u32 westwood_delivered(const struct westwood *w, u32 base_us)
 }
 
 /* packets: ssthresh after a loss. pipe = cwnd RTT_min / RTT; delivered as above, ~0 after slow
- * start; chance: it was one */
+ * start; chance: the loss was chance */
 LAW u32 westwood_ssthresh(u32 cwnd, u32 pipe, u32 delivered, bool chance)
 {
 	u32 to = law_min(law_min(cwnd, pipe), delivered);

@@ -64,7 +64,7 @@ def test_after_a_stall_a_small_buffer_is_a_small_one(rtt_ms: int, buffer: int, a
     """100 Mbit/s, no packet for 200 ms: the delay of that says nothing of the buffer. Losses in it passed for chance."""
 
     def reno_beside(controller: str) -> float:
-        flows = [{"controller": "reno"}, {"controller": controller, "start_s": 0.5}]
+        flows: list[dict[str, Any]] = [{"controller": "reno"}, {"controller": controller, "start_s": 0.5}]
         result = run(*flows, rate_mbit=100, rtt_ms=rtt_ms, seconds=60, limit_packets=buffer, stalls=[[at_s, 0.2]])
         return part(result, 0, 10, 100)
 
