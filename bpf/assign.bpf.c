@@ -7,7 +7,7 @@
  * The loader sorts the rules in the order in which they win, and makes sets of them. A set is a
  * string of bits, one for each rule:
  *
- *   prefixes      an address -> the rules whose prefix has it, and those without a prefix. The
+ *   prefixes      an address -> the rules whose prefix contains it, and those without a prefix. The
  *                 entry of a longer prefix also has the rules of the shorter ones around it,
  *                 so that one look-up finds all.
  *   cgroup_ids    a cgroup -> the rules that name it
@@ -17,18 +17,18 @@
  *
  *   candidates = prefixes[remote address] & looked[cgroup of the socket]
  *
- * The candidates' ports and network namespace are compared one by one, in order; the first match
- * ends it. A unit counts only where all above it are slices: below a service or a scope (a user's
- * own manager, a container) anybody may have made a cgroup of that name.
+ * The ports and the network namespace of the candidates are compared one by one, in order, until
+ * one matches. A unit counts only where all cgroups above it are slices: below a service or a scope
+ * (a user's own manager, a container) anybody may have made a cgroup of that name.
  *
  * Nothing changes in these maps while the program is in use: another set of rules is another
- * program, which replaces this one in its link at once. What sockets remember goes on, so that one
- * without a rule for downloads opens the windows that the one before has left.
+ * program, which replaces this one in its link at once. The storage of the sockets stays. So a
+ * program without a rule for downloads opens the windows that the program before it held.
  *
  * Cost: nothing per packet; per connection two look-ups, one for each candidate, and the storage
- * that remembers the rule. The rule is sought at connect as well where one has a DSCP or is for
- * downloads: the SYN has the DSCP, and the window's scale. Of what is received that of
- * kern/receive.bpf.h.
+ * that remembers the rule. If a rule has a DSCP or is for downloads, the rule is also looked for
+ * at connect, because the SYN carries the DSCP and the window scale. Downloads also have the cost
+ * of kern/receive.bpf.h.
  */
 #include "kern/choose.bpf.h"
 #include "kern/chosen.bpf.h"
@@ -37,7 +37,7 @@
 char LICENSE[] SEC("license") = "GPL";
 
 #define WORDS (CCBPF_RULES_MOST / 64)
-#define DEEPEST 64 /* levels of cgroups: what is deeper has the rules of its lowest 64 */
+#define DEEPEST 64 /* levels of cgroups: a deeper cgroup has the rules of its lowest 64 levels */
 #define SLICE 0x6563696c732eULL /* ".slice", little endian */
 #define SLICE_LEN 6
 
@@ -46,7 +46,7 @@ const volatile struct {
 	u32 abi;
 	u32 rules; /* how many */
 	u32 marks; /* 1: one of them has a DSCP, which the SYN gets as well */
-	u32 receives; /* 1: one of them is for downloads; 0: what is held yet is let go */
+	u32 receives; /* 1: one is for downloads; 0: windows that are held are opened */
 } table SEC(".rodata.table") = { .abi = CCBPF_RULE_ABI };
 
 struct {
@@ -85,7 +85,7 @@ struct {
 } cgroup_names SEC(".maps");
 
 struct looked {
-	u64 complete; /* 0: to be filled, perhaps by several CPUs, which put the same bits in */
+	u64 complete; /* 0: to be filled; several CPUs may do it at once, and set the same bits */
 	struct ccbpf_rule_set set;
 };
 
@@ -96,7 +96,7 @@ struct {
 	__type(value, struct looked);
 } looked SEC(".maps");
 
-/* What `looked` begins with. */
+/* The initial value of an entry of `looked`. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -127,7 +127,7 @@ static __always_inline struct cgroup *above(struct cgroup *cgroup)
 	return parent ? parent->cgroup : NULL;
 }
 
-/* Its name into `unit`, the rest zeroes. Returns whether it is that of a slice. */
+/* Read its name into `unit`, zeroes behind it. Returns whether it is a slice's name. */
 static __noinline bool read_name(struct cgroup *cgroup, struct unit *unit)
 {
 	u64 end = 0;
@@ -141,11 +141,11 @@ static __noinline bool read_name(struct cgroup *cgroup, struct unit *unit)
 	return end == SLICE;
 }
 
-/* The way up from a socket's cgroup, by bpf_loop(): level 0 is that cgroup. The root is above all. */
+/* The way up from a socket's cgroup, by bpf_loop(): level 0 is that cgroup, the root is the last. */
 struct climb {
 	struct cgroup *at;
 	struct looked *to;
-	u32 highest; /* level that is no slice */
+	u32 highest; /* highest level that is no slice */
 };
 
 static long seek_unit(u32 level, struct climb *climb)
@@ -236,7 +236,7 @@ struct search {
 		u64 words; /* with candidates, after `word` */
 		u64 left; /* candidates of `word` */
 		u32 word;
-		u32 found; /* number of the rule; CCBPF_RULES_MOST: none */
+		u32 found; /* number of the rule that matches; CCBPF_RULES_MOST: none */
 	} at;
 };
 
@@ -295,8 +295,8 @@ static __always_inline struct ccbpf_rule *find(struct bpf_sock_ops *ctx, struct 
 	search.local_port = sk->__sk_common.skc_num;
 	search.remote_port = __builtin_bswap16(sk->__sk_common.skc_dport);
 	search.netns_cookie = bpf_get_netns_cookie(ctx);
-	/* Linux 6.1 follows a step once, with what it knows of the beginning, and removes what
-	 * that does not reach. So it must know nothing. */
+	/* Linux 6.1 follows a step once, with what it knows of these values at the beginning, and
+	 * removes code that these do not reach. So it must know nothing of them. */
 	begin.words = search.to->filled & search.of->filled;
 	bpf_probe_read_kernel(&search.at, sizeof(search.at), &begin);
 	bpf_loop(CCBPF_RULES_MOST + WORDS + 1, search_step, &search, 0);
@@ -305,7 +305,7 @@ static __always_inline struct ccbpf_rule *find(struct bpf_sock_ops *ctx, struct 
 
 /* --- what is done ----------------------------------------------------------------- */
 
-/* What the winning rule says; at connect what the SYN has to say. */
+/* Do what the winning rule says; at connect only what the SYN must carry. */
 static __always_inline void obey(struct bpf_sock_ops *ctx, struct tcp_sock *tp, bool connecting)
 {
 	struct ccbpf_rule *rule = find(ctx, tp);
@@ -337,7 +337,8 @@ static __always_inline void obey(struct bpf_sock_ops *ctx, struct tcp_sock *tp, 
 		receive_not(ctx, tp);
 }
 
-/* A rule that is removed holds its connections on, without a count, while another one receives. */
+/* If the rule of a connection was removed, its window is held as before, without a count, while
+ * another rule is for downloads. */
 static __always_inline void segment(struct bpf_sock_ops *ctx, struct tcp_sock *tp)
 {
 	struct receive *r = receive_of(tp);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The same as bpf/chosen.bpf.c, for kernels that refuse its iterator: all TCP sockets of one
- * network namespace, that of the process that opens it, are looked at. The loader puts the storage
- * of sockets in the place of `remembered`, and visits the namespaces one by one. Before Linux 6.17
- * a socket may be skipped, or be there twice.
+ * The same as bpf/chosen.bpf.c, for kernels that refuse its iterator. This one visits all TCP
+ * sockets of one network namespace, that of the process that opens it. The loader replaces
+ * `remembered` by the storage of sockets, and visits the namespaces one by one. Before Linux 6.17
+ * the kernel may skip a socket, or visit it twice.
  */
 #include "kern/chosen_record.bpf.h"
 

@@ -75,7 +75,7 @@ struct ltcp {
 	u32 published_kius; /* 1024 us: the record was written */
 	u32 loss_cwnd; /* packets: what a loss took and undo may give back */
 	u8 avoiding : 1; /* slow start is behind us */
-	u8 open : 1; /* init() was there: the kernel asks ssthresh() before,
+	u8 open : 1; /* init() has run: the kernel calls ssthresh() before,
 		      * when it has to send its SYN again */
 };
 
@@ -87,7 +87,7 @@ static __always_inline struct ltcp *ltcp_of(struct sock *sk)
 	return ca_of(sk);
 }
 
-/* us: what the last packet met on top of RTT_min */
+/* us: the last packet's delay above RTT_min */
 static __always_inline u32 ltcp_queue_us(struct ltcp *l)
 {
 	return l->rtt_us > l->rtt_min_us ? l->rtt_us - l->rtt_min_us : 0;
@@ -113,7 +113,7 @@ static __always_inline void ltcp_tell(struct sock *sk, struct ltcp *l, u32 type,
 
 /* --- measure ----------------------------------------------------------- */
 
-/* Another RTT_min, or another RTT_ref: K_R anew. */
+/* RTT_min or RTT_ref changed: compute K_R anew. */
 static __noinline int ltcp_compensate(struct sock *sk)
 {
 	struct ltcp *l = ltcp_of(sk);
@@ -124,8 +124,8 @@ static __noinline int ltcp_compensate(struct sock *sk)
 	return 0;
 }
 
-/* Take this ACK's round trip. Only in state Open: elsewhere the last packet that
- * arrived may be a retransmitted one. */
+/* Take this ACK's round trip. Only in state Open: in other states the newest packet that arrived
+ * may be a retransmission. */
 static __always_inline void ltcp_measure(struct sock *sk, struct ltcp *l)
 {
 	struct tcp_sock *tp = tcp_of(sk);

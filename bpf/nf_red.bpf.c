@@ -15,9 +15,9 @@
  *		  ECT: CE. Not ECT: dropped (but 7). Neither: passed on, in order.
  *		  nf and probe where standard is due: dropped, ECT or not.
  *
- * RED is law/red.h. The queue is the one behind us: tc egress runs before the packet is put
- * into the device's qdisc, so the qdisc's backlog is what the packet meets. The qdisc is
- * looked up for every packet, so it may be replaced at any time.
+ * RED is law/red.h. The queue is that of the device's qdisc: tc egress runs before the packet is
+ * put into the qdisc, so the qdisc's backlog is what the packet meets. The qdisc is looked up for
+ * every packet, so it may be replaced at any time.
  *
  * Deviations from the paper:
  *
@@ -37,9 +37,9 @@
  *  6. 1 % of the paper's queue is 75 packets; of a home router's it is less than one. By
  *     default marks begin at no less than three packets: fewer are no queue but packets that
  *     came together, and a flow alone would leave a fifth of the link unused.
- *  7. Of TCP packets of nf and probe that are due and not ECT half are dropped, at random.
- *     A retransmission is never ECT (RFC 3168, 6.1.5): a flow that loses all of them waits,
- *     ever longer, until the foreground has gone, and then for as long again.
+ *  7. Of the TCP packets of nf and probe that are due for a mark but are not ECT, a random half
+ *     is dropped. A retransmission is never ECT (RFC 3168, 6.1.5): a flow that lost all of them
+ *     would wait ever longer, until the foreground is gone, and then for as long again.
  */
 #include "ccbpf/aqm.h"
 #include "kern/compat.bpf.h"
@@ -61,11 +61,11 @@ char _license[] SEC("license") = "GPL";
 
 #define ETH_TYPE_AT 12
 #define VLAN_LEN 4
-#define MOST_TAGS 2 /* in the packet; one more may be beside it, accelerated */
+#define MOST_TAGS 2 /* tags in the packet; one more may be beside it, accelerated */
 
-#define MOST_QUEUES 64 /* of mq that are read */
+#define MOST_QUEUES 64 /* queues of mq that are read */
 #define BLIND (1ull << 32) /* beside a sum of 32 bits */
-/* Of a bucket of qdiscs. Those that classes have by default are all in one. */
+/* qdiscs in one bucket of the hash table. The default qdiscs of classes are all in the same one. */
 #define LONGEST_CHAIN 256
 
 #define AT_MOST 255 /* where a header is looked for in the skb's linear part */
@@ -91,11 +91,10 @@ struct {
 	__type(value, struct ccbpf_aqm_counts);
 } counts SEC(".maps");
 
-/* The functions that are not inline are not static either: the verifier then
- * proves each of them once, for any argument, and not again for every way that
- * leads there. */
+/* The functions that are not inline are not static either: so the verifier proves each of them
+ * once, for any argument, and not again for every call. */
 
-/* What a packet is to us. */
+/* What we need to know of a packet. */
 struct look {
 	enum ccbpf_aqm_class class;
 	u32 packets;
@@ -255,7 +254,7 @@ __noinline int measure(u32 queue, u32 own_bytes, u32 packets)
 	u64 now = bpf_ktime_get_ns(), last = state.last_ns, steps = packets;
 	u64 waiting = (u64)queue + own_bytes;
 
-	if (!queue && now > last) /* another CPU may have been later */
+	if (!queue && now > last) /* another CPU may have stored a later time */
 		steps += red_idle_packets(now - last, config.packet_ns, state.waiting_bytes,
 					  config.packet_bytes);
 	state.average_q16 = red_average_q16(state.average_q16, queue, config.average_shift, steps);
@@ -291,7 +290,7 @@ __noinline bool decide_late(u32 packets)
 	       decide_red(CCBPF_AQM_standard, config.std_min, config.std_max, packets);
 }
 
-/* Is it, in a class that is told early? */
+/* Is it this packet's turn, in a class that is marked early? */
 __noinline bool decide_early(u32 class, u32 packets, u32 queue)
 {
 	switch (class) {
@@ -331,7 +330,7 @@ static __always_inline bool set_ce(struct __sk_buff *ctx, struct look *look)
 		return !bpf_skb_store_bytes(ctx, look->at, look->head, 2, BPF_F_RECOMPUTE_CSUM);
 	}
 	look->head[1] |= CE;
-	update_check(look->head, old); /* the sum over the header stays */
+	update_check(look->head, old); /* the checksum of the header stays right */
 	return !bpf_skb_store_bytes(ctx, look->at, look->head, HEAD_LEN, 0);
 }
 
@@ -379,7 +378,7 @@ int nf_red(struct __sk_buff *ctx)
 	measure(queue, bytes, look.packets);
 	late = decide_late(look.packets);
 	early = decide_early(look.class, look.packets, queue);
-	due = look.type && (early || late); /* what is no IP passes */
+	due = look.type && (early || late); /* packets that are not IP pass */
 	if (look.ecn && (!late || look.class == CCBPF_AQM_standard))
 		marked = due && set_ce(ctx, &look);
 	else

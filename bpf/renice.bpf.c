@@ -16,10 +16,10 @@
  *
  *  1. The namespace is that of the process that opens the iterator.
  *  2. Before Linux 6.17 a socket may be skipped or repeated where the kernel's hash table
- *     changes meanwhile. The loader repeats the walk until nothing is left to move, and tells
- *     sockets by their cookies.
- *  3. A record that does not fit into the buffer is asked for again, after the buffer was
- *     read. Such a socket is not moved at the first time: its record would be lost.
+ *     changes meanwhile. The loader repeats the walk until nothing is left to move, and knows
+ *     the sockets by their cookies.
+ *  3. If a record does not fit into the buffer, the kernel visits the socket again after the
+ *     buffer was read. The socket is not moved at the first visit: its record would be lost.
  *  4. The kernel does not check in BPF whether the process may select a restricted controller.
  *     The loader asks the kernel with a socket of its own.
  *  5. A listener's controller would be inherited by later connections, and a socket whose
@@ -47,7 +47,7 @@ char _license[] SEC("license") = "GPL";
 #define SOL_TCP 6
 #define TCP_CONGESTION 13
 #define V4_MAPPED bpf_htonl(0xffff) /* the third word of ::ffff:a.b.c.d */
-#define DEEPEST_CGROUP 256 /* what is nested deeper is not in any cgroup: a bound for the loop */
+#define DEEPEST_CGROUP 256 /* a bound for the loop; deeper cgroups count as outside */
 
 const volatile struct ccbpf_renice_config config SEC(".rodata.config") = {};
 
@@ -132,8 +132,8 @@ static __always_inline struct cgroup *parent_of(struct cgroup *cgroup)
 	return parent ? (void *)parent - bpf_core_field_offset(struct cgroup, self) : NULL;
 }
 
-/* A socket's cgroup is that of the process that made it; of one that was accepted, its
- * listener's. */
+/* A socket's cgroup is that of the process that made it; an accepted socket's is that of its
+ * listener. */
 static __always_inline bool cgroup_selected(struct sock *sk)
 {
 	struct cgroup *at;
@@ -159,7 +159,8 @@ static __always_inline bool inode_selected(struct sock *sk)
 	return inode && bpf_map_lookup_elem(&inodes, &inode);
 }
 
-/* What has the new controller is shown as well, so that the loader can verify a move. */
+/* Sockets that already have the new controller are selected too, so that the loader can verify a
+ * move. */
 static __always_inline bool name_selected(const char *name)
 {
 	return !config.from[0] || same_name(name, config.from) || same_name(name, config.to);

@@ -6,9 +6,9 @@
  *
  * The account is of the connections that got the controller:
  *
- *   bytes       payload. When a connection leaves ESTABLISHED by our side's close, the kernel
- *               has taken on what the application wrote: bytes = acknowledged + queued. At its
- *               end that is corrected to what was acknowledged, which is less after a reset.
+ *   bytes       payload. When a connection leaves ESTABLISHED because our side closes it, the
+ *               kernel still sends what the application wrote: bytes = acknowledged + queued. At
+ *               its end that is corrected to what was acknowledged, which is less after a reset.
  *   sending_ns  once per round trip (RTT_CB), the time since the round trip before. A gap of
  *               more than GAP_MOST_NS is a pause of the application and does not count.
  *   held_ns     the same time where the controller's record in `flows` says that it holds the
@@ -33,10 +33,10 @@ struct {
 	__type(value, struct ccbpf_run_counts);
 } counts SEC(".maps");
 
-/* What is remembered of a connection. */
+/* What the program remembers of a connection. */
 struct account {
-	u64 acked_before; /* bytes: acknowledged before our controller; the SYN is one */
-	u64 bytes; /* that are in the counts already */
+	u64 acked_before; /* bytes acknowledged before our controller; the SYN is one */
+	u64 bytes; /* bytes that the counts already have */
 	u64 last_ns; /* of the last round trip */
 };
 

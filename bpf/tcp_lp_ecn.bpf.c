@@ -19,18 +19,18 @@
  *
  * Deviations from the paper:
  *
- *  1. The paper's router marks. Most of today's routers do not, and ECN that two hosts have
- *     agreed on does not tell. So until this connection has seen a mark, and again when none
- *     has come for delay_memory, the flow is tcp_lp in all respects: it yields to delay. The
- *     same where ECN was refused. `flows` shows which of the two it is, delay_source.
+ *  1. The paper's router marks. Most of today's routers do not, and that two hosts have agreed
+ *     on ECN does not say whether a router does. So until this connection has seen a mark, and
+ *     again when none has come for delay_memory, the flow is tcp_lp in all respects: it yields
+ *     to delay. It does the same where ECN was refused. `flows` shows the signal: delay_source.
  *  2. While marks come, delays are still measured and shown, but decide nothing.
  *  3. The router knows the class by its DSCP, LE (RFC 8622); the paper does not say how. An
  *     application that has set a DSCP keeps it.
  *  4. An ACK that reports a loss and a mark is answered as a loss.
- *  5. The first echo in the RTT after that of a cut is answered to the kernel, and not
- *     counted. The kernel spreads its cut over an RTT (PRR), and the packets that leave at
+ *  5. The first echo in the RTT after that of a cut leaves the window as it is, and does not
+ *     count. The kernel spreads its cut over an RTT (PRR), and the packets that leave at
  *     its beginning still meet the queue that was reported. The inference phase is longer by
- *     the RTT that this takes: the next echo counts, also where the queue has grown.
+ *     this RTT: the next echo counts, also if the queue has grown.
  */
 #define LP_PARAMS TCP_LP_ECN_PARAMS
 #define LP_PARAMS_STRUCT struct tcp_lp_ecn_params
@@ -38,8 +38,8 @@
 
 #include "kern/dscp.bpf.h"
 
-#define LP_ECN_HALVES 2 /* of delay_memory, that a mark is remembered */
-#define LP_ECN_LATE 2 /* RTT from a cut, until which an echo may be of its queue */
+#define LP_ECN_HALVES 2 /* halves of delay_memory for which a mark is remembered */
+#define LP_ECN_LATE 2 /* RTTs from a cut until which an echo may be of the queue that was cut */
 
 char _license[] SEC("license") = "GPL";
 

@@ -33,8 +33,8 @@
  *     smaller still. So the flow's own bursts, late ACKs and delayed ACKs are no queue
  *     (law/backlog_delay.h). Two more delays are no queue: a D up to 500 us or up to that
  *     of a pair's second packet (at most half of D_loss), and three quarters of the
- *     path's noise (at most an eighth of D_loss; law/noise.h). The noise is no part of D,
- *     of D_min and D_max, nor of what an EWR takes.
+ *     path's noise (at most an eighth of D_loss; law/noise.h). The noise is subtracted from
+ *     D, D_min and D_max, and from what an EWR takes.
  *  2. Q_th is at least 0.3 packets, which is what the paper shows beside Reno. Where
  *     D_min = D_max, which is all that a flow of a packet or two sees between two
  *     reductions, Q_th would be 0 for ever. D_loss does not learn from a loss at a D
@@ -62,8 +62,8 @@
  *     returns what a loss took and never what an EWR took.
  *  9. The window only grows while it is what limits the flow (the case of RFC 7661). It
  *     grows by a quarter packet per RTT while the RTT that counts is above RTT_min by
- *     more than noise: beside other flows each packet of growth is taken from them. A
- *     path that is empty again is filled at the full rate.
+ *     more than noise: beside other flows each packet of growth is taken from them. When
+ *     the path is empty again, the window grows at the full rate.
  * 10. The kernel paces the flow from a base RTT of 2 ms on (kern/pace.bpf.h).
  */
 #include "kern/tcpw_measure.bpf.h"
@@ -131,7 +131,7 @@ static __always_inline bool tcpw_was_chance(struct tcp_sock *tp, struct tcpw *t,
 	return chance_lost(&t->chance, tp->delivered, window, param_chance());
 }
 
-/* Did a full buffer lose the packet? Not asked in slow start, which has its own answer. */
+/* Did a full buffer lose the packet? Not used in slow start, where the delivered packets decide. */
 static __always_inline bool tcpw_overflowed(struct tcp_sock *tp, struct tcpw *t,
 					    const struct backlog_params *p)
 {

@@ -3,14 +3,14 @@
  * A unit of systemd in the background: a sockops program that is pinned, one for each controller,
  * and that systemd attaches to a unit's cgroup where a line of the unit names the pin
  * (BPFProgram=sock_ops:PATH, since systemd 249). It gives the connections of that cgroup, and of
- * those below it, the controller (kern/choose.bpf.h). Another pin, with CCBPF_CHOICE_DOWNLOAD, holds
- * their receive windows (kern/receive.bpf.h).
+ * those below it, the controller (kern/choose.bpf.h). Another pin, with CCBPF_CHOICE_DOWNLOAD,
+ * holds their receive windows (kern/receive.bpf.h).
  *
  * It names the controller and nothing else, so it goes on when the controller is disabled and
  * enabled again; meanwhile connections have their default.
  *
- * Cost: nothing per packet; per connection the storage that remembers it. Of what is received
- * that of kern/receive.bpf.h.
+ * Cost: nothing per packet; per connection the storage that remembers it. Downloads also have
+ * the cost of kern/receive.bpf.h.
  */
 #include "kern/choose.bpf.h"
 #include "kern/chosen.bpf.h"

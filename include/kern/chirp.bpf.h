@@ -58,14 +58,14 @@
 
 #define CHIRP_LEAD_NS 14000 /* from the timer's expiry to the device; measured */
 #define CHIRP_GAP_NS 28000 /* shorter gaps are not kept; measured */
-#define CHIRP_LATE_NS 10000 /* later than this and a quarter of the gap: too late */
+#define CHIRP_LATE_NS 10000 /* a step is late from this and a quarter of its gap on */
 #define CHIRP_LATE_SHIFT 2
-#define CHIRP_SPARE 2 /* packets queued beyond the chirp's: its last one is not alone */
+#define CHIRP_SPARE 2 /* packets queued behind the chirp's: its last packet must not be alone */
 #define CHIRP_UNPACED 10 /* packets: tcp_update_skb_after_send() paces from then on */
-#define CHIRP_PATIENCE_US 100000 /* beyond 4 RTT: the silence, or the feedback */
+#define CHIRP_PATIENCE_US 100000 /* beyond 4 RTT: for the silence, or for the feedback */
 #define CHIRP_SLOTS 16 /* steps: a power of 2 from CHIRP_MOST on */
 #define CHIRP_IDLE_SHIFT 3 /* the silence begins with 7/8 RTT by the timer */
-#define CHIRP_TAIL_NUM 5 /* of the chirp's time stay empty behind it */
+#define CHIRP_TAIL_NUM 5 /* part of the chirp's time that stays empty behind it */
 #define CHIRP_TAIL_SHIFT 4
 #define NSEC_PER_SEC 1000000000ull
 #define IPV4_HEADER 20
@@ -78,25 +78,25 @@ enum chirp_phase {
 	CHIRP_RETURNING,
 };
 
-enum chirp_turn { /* of transmitting, besides enum ccbpf_chirp_end */
+enum chirp_turn { /* results of chirp_transmit(), besides enum ccbpf_chirp_end */
 	CHIRP_GOES_ON = 0,
 	CHIRP_ALL_LEFT = 64,
 };
 
-/* Of a connection, in icsk_ca_priv. */
+/* A connection's part, in icsk_ca_priv. */
 struct chirp {
-	u32 begin; /* sequence numbers: of the last chirp, and of what follows it */
+	u32 begin; /* sequence numbers: of the last chirp, and of the data behind it */
 	u32 end;
 	u8 phase; /* enum chirp_phase */
 };
 
 /* One chirp, in the socket's storage: its departures, and what came back. */
 struct chirp_flight {
-	struct knee_chirp c; /* what the law gets */
-	u64 at_ns[CHIRP_SLOTS]; /* each step's departure: its first packet's */
-	u64 planned_ns; /* of the step that is next */
-	u64 gap_ns; /* before it */
-	u64 rate_q8; /* 1/256 kbit/s of the gap after it */
+	struct knee_chirp c; /* the law's input */
+	u64 at_ns[CHIRP_SLOTS]; /* when the first packet of each step left */
+	u64 planned_ns; /* when the next step shall leave */
+	u64 gap_ns; /* ... and the gap before it */
+	u64 rate_q8; /* 1/256 kbit/s of the gap behind it */
 	u64 begun_us; /* our clock: the silence began */
 	u64 patience_us; /* our clock: give up then */
 	u32 seq0; /* sequence number of step 0 */
@@ -104,12 +104,12 @@ struct chirp_flight {
 	u32 mss; /* payload of a packet */
 	u8 plan; /* steps */
 	u8 next; /* the step that is next */
-	u8 heard; /* the first one without a sample */
+	u8 heard; /* the first step without a sample */
 	u8 dscp; /* for its packets */
 	u8 dscp_was; /* DSCP_UNKNOWN: it was not changed */
 };
 
-/* What a chirp shall be. */
+/* The plan of a chirp. */
 struct chirp_plan {
 	u32 min_kbps;
 	u32 spread; /* permille */
@@ -117,10 +117,10 @@ struct chirp_plan {
 	u32 burst;
 	u32 noise_us;
 	u32 dscp; /* 0: leave it alone */
-	u32 dscp_data; /* what the data has, where it is ours to change */
+	u32 dscp_data; /* the DSCP of the data, if it is ours to change */
 };
 
-/* bytes on the line of a full packet, without the link's header */
+/* bytes of a full packet on the line, without the link's header */
 static __always_inline u32 chirp_packet_bytes(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_of(sk);
@@ -142,7 +142,7 @@ static __always_inline void chirp_pace(struct sock *sk, u64 payload, s64 gap_ns)
 	sk->sk_pacing_rate = rate ?: 1;
 }
 
-/* Is there enough to send for so many packets, and room for it at the receiver? */
+/* Is there enough unsent data for @packets, and enough receive window? */
 static __always_inline bool chirp_fed(struct tcp_sock *tp, u32 packets)
 {
 	u32 bytes = packets * tp->mss_cache;
@@ -160,7 +160,7 @@ static __always_inline bool chirp_calm(struct sock *sk)
 	       !tp->retrans_out;
 }
 
-/* Everything that a chirp needs before it begins. */
+/* Does the connection have all that a chirp needs before it begins? */
 static __always_inline bool chirp_possible(struct sock *sk, u32 packets)
 {
 	struct tcp_sock *tp = tcp_of(sk);
@@ -188,7 +188,7 @@ static __always_inline void chirp_end(struct sock *sk, struct loan *loan, struct
 
 	if (ch->phase == CHIRP_SENDING) {
 		ch->end = tp->snd_nxt;
-		tp->ecn_flags |= TCP_ECN_QUEUE_CWR; /* its last mark ends */
+		tp->ecn_flags |= TCP_ECN_QUEUE_CWR; /* the receiver forgets the chirp's last mark */
 	}
 	ch->phase = CHIRP_NONE;
 	if (loan->to == LOAN_CHIRP)
@@ -222,7 +222,7 @@ static __always_inline void chirp_begin(struct sock *sk, struct loan *loan, stru
 	ch->phase = CHIRP_DRAINING;
 }
 
-/* Nothing more leaves until nothing is in flight. True: nothing is. */
+/* Hold packets back until nothing is in flight; true: nothing is. */
 static __always_inline bool chirp_drain(struct sock *sk, struct chirp_flight *f)
 {
 	struct tcp_sock *tp = tcp_of(sk);
@@ -244,7 +244,7 @@ static __always_inline void chirp_start(struct sock *sk, struct chirp *ch, struc
 	struct tcp_sock *tp = tcp_of(sk);
 
 	if (f->dscp_was != DSCP_UNKNOWN && (dscp_of(sk) != f->dscp_was || dscp_set(sk, f->dscp)))
-		f->dscp_was = DSCP_UNKNOWN; /* the application's, meanwhile */
+		f->dscp_was = DSCP_UNKNOWN; /* the application has set it meanwhile */
 	f->seq0 = tp->snd_nxt;
 	f->seq = f->seq0;
 	ch->begin = f->seq0;
@@ -265,7 +265,7 @@ static __always_inline void chirp_next(struct tcp_sock *tp, struct chirp_flight 
 	f->rate_q8 = chirp_faster(f->rate_q8, f->c.spread);
 }
 
-/* Let the rest of a step leave now, and the next one at its time. */
+/* Let the rest of a step leave now, and the next step at its time. */
 static __always_inline void chirp_let_out(struct sock *sk, struct chirp_flight *f, u32 packets)
 {
 	struct tcp_sock *tp = tcp_of(sk);
@@ -284,7 +284,7 @@ static __always_inline void chirp_let_out(struct sock *sk, struct chirp_flight *
 	chirp_pace(sk, (u64)packets * f->mss, wait_ns);
 }
 
-/* Too late? Step 0 is the beginning. */
+/* Is the next step too late? Step 0 never is: it is the beginning. */
 static __always_inline bool chirp_late(struct chirp_flight *f, u64 now_ns)
 {
 	return f->next && now_ns > f->planned_ns + CHIRP_LATE_NS + (f->gap_ns >> CHIRP_LATE_SHIFT);

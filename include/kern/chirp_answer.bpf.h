@@ -17,8 +17,8 @@ static __always_inline void chirp_sample(struct chirp_flight *f, u32 step, u64 n
 		f->c.ece |= 1 << step;
 }
 
-/* Does this ACK cover a packet of a chirp, also of a discarded one? Its mark is then an
- * answer. */
+/* Does this ACK cover a packet of a chirp, perhaps of a discarded one? Then its mark is the
+ * answer to a chirp. */
 static __always_inline bool chirp_covers(struct tcp_sock *tp, struct chirp *ch)
 {
 	return law_after(tp->snd_una, ch->begin) &&
@@ -40,7 +40,7 @@ static __always_inline void chirp_acked(struct tcp_sock *tp, struct chirp_flight
 	f->heard = step + 1;
 }
 
-/* A mark ends a chirp while it is sent: it consists of the steps that have left. */
+/* A mark ends a chirp that is still being sent: it then has only the steps that have left. */
 static __always_inline void chirp_cut_short(struct tcp_sock *tp, struct chirp_flight *f)
 {
 	if (tp->snd_nxt - f->seq == f->c.burst * f->mss)

@@ -8,10 +8,10 @@
  *     and a route's `congctl` would then exchange the controller without a release().
  *  2. The DSCP is set at TCP_CONNECT_CB as well, so that the SYN has it.
  *  3. A choice of the application (its setsockopt(), also one that an accepted socket got
- *     from its listener) is kept, unless the choice says force. The kernel remembers ours in
- *     the same bit: of two programs at nested cgroups the inner one wins.
+ *     from its listener) is kept, unless ours has CCBPF_CHOICE_FORCE. The kernel notes our
+ *     choice in the same bit: of two programs at nested cgroups the inner one wins.
  *  4. The kernel does not check the capability for a restricted controller in BPF. So this
- *     does: such a controller is only for sockets of root.
+ *     program does: such a controller is only for sockets of root.
  *  5. What fails is counted, and the connection goes on with what it has.
  */
 #ifndef CCBPF_KERN_CHOOSE_BPF_H

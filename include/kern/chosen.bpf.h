@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a socket remembers of what gave it its controller, in its storage, for `ccbpf flows`. It ends
- * with the socket. Without memory for it nobody can say what it was.
+ * The storage of a socket that says which rule or unit gave it its controller, for `ccbpf flows`.
+ * It ends with the socket. If the kernel has no memory for it, `flows` cannot show the origin.
  */
 #ifndef CCBPF_KERN_CHOSEN_BPF_H
 #define CCBPF_KERN_CHOSEN_BPF_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What bpf/chosen.bpf.c and bpf/chosen_tcp.bpf.c say of a socket that a program of ours remembers.
+ * What bpf/chosen.bpf.c and bpf/chosen_tcp.bpf.c write about a socket that a program of ours
+ * remembers.
  */
 #ifndef CCBPF_KERN_CHOSEN_RECORD_BPF_H
 #define CCBPF_KERN_CHOSEN_RECORD_BPF_H
@@ -9,7 +10,7 @@
 #include "kern/compat.bpf.h"
 #include <bpf/bpf_helpers.h>
 
-/* `first`: the first member of what is remembered, which is the rule's id where a rule did it. */
+/* `first`: the first member of the storage: the rule's id, if a rule gave the controller. */
 static __always_inline void chosen_write(struct seq_file *to, struct sock *sk, __u32 first)
 {
 	struct ccbpf_chosen_record record = {};

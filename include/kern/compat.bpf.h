@@ -7,15 +7,15 @@
  *  2. struct_ops links (6.4): the loader's business (loader/cc/running.c).
  *  3. cwnd_event()'s CA_EVENT_TX_START (7.1): a member of its own there,
  *     cwnd_event_tx_start(). A controller has a program <name>_tx_start for it
- *     and leaves the member empty, or no earlier kernel would take the object;
- *     the loader puts it in where the kernel knows it (loader/cc/program.c).
+ *     and leaves the member empty, because earlier kernels refuse an object that
+ *     has it; the loader fills it in where the kernel knows it (loader/cc/program.c).
  *  4. bpf_cast_to_kern_ctx() (6.2): a tc program reads its sk_buff, device and
- *     queue as plain memory. Absent: the same by bpf_probe_read_kernel(), which
- *     takes the context for the sk_buff that it is. COMPAT_READ() is either.
+ *     queue as plain memory. Absent: the same by bpf_probe_read_kernel(), as the
+ *     context is the sk_buff. COMPAT_READ() uses whichever there is.
  *  5. TCX links (6.6) are the loader's business (loader/aqm/attach.c).
  *  6. bpf_setsockopt(SOL_IP) on a socket of IPv6 that carries IPv4: refused where
- *     the kernel looks at the socket's family only. Tried (kern/dscp.bpf.h).
- *  7. sock.sk_ino (6.18): a socket's inode. Absent: from the inode itself.
+ *     the kernel looks at the socket's family only. We try it (kern/dscp.bpf.h).
+ *  7. sock.sk_ino (6.18): a socket's inode number. Absent: read from the inode.
  */
 #ifndef CCBPF_KERN_COMPAT_BPF_H
 #define CCBPF_KERN_COMPAT_BPF_H
@@ -59,7 +59,7 @@ static __always_inline struct sk_buff *compat_skb(struct __sk_buff *ctx)
 	return (struct sk_buff *)ctx;
 }
 
-/* A member of what compat_skb() leads to. */
+/* Read a member of a struct that compat_skb() leads to. */
 #define COMPAT_READ(from, member) \
 	(bpf_ksym_exists(bpf_cast_to_kern_ctx) ? (from)->member : BPF_CORE_READ(from, member))
 

@@ -26,7 +26,7 @@ static __always_inline bool dscp_mapped(struct sock *sk)
 	       !a->in6_u.u6_addr32[1] && a->in6_u.u6_addr32[2] == ADDRESS_MAPPED;
 }
 
-/* Does IPv6 carry its packets? */
+/* Are its packets IPv6? */
 static __always_inline bool dscp_v6(struct sock *sk)
 {
 	return sk->__sk_common.skc_family == AF_INET6 && !dscp_mapped(sk);
@@ -42,7 +42,7 @@ static __always_inline bool dscp_v6(struct sock *sk)
 		return DSCP_UNKNOWN;                                                    \
 	return (tos & 0xff) >> DSCP_SHIFT
 
-/* The body of one that sets it, and returns 0. */
+/* The body of a function that sets it, and returns 0. */
 #define DSCP_WRITE(on, sk, dscp)                                                              \
 	int tos = dscp << DSCP_SHIFT & 0xff;                                                  \
 	u32 priority = sk->sk_priority;                                                       \

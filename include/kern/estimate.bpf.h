@@ -25,7 +25,7 @@ struct nf_probe {
 	u32 complete;
 	u32 discarded;
 	u32 bytes;
-	u32 cost_us; /* of the last chirp: what it kept from the flow */
+	u32 cost_us; /* what the last chirp cost the flow */
 	u32 missed; /* chirps that were discarded since the last complete one */
 	u32 why; /* enum ccbpf_chirp_end, of the last one that was discarded */
 };
@@ -89,7 +89,7 @@ static __always_inline struct nf_probe *probe_new(struct sock *sk, struct nf *nf
 
 /* --- what it means ----------------------------------------------------- */
 
-/* The estimate is void: at most this rate was there. */
+/* The estimate is void: no more than this rate was available. */
 static __noinline int probe_void(struct sock *sk, u32 most_kbps)
 {
 	struct nf *nf = nf_of(sk);
@@ -104,7 +104,7 @@ static __noinline int probe_void(struct sock *sk, u32 most_kbps)
 	return 0;
 }
 
-/* A loss while the window was below an estimate's target: the estimate was wrong, or a lie. */
+/* A loss while the window was below an estimate's target: the estimate was wrong, or forged. */
 static __noinline int probe_doubt(struct sock *sk)
 {
 	struct nf *nf = nf_of(sk);
@@ -129,7 +129,7 @@ static __noinline int probe_reached(struct sock *sk)
 	return 0;
 }
 
-/* Turn BW_est into what an ACK adds; without an estimate that stays as it is. */
+/* Compute what an ACK adds from BW_est; without an estimate it stays as it is. */
 static __always_inline void probe_refresh(struct sock *sk, struct nf *nf, struct nf_probe *p)
 {
 	u32 bw_kbps = range_bw_kbps(&p->range), base_us = nf_base_us(nf);

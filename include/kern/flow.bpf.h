@@ -4,8 +4,9 @@
  * counters in `stats` and its changes in `events`. A controller adds its own part
  * of the record; everything else is here.
  *
- * Cost: a hash look-up per record written (every 10 ms at the most), none per
- * ACK. A full map costs visibility and is counted, never the connection.
+ * Cost: a hash look-up for each record that is written (every 10 ms at the most),
+ * none per ACK. If the map is full, a new flow is not shown; it is counted, and the
+ * connection is not affected.
  */
 #ifndef CCBPF_KERN_FLOW_BPF_H
 #define CCBPF_KERN_FLOW_BPF_H
@@ -21,7 +22,7 @@
 /* A record is rewritten at the first ACK after this many units of 1024 us. */
 #define FLOW_PUBLISH_KIUS 9
 
-#define FLOW_IDLE_KIUS 196 /* 200 ms, the least RTO (net/ipv4/tcp.h) */
+#define FLOW_IDLE_KIUS 196 /* 200 ms, the minimum RTO (net/ipv4/tcp.h) */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -42,7 +43,7 @@ struct {
 	__type(value, __u64);
 } listener SEC(".maps");
 
-/* One definition in each object, by CCBPF_IDENTITY(). */
+/* Each object defines it, by CCBPF_IDENTITY(). */
 extern const volatile struct ccbpf_identity identity;
 
 #define CCBPF_IDENTITY(name)                               \
@@ -77,7 +78,7 @@ static __always_inline void flow_addresses(struct sock *sk, u8 *local, u8 *remot
 	}
 }
 
-/* What every controller's record shows of the kernel's own state. */
+/* The kernel's own state, which every controller's record shows. */
 static __always_inline void flow_fill(struct tcp_sock *tp, struct ccbpf_flow *f)
 {
 	u32 interval_us = tp->rate_interval_us;
@@ -94,7 +95,7 @@ static __always_inline void flow_fill(struct tcp_sock *tp, struct ccbpf_flow *f)
 		f->rate_bps = (u64)tp->rate_delivered * tp->mss_cache * 8000000 / interval_us;
 }
 
-/* Where a window grows, in slow start or behind it; a controller knows more phases. */
+/* The phase of a window that grows, in slow start or after it; a controller knows more phases. */
 static __always_inline enum ccbpf_phase flow_phase(struct tcp_sock *tp)
 {
 	return sock_in_slow_start(tp) ? CCBPF_PHASE_SLOW_START : CCBPF_PHASE_AVOIDANCE;
@@ -208,8 +209,8 @@ static __always_inline bool flow_due(struct tcp_sock *tp, u32 *published_kius)
 	return true;
 }
 
-/* When a packet leaves and none was in flight: has the flow been idle for longer than
- * max(FLOW_IDLE_KIUS, 2 RTT), so that what it measured is history? */
+/* A packet leaves, and none was in flight: has the flow been idle for longer than
+ * max(FLOW_IDLE_KIUS, 2 RTT), so that its measurements are out of date? */
 static __always_inline bool flow_idle(struct tcp_sock *tp, u32 published_kius)
 {
 	u32 now_kius = tp->tcp_mstamp >> KIUS_SHIFT;
@@ -218,9 +219,9 @@ static __always_inline bool flow_idle(struct tcp_sock *tp, u32 published_kius)
 	return now_kius - published_kius > law_max(FLOW_IDLE_KIUS, two_rtt_kius);
 }
 
-/* The kernel calls cong_avoid() again when its repair is over, or never, while every ACK
- * carries ECE. So the record, just written, says at the beginning of a repair that there is
- * one, once per RTT. */
+/* During a repair the kernel does not call cong_avoid(); and while every ACK carries ECE it never
+ * does. So the beginning of a repair, once per RTT, is noted in the record that was written just
+ * before. */
 static __always_inline void flow_repairs(struct sock *sk, u32 ssthresh)
 {
 	struct ccbpf_flow *f = flow_of(sk);
@@ -231,8 +232,8 @@ static __always_inline void flow_repairs(struct sock *sk, u32 ssthresh)
 	f->ssthresh = ssthresh;
 }
 
-/* Count and report a reduction that the kernel asked for, for a loss or for an ECN echo. @e:
- * the RTT and the delay. */
+/* Count and report a reduction that the kernel asked for, because of a loss or an ECN echo. @e:
+ * has the RTT and the delay. */
 static __always_inline void flow_reduced(struct sock *sk, struct flow_event *e, bool loss, u32 to)
 {
 	struct ccbpf_flow *f = flow_of(sk);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Slow start is the kernel's, tcp_slow_start(). The parameter gentle_start (off) makes it
- * begin with less and half as fast, and ends it when the delay rises (law/gentle_start.h,
- * after RFC 9406), before a loss does.
+ * Slow start is the kernel's, tcp_slow_start(). With the parameter gentle_start (off by default)
+ * it begins with a smaller window, is half as fast, and ends when the delay rises
+ * (law/gentle_start.h, after RFC 9406), before there is a loss.
  *
  *	an ACK in slow start, of a flow that is not yet avoiding, with gentle_start:
  *		 an RTT is known, and the delay rises
@@ -29,8 +29,8 @@
 #include "kern/socket.bpf.h"
 #include "law/gentle_start.h"
 
-/* A flow begins with less. A flow that has already sent more than that stays as it is. iperf3
- * has not, nor an application that selects the controller after a greeting. */
+/* A flow begins with a smaller window, unless it has already sent more than that. iperf3 has not,
+ * and neither has an application that selects the controller after a greeting. */
 static __always_inline void gentle_begin(struct tcp_sock *tp)
 {
 	if (tp->data_segs_out < GENTLE_WINDOW && tp->snd_cwnd > GENTLE_WINDOW)
@@ -46,10 +46,11 @@ static __always_inline void gentle_open(struct tcp_sock *tp, struct gentle_start
 		gentle_begin(tp);
 }
 
-/* An ACK in slow start, of @acked packets; the value: how many of them are left for what
- * comes after it. @rtt_us: the last valid sample, 0: none yet; @wanted: the parameter;
- * @left(sk) sets `avoiding`, calls gentle_left() and tells it. A macro, as each argument
- * is to be read only where those before it let it: the parameter is volatile. */
+/* An ACK of @acked packets in slow start. The value of the macro: how many of them are left for
+ * what comes after slow start. @rtt_us: the last valid sample, 0: none yet; @wanted: the
+ * parameter; @left(sk) sets `avoiding`, calls gentle_left() and reports the end. It is a macro
+ * because an argument must be read only where the conditions before it hold: the parameter is
+ * volatile. */
 #define gentle_slow_start(sk, state, rtt_us, wanted, left, acked)                                  \
 	({                                                                                         \
 		struct tcp_sock *__tp = tcp_of(sk);                                                \
@@ -67,8 +68,8 @@ static __always_inline void gentle_open(struct tcp_sock *tp, struct gentle_start
 		__acked;                                                                           \
 	})
 
-/* An ACK, where the window is not what limits the flow: is it time to leave the first slow
- * start? Less than one packet of unsent data counts as no data: it may wait for more. */
+/* An ACK while the window does not limit the flow: is it time to leave the first slow start? Less
+ * than one packet of unsent data counts as no data: it may wait for more. */
 static __always_inline bool gentle_held(struct tcp_sock *tp, struct gentle_start *gentle,
 					bool avoiding, u32 rtt_us, u32 acked)
 {

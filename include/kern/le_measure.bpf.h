@@ -32,7 +32,7 @@ static __always_inline void le_delay_params(struct le_flow *f, struct delay_para
 	p->noise_us = noise_us(&f->noise);
 }
 
-/* A delay that stood still is not a queue but a longer path. */
+/* A delay that stayed constant is not a queue but a longer path. */
 static __noinline int le_rebase(struct sock *sk)
 {
 	struct le_flow *f = le_of(sk);
@@ -48,8 +48,9 @@ static __noinline int le_rebase(struct sock *sk)
 	return 0;
 }
 
-/* In SMALL, once for each pair: a delay that stands still for long enough is no queue. The
- * window of FREE causes a part of its delay, and a queue above T does not let it stand. */
+/* In SMALL, once for each pair: a delay that stays constant for long enough is no queue. In FREE
+ * this is not judged: the window causes a part of the delay there, and changes with a queue above
+ * T. */
 static __noinline int le_notice_flat(struct sock *sk)
 {
 	struct le_flow *f = le_of(sk);

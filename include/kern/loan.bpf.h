@@ -44,7 +44,7 @@ static __always_inline void loan_take(struct tcp_sock *tp, struct loan *loan, en
 	loan->to = to;
 }
 
-/* The flow's window is this from now on, lent or not; ssthresh goes along. */
+/* Set the flow's own window, lent or not, and ssthresh with it. */
 static __always_inline void loan_set(struct tcp_sock *tp, struct loan *loan, u32 window)
 {
 	window = window ?: 1;
@@ -56,15 +56,15 @@ static __always_inline void loan_set(struct tcp_sock *tp, struct loan *loan, u32
 	tp->snd_ssthresh = window;
 }
 
-/* The kernel's window is the flow's own again: what its CWR has taken. */
+/* Give the kernel's window the flow's own value again, which its CWR has reduced. */
 static __always_inline void loan_hold(struct tcp_sock *tp, struct loan *loan)
 {
 	tp->snd_cwnd = loan->window ?: 1;
 }
 
-/* The loan ends. The pacing rate becomes a window per RTT, where the borrower may have left
- * any other one; the kernel sets its own at the next ACK. The caller restores ssthresh where
- * it was changed; a chirp never changes it. */
+/* The loan ends. The borrower may have left any pacing rate: it becomes a window per RTT, until
+ * the kernel sets its own at the next ACK. The caller restores ssthresh where it was changed; a
+ * chirp never changes it. */
 static __always_inline void loan_return(struct sock *sk, struct loan *loan)
 {
 	struct tcp_sock *tp = tcp_of(sk);

@@ -132,7 +132,7 @@ static __always_inline bool lp_measure(struct sock *sk, struct lp *lp, u32 acked
 	if (law_unlikely(silent))
 		silence_take(&lp->silence, since_us, lp->queue_us, before_us, lp->window);
 	late = law_forget(acked <= 1 && silence_delays(since_us, lp->spacing.packet_us));
-	if (law_unlikely(late)) /* the queue is at most that */
+	if (law_unlikely(late)) /* the queue is at most this delay */
 		lp->queue_us = law_min(lp->queue_us, before_us);
 	delay_take(&lp->delay, lp->queue_us, silence_stood_us(&lp->silence), late, &p);
 	if (law_likely(!lp->window))

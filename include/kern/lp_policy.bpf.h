@@ -2,9 +2,9 @@
 /*
  * The policy of a member of the TCP-LP family: how its window grows, how much a cut or a
  * loss takes, and what its record shows of that. The functions that depend on the policy
- * have it as an argument, the last one, and it is always the address of a constant. So the
- * compiler replaces each call by the policy's function and drops the argument, also that of
- * functions that are not inlined. A call through a pointer would be refused by the verifier.
+ * have it as their last argument, and it is always the address of a constant. So the compiler
+ * replaces each call by the policy's function and drops the argument, also in functions that
+ * are not inlined. The verifier would refuse a call through a pointer.
  */
 #ifndef CCBPF_KERN_LP_POLICY_BPF_H
 #define CCBPF_KERN_LP_POLICY_BPF_H
@@ -12,7 +12,8 @@
 #include "kern/lp_state.bpf.h"
 
 struct lp_policy {
-	/* packets: what @acked ones count for where a window of them earns one more */
+	/* packets: the credit of @acked packets, where a window of credit adds one packet to the
+	 * window */
 	u32 (*credit)(struct tcp_sock *tp, struct lp *lp, u32 acked);
 
 	/* packets: what a reducing verdict leaves of the policy's @window */

@@ -49,7 +49,7 @@ struct lp {
 	u8 open : 1; /* init() has run: the kernel calls ssthresh() before,
 		      * when it has to send its SYN again */
 	u8 resumed : 1; /* an undo has brought back the first slow start */
-	u8 lost : 1; /* the last reduction was a loss's: undo gives it back */
+	u8 lost : 1; /* the last reduction was for a loss: undo gives it back */
 	u8 signal : 2; /* enum ccbpf_signal */
 	u8 telling : 1; /* queue_us is that of a loss: learned after the repair, unless undone */
 	u8 starting : 1; /* ... and that loss was in the first slow start */
@@ -97,8 +97,8 @@ static __always_inline u32 lp_window(struct tcp_sock *tp, struct lp *lp)
 	return lp->window ?: tp->snd_cwnd;
 }
 
-/* us between two pairs of a small window. In base RTTs: a gap that grew with the queue of
- * other flows would still last when they are gone. */
+/* us between two pairs of a small window. It is counted in base RTTs: a gap that grew with the
+ * queue of other flows would still be long when they are gone. */
 static __always_inline u32 lp_gap_us(struct tcp_sock *tp, struct lp *lp)
 {
 	return small_gap(tp, lp->window, param_small_spread(),

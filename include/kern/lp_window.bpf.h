@@ -113,8 +113,8 @@ static __noinline int lp_gentle_left(struct sock *sk)
 	return 0;
 }
 
-/* A pair met no queue: the window grows by a packet for each RTT of its gap. This very ACK
- * must show that there is no queue: a packet that was alone is not smoothed. */
+/* A pair met no queue: the window grows by a packet for each RTT of its gap. This very ACK must
+ * show that there is no queue: the delay of a packet that was alone is not smoothed. */
 static __always_inline void lp_small_grow(struct sock *sk, struct lp *lp)
 {
 	struct tcp_sock *tp = tcp_of(sk);

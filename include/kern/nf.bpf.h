@@ -34,11 +34,11 @@ extern struct nf_tcp_params params;
 
 NF_TCP_PARAMS(PARAM_GETTER)
 
-enum nf_echo { /* what an ACK's ECE is of */
+enum nf_echo { /* what an ACK's ECE answers */
 	NF_ECHO_NONE,
 	NF_ECHO_DATA,
 	NF_ECHO_CHIRP,
-	NF_ECHO_ANSWERED, /* of data, and this ACK has been answered already */
+	NF_ECHO_ANSWERED, /* data, and we have already reacted to it */
 };
 
 /* A connection's state, in icsk_ca_priv. */
@@ -86,7 +86,7 @@ static __always_inline struct nf *nf_of(struct sock *sk)
 	return ca_of(sk);
 }
 
-/* To whom is the window lent: to pairs of packets, or to a CWR that is no congestion? */
+/* Who has borrowed the window: pairs of packets, or a CWR that is no congestion? */
 static __always_inline bool nf_small(struct nf *nf)
 {
 	return nf->loan.to == LOAN_PAIRS;
@@ -104,7 +104,7 @@ static __always_inline u32 nf_base_us(struct nf *nf)
 	return base_us == AGED_NO_MIN ? 0 : base_us;
 }
 
-/* us: what the last packet met on top of the base RTT */
+/* us: the last packet's delay above the base RTT */
 static __always_inline u32 nf_queue_us(struct nf *nf)
 {
 	u32 base_us = nf_base_us(nf);

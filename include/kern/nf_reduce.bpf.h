@@ -16,9 +16,9 @@
 #include "kern/nf_small.bpf.h"
 #include "kern/probe.bpf.h"
 
-/* A mark or a loss, when the flow had `window`. After one in the first slow start, which
- * only shows that the window went too far, the next chirp waits for no pause. In any slow
- * start it is the bursts that were too much, so the window is no bound of the estimate. */
+/* A mark or a loss, when the flow had `window`. One in the first slow start only shows that the
+ * window went too far, so the next chirp does not wait for its pause. In any slow start the
+ * bursts were too much, so the window is no bound of the estimate. */
 static __always_inline void nf_congested(struct sock *sk, struct nf *nf, u32 window)
 {
 	bool slow_start = sock_in_slow_start(tcp_of(sk));

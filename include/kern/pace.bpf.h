@@ -5,9 +5,9 @@
  *
  * A background flow is paced because its bursts delay the foreground. ACKs that waited behind other
  * flows' data in the reverse path arrive together, and each of them releases packets. Soon
- * the whole window is one burst per RTT: a queue of the flow's own, which hurts the packets
- * that come next and which reads as congestion. Where the RTT is short a burst is short as
- * well, and timers would cost more than they give.
+ * the whole window is one burst per RTT: a queue that the flow itself causes, which delays the
+ * packets that come next and looks like congestion. Where the RTT is short a burst is short as
+ * well, and timers would cost more than they gain.
  */
 #ifndef CCBPF_KERN_PACE_BPF_H
 #define CCBPF_KERN_PACE_BPF_H
@@ -54,9 +54,9 @@ static __always_inline bool pace_keep(struct sock *sk, bool ours, bool wanted)
 
 /* Pace evenly, in avoidance. At 120 % a window leaves in five sixths of the RTT and nothing
  * leaves in the last sixth, and the ACKs repeat that pattern for ever. Beside flows that leave
- * less than that free it is a queue in every RTT, of a flow that has less than its share. To
- * be called in min_tso_segs(), because the kernel sets its own rate at each ACK. Ranges: below
- * 2^16 bytes, 2^23 packets and 2^23 / 20 * 21. */
+ * less than these 20 % free, a flow makes a queue in every RTT in this way, even if it has less
+ * than its share. To be called in min_tso_segs(), because the kernel sets its own rate at each
+ * ACK. Ranges: below 2^16 bytes, 2^23 packets and 2^23 / 20 * 21. */
 static __always_inline void pace_even(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_of(sk);

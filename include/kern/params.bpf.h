@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A controller's parameters on the kernel side: the map `.data.params`, whose one
- * value is the struct that include/ccbpf/params.h makes of the controller's table.
+ * A controller's parameters on the kernel side: the map `.data.params`, whose only
+ * value is the struct that include/ccbpf/params.h makes from the controller's table.
  * The object calls it `params`.
  */
 #ifndef CCBPF_KERN_PARAMS_BPF_H

@@ -55,8 +55,8 @@ static __always_inline u32 pardon_lost(struct sock *sk, struct nf *nf)
 	return nf->before;
 }
 
-/* Another mark, of data, in the CWR of a chirp's mark: the kernel does not call
- * ssthresh(), and PRR does not carry out this cut. */
+/* Another mark, on data, in the CWR of a chirp's mark: the kernel does not call ssthresh(), and
+ * PRR does not carry out this cut. */
 static __noinline int pardon_refuse(struct sock *sk)
 {
 	struct nf *nf = nf_of(sk);
@@ -66,9 +66,9 @@ static __noinline int pardon_refuse(struct sock *sk)
 	return 0;
 }
 
-/* The connection goes to another state. Recovery and a timeout in a CWR that was a mark's:
- * the kernel does not call ssthresh(). After a timeout it has set its window before it
- * calls us, and that window stays; in a mark's CWR it has reduced the window already. */
+/* The connection changes to another state: recovery or a timeout, in the CWR of a mark. The
+ * kernel does not call ssthresh() for it. After a timeout it has set its window before it calls
+ * us, and that window stays; in a mark's CWR it has reduced the window already. */
 static __always_inline void pardon_broken(struct sock *sk, struct nf *nf, u8 state)
 {
 	struct tcp_sock *tp = tcp_of(sk);
@@ -88,8 +88,9 @@ static __always_inline void pardon_broken(struct sock *sk, struct nf *nf, u8 sta
 	flow_repairs(sk, to);
 }
 
-/* COMPLETE_CWR: what the kernel has set comes back. Where this ACK's own mark was answered
- * in that CWR, the kernel enters the next one with it. */
+/* COMPLETE_CWR: the window and ssthresh that the kernel has reduced come back. If this ACK also
+ * carries a mark that was answered in this CWR, the kernel enters the next CWR with it, so
+ * `before` stays. */
 static __always_inline void pardon_end(struct sock *sk, struct nf *nf)
 {
 	if (pardon_given(nf)) {

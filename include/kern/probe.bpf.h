@@ -7,7 +7,7 @@
  *	plan	steps and rates by law/range.h, within what data and timer allow
  *	pause	uniformly distributed with mean base RTT, while the last estimate promises
  *		a quarter more than the flow has, or while the search goes on; otherwise,
- *		and after a chirp that was of no use, chirps may take probe_cost of the time
+ *		and after a chirp without a result, chirps may take probe_cost of the time
  *	result	BW_est becomes share and target (eq. 7); it ends slow start
  *
  * In the first slow start there is no chirp unless early_probe is set: a chirp costs an
@@ -61,9 +61,9 @@ static __always_inline void probe_pause(struct sock *sk, struct nf *nf, struct n
 
 /* --- how it ends ------------------------------------------------------- */
 
-/* There is a queue, and no chirp shows how far this slow start has gone too far: it ends at
- * the present window. A chirp drains the queue before it begins. So after the second chirp in
- * a row that was discarded, a queue before that chirp is enough. */
+/* There is a queue, and no chirp can show by how much this slow start went too far: it ends at
+ * the present window. A chirp drains the queue before it begins. So after the second chirp in a
+ * row that was discarded, a queue before that chirp is enough. */
 static __always_inline void probe_unanswered(struct sock *sk, struct nf *nf, u32 missed)
 {
 	bool again = !nf->avoiding && nf->queued && missed >= PROBE_MISSED;
@@ -72,7 +72,7 @@ static __always_inline void probe_unanswered(struct sock *sk, struct nf *nf, u32
 		nf_leave_slow_start(sk, loan_window(tcp_of(sk), &nf->loan));
 }
 
-/* The chirp ended early, or its answer is of no use: there is no estimate. */
+/* The chirp ended early, or its result cannot be used: there is no estimate. */
 static __noinline int probe_discard(struct sock *sk, u32 why)
 {
 	struct nf *nf = nf_of(sk);
@@ -148,7 +148,7 @@ static __always_inline int probe_returned(struct sock *sk)
 
 /* --- how it begins ----------------------------------------------------- */
 
-/* Not static: the verifier then proves it once, for any argument. */
+/* Not static, so that the verifier proves it once, for any argument. */
 __noinline int probe_take_carried(struct nf_range *r, struct range_params *par, u32 kbps,
 				  u32 search)
 {
@@ -161,7 +161,7 @@ __noinline int probe_take_carried(struct nf_range *r, struct range_params *par, 
 	return 0;
 }
 
-/* The rate of the flow's last round trip was free. */
+/* The rate of the flow's last round trip was available. */
 static __always_inline void probe_carried(struct sock *sk, struct nf_probe *p)
 {
 	struct range_params par;
@@ -212,7 +212,7 @@ static __always_inline enum ccbpf_chirp_wait probe_waits(struct sock *sk, struct
 	return CCBPF_CHIRP_WAIT_NONE;
 }
 
-/* Why can it not begin? Else it is planned. */
+/* Plan the next chirp. Returns why it cannot begin, or CCBPF_CHIRP_WAIT_NONE. */
 static __always_inline enum ccbpf_chirp_wait
 probe_prepare(struct sock *sk, struct nf *nf, struct nf_probe *p, struct chirp_plan *plan)
 {
@@ -225,7 +225,7 @@ probe_prepare(struct sock *sk, struct nf *nf, struct nf_probe *p, struct chirp_p
 	return CCBPF_CHIRP_WAIT_NONE;
 }
 
-/* Is the next chirp possible? Then it begins. */
+/* If the next chirp is possible, begin it. */
 static __noinline int probe_begin(struct sock *sk)
 {
 	struct nf *nf = nf_of(sk);
@@ -236,7 +236,7 @@ static __noinline int probe_begin(struct sock *sk)
 	nf->waits = probe_waits(sk, nf);
 	if (nf->waits == CCBPF_CHIRP_WAIT_SLOW_START)
 		return 0; /* asked again at the next ACK: an RTT later the window has doubled */
-	nf->due_us = tp->tcp_mstamp + sock_srtt_us(tp); /* if it is not */
+	nf->due_us = tp->tcp_mstamp + sock_srtt_us(tp); /* the next attempt, if this one fails */
 	if (nf->waits == CCBPF_CHIRP_WAIT_DATA)
 		probe_unanswered(sk, nf, 0);
 	if (nf->waits)

@@ -16,20 +16,20 @@ static __always_inline u32 small_gap(struct tcp_sock *tp, u32 window, u32 spread
 	return small_gap_us(small_gap_rtts(window, tp->mss_cache, spread), base_us);
 }
 
-/* The kernel's window of a small one. Nothing while a pair is in flight, whose ACKs
- * must not pull single packets after them. Else two pairs: the kernel sends half of
- * its window at once (tcp_cwnd_test(), net/ipv4/tcp_output.c), and what does not
- * leave at once is paced apart. The pacing holds the second pair back. */
+/* Set the kernel's window while the flow's is small. With a pair in flight it is 1, so that its
+ * ACKs do not release single packets. Otherwise it is two pairs: the kernel sends half of its
+ * window at once (tcp_cwnd_test(), net/ipv4/tcp_output.c), packets that do not leave at once are
+ * paced apart, and the pacing holds the second pair back. */
 static __always_inline void small_keep(struct tcp_sock *tp)
 {
 	tp->snd_cwnd = tp->packets_out ? 1 : 2 * SMALL_PAIR;
 }
 
-/* Nothing was in flight and the first packets leave. The kernel computes the
- * next departure from the pacing rate right after this event, and overwrites the
- * rate at the next ACK: so here, and only here, a small window is paced. Who has
- * but one packet to send is not: it waits for nobody, and its ACK, a delayed one,
- * would never let it out. */
+/* Nothing was in flight and the first packets leave. The kernel computes the next departure from
+ * the pacing rate right after this event, and overwrites the rate at the next ACK: so here, and
+ * only here, a small window is paced. A flow with only one packet to send is not paced: there is
+ * no pair, and the ACK of a single packet, which is delayed, would never let the flow leave the
+ * small window. */
 static __always_inline void small_depart(struct sock *sk, u32 gap_us)
 {
 	struct tcp_sock *tp = tcp_of(sk);

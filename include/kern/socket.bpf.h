@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * A controller's view of its socket: getters, the window setters, and the
- * kernel's own TCP functions. The verifier hands a controller's `struct sock *`
+ * kernel's own TCP functions. The verifier accepts a controller's `struct sock *`
  * as the tcp_sock that it is.
  */
 #ifndef CCBPF_KERN_SOCKET_BPF_H
@@ -47,13 +47,14 @@ static __always_inline __u8 sock_ca_state(struct sock *sk)
 	return BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state);
 }
 
-/* Does the peer echo marks, in either way? */
+/* Does the peer echo marks, by RFC 3168 or by AccECN? */
 static __always_inline bool sock_ecn(struct tcp_sock *tp)
 {
 	return tp->ecn_flags & (TCP_ECN_MODE_RFC3168 | TCP_ECN_MODE_ACCECN);
 }
 
-/* Does it echo them until CWR, so that CWR on each packet asks for an echo of each? */
+/* Does it echo a mark until it sees CWR (RFC 3168), so that CWR on each packet asks for an echo
+ * of each? */
 static __always_inline bool sock_ecn_classic(struct tcp_sock *tp)
 {
 	return tp->ecn_flags & TCP_ECN_MODE_RFC3168;
@@ -82,8 +83,8 @@ static __always_inline u32 sock_srtt_us(struct tcp_sock *tp)
 	return srtt_us ?: 1;
 }
 
-/* us: the round trip of the newest packet that this ACK covers. Without SACK the kernel
- * keeps none (tcp_clean_rtx_queue(), net/ipv4/tcp_input.c): the smoothed one, then. */
+/* us: the round trip of the newest packet that this ACK covers. Without SACK the kernel does not
+ * keep it (tcp_clean_rtx_queue(), net/ipv4/tcp_input.c): then it is the smoothed RTT. */
 static __always_inline u32 sock_rtt_us(struct tcp_sock *tp)
 {
 	return tp->rack.rtt_us ?: tp->srtt_us >> SRTT_SHIFT;
@@ -116,15 +117,14 @@ static __always_inline bool sock_lost(struct tcp_sock *tp)
 	return tp->lost_out || !sock_ecn(tp);
 }
 
-/* In undo_cwnd(): does the kernel bring back the first slow start, the one without a
- * bound? */
+/* In undo_cwnd(): does the kernel bring back the first slow start, whose ssthresh is infinite? */
 static __always_inline bool sock_undo_unbounds(struct tcp_sock *tp)
 {
 	return tp->prior_ssthresh >= TCP_INFINITE_SSTHRESH;
 }
 
-/* A reduction that did not come from the kernel: ssthresh goes along, or the
- * flow would slow-start straight back. Never 0: a direct store has no check. */
+/* A reduction that did not come from the kernel: ssthresh is lowered too, or the flow would
+ * slow-start straight back. Never 0: the kernel does not check a direct store. */
 static __always_inline void sock_cut_cwnd(struct tcp_sock *tp, u32 cwnd)
 {
 	cwnd = cwnd ?: 1;

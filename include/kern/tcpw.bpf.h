@@ -48,10 +48,10 @@ struct tcpw {
 	u8 undone : 1; /* the kernel may raise ssthresh over an EWR */
 	u8 open : 1; /* init() has run: the kernel calls ssthresh() before,
 		      * when it has to send its SYN again */
-	u8 lost : 1; /* the last reduction was a loss's: undo gives it back */
-	u8 telling : 1; /* a loss is repaired, and tells D_loss unless it is undone */
+	u8 lost : 1; /* the last reduction was for a loss: undo gives it back */
+	u8 telling : 1; /* a loss is being repaired; D_loss learns from it unless it is undone */
 	u8 forgiven : 1; /* ... and was taken for chance */
-	u8 strayed : 1; /* one RTT above those that stand still: a delayed ACK's */
+	u8 strayed : 1; /* one RTT above the constant ones, of a delayed ACK */
 };
 
 _Static_assert(sizeof(struct tcpw) <= sizeof(((struct inet_connection_sock *)0)->icsk_ca_priv),
@@ -101,7 +101,7 @@ static __always_inline u32 tcpw_gap_us(struct tcp_sock *tp, struct tcpw *t)
 	return small_gap(tp, t->window, param_small_spread(), base_us ?: sock_srtt_us(tp));
 }
 
-/* An event's beginning: where the flow stands. */
+/* An event with the present state of the flow. */
 static __always_inline struct flow_event tcpw_now(struct tcpw *t)
 {
 	return (struct flow_event){
