@@ -50,7 +50,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @dataclass(frozen=True)
 class Result:
-    """How a command ended."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -72,7 +72,7 @@ MEMORY_NOISE = 16 << 10  # bytes: four pages
 
 
 def own_memory(process: subprocess.Popen[str]) -> int:
-    """Bytes of memory that no file backs: the least of some readings, because it is read amid a round as well."""
+    """Bytes of memory that no file backs: the smallest of some readings, because a reading may come in the middle of a round."""
 
     def reading() -> int:
         time.sleep(0.01)
@@ -94,13 +94,13 @@ class Cli:
         return {**os.environ, "CCBPF_PIN_ROOT": str(self.root), **self.environment}
 
     def run(self, *arguments: object, prefix: tuple[str, ...] = (), **options: Any) -> Result:
-        """Whatever it ends with."""
+        """With any exit code."""
         words = [*prefix, str(self.command), *(str(a) for a in arguments)]
         done = subprocess.run(words, capture_output=True, text=True, env=self.env(), timeout=COMMAND_S, **options)
         return Result(done.returncode, done.stdout, done.stderr)
 
     def __call__(self, *arguments: object, code: int = 0, **options: Any) -> Result:
-        """With this exit code."""
+        """Fails unless it ends with this exit code."""
         result = self.run(*arguments, **options)
         assert result.code == code, f"ccbpf {' '.join(map(str, arguments))}: {result}"
         return result
@@ -123,7 +123,7 @@ class Cli:
         raise AssertionError("it never ends")
 
     def without_quarantine(self) -> Cli:
-        """The same; built with ASan, it gives back at once what is freed, so that its memory can be compared."""
+        """The same; built with ASan, freed memory is returned at once, so that memory use can be compared."""
         options = f"{os.environ['ASAN_OPTIONS']}:quarantine_size_mb=0:thread_local_quarantine_size_kb=0"
         return Cli(self.root, {**self.environment, "ASAN_OPTIONS": options}, self.command)
 
@@ -146,7 +146,7 @@ def bpffs(registry_lock: Path) -> Path:
 
 @pytest.fixture
 def pin_root(bpffs: Path) -> Iterator[Path]:
-    """A pin directory's path, not made yet; what the test left there is removed."""
+    """The path of a pin directory that does not exist yet; what the test leaves there is removed."""
     root = registry.session_pins(next(_counter))
     yield root
     Cli(root).run("clean", "--all")

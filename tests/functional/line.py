@@ -89,7 +89,7 @@ def ident_of(ip: bytes) -> int:
 
 
 class Line:
-    """v0 in the first namespace, joined to v0 in the second; nobody but us sends there."""
+    """v0 in the first namespace is joined to v0 in the second; nobody but the test sends there."""
 
     def __init__(self, ccbpf: Cli, queues: int = 1) -> None:
         self.ccbpf = ccbpf
@@ -146,7 +146,7 @@ class Line:
         return self.ccbpf(*words, code=code, prefix=prefix, **options)
 
     def without_tcx(self) -> Line:
-        """From now on as on kernels before 6.6: a filter at clsact instead of a TCX link."""
+        """From now on behaves as kernels before 6.6: a filter at clsact instead of a TCX link."""
         self.ccbpf = replace(self.ccbpf, environment={"CCBPF_NO_TCX": "1"})
         return self
 

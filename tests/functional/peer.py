@@ -88,7 +88,7 @@ class Sample(NamedTuple):
 
 
 class Behaviour:
-    """An honest receiver behind an ideal path; override what shall be otherwise. Times in s, offsets from 0."""
+    """An honest receiver behind an ideal path; override what should differ. Times in s, offsets from 0."""
 
     timestamps = True
     sack = True
@@ -118,7 +118,7 @@ class Behaviour:
         return False
 
     def lost_later(self, segment: Segment) -> bool:
-        """Asked when it arrives, by what has left meanwhile."""
+        """Called when the segment arrives, with what has left meanwhile."""
         return False
 
     def held_s(self, segment: Segment) -> float:
@@ -395,7 +395,7 @@ class Flow:
             self._thread.join(5)
 
     def deliver(self, seconds: float) -> None:
-        """All that was sent, and will be by pump(total), arrives whole within the bound."""
+        """Everything that was sent, or will be by pump(total), arrives complete within the bound."""
         if self._thread:
             self._thread.join(seconds)
         eventually(lambda: self.received >= self.sent or self.end.wrong, seconds, f"{self.sent} bytes; {self.end.received}")
@@ -443,7 +443,7 @@ class Peer:
 
     @staticmethod
     def _be_prompt(prompt: bool) -> None:
-        """This thread and those that it starts before all others of the machine: delays are what is measured here."""
+        """Gives this thread and those that it starts precedence over all others of the machine: delays are measured here."""
         policy, priority = (os.SCHED_FIFO, 1) if prompt else (os.SCHED_OTHER, 0)
         with contextlib.suppress(PermissionError):  # in a container: right on a machine that is not busy
             os.sched_setscheduler(0, policy, os.sched_param(priority))

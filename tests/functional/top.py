@@ -20,7 +20,7 @@ ENDED = re.compile(r"ended \d+ s ago")
 
 
 def put(flows: kernel.Map, key: int, **fields: Any) -> None:
-    """A record that was written just now."""
+    """Writes a record with the present time."""
     address = ipaddress.ip_address(fields.pop("remote", f"192.0.2.{key % 250}"))
     fields = {"started_ns": key, "remote_addr": address, "local_addr": ipaddress.ip_address("192.0.2.251"), "local_port": 40000,
               "remote_port": key, "updated_ns": time.monotonic_ns(), "phase": 1} | fields  # fmt: skip

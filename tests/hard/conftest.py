@@ -65,7 +65,7 @@ def kill_after(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Those of this working tree, by name."""
+    """The packages of this working tree, by name."""
     return build(tmp_path_factory.mktemp("deb"))
 
 

@@ -53,7 +53,7 @@ def calm(controllers: dict[str, Controller]) -> Iterator[None]:
 
 
 class Path_(Behaviour):
-    """Loses these segments, once each, and can be closed for a while in both directions or for ACKs alone."""
+    """A path that loses these segments, once each, and can be closed for a while in both directions or for ACKs alone."""
 
     def __init__(self, losing: Iterable[int] = (), **path: Any) -> None:
         super().__init__(rtt_s=RTT_S, **path)
@@ -73,7 +73,7 @@ def again(flow: Flow) -> list[Segment]:
 
 
 def burst(flow: Flow, since: int = 0) -> list[Segment]:
-    """What left within most of a round trip, from this segment on: before any ACK for it could come."""
+    """The segments that left within most of a round trip, from this one on: before any ACK for it could come."""
     segments = flow.end.segments[since:]
     return [segment for segment in segments if segment.at_s < segments[0].at_s + 0.9 * RTT_S]
 

@@ -114,7 +114,7 @@ def condition(dice: random.Random) -> str:
 
 
 def assign_words(dice: random.Random) -> list[str]:
-    """What is right reaches only addresses that nobody has."""
+    """Words for `assign`; valid ones reach only addresses that nobody has."""
     words = [dice.choice(["list", "remove", "remove", *NAMES]), "--remote=192.0.2.0/24"]
     for _ in range(dice.randrange(4)):
         words += [f"{dice.choice(ASSIGN_OPTIONS)}={dice.choice(ASSIGN_VALUES)}"]
@@ -122,7 +122,7 @@ def assign_words(dice: random.Random) -> list[str]:
 
 
 def command_line(dice: random.Random) -> list[str]:
-    """Words of a command, mostly near what is right; some of them mangled."""
+    """Words of a command, mostly near valid ones; some of them mangled."""
     verb = dice.choices([*VERBS], [*VERBS.values()])[0]
     words = [*dice.choices(FLAGS, k=dice.choice([0, 0, 0, 1, 2])), verb]
     if verb == "aqm":

@@ -63,7 +63,7 @@ ExecStart=/bin/bash -eu /last
 
 
 def archives() -> list[str]:
-    """Those of this release that apt uses here, and that of libbpf >= 1.4."""
+    """The archives of this release that apt uses here, and that of libbpf >= 1.4."""
     listed = run(
         "apt-get", "indextargets", "--format", "$(ORIGIN)|deb $(REPO_URI) $(CODENAME) $(COMPONENT)", "Created-By: Packages"
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The package's units under a systemd that boots: before a reboot an operator enables them, and after it all is there again."""
+"""The package's units under a systemd that boots: an operator enables them before a reboot, and after it everything is back."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ UNITS = {"backup": "ccbpf.service", "media": "", "plain": "ccbpf.service", "earl
 
 @pytest.fixture
 def host(machine: Machine, packages: dict[str, Path]) -> Machine:
-    """With the package, its configuration, and units that will connect."""
+    """A host with the package, its configuration, and units that will connect."""
     machine.install(of_command(packages))
     machine.write("etc/ccbpf.toml", CONFIG)
     machine.write("etc/systemd/system/echo.socket", SOCKET)

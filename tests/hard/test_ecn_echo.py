@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""ECE and CWR (RFC 3168, 6.1.2): one reduction for a round trip of echoes, and CWR says that it was made."""
+"""ECE and CWR (RFC 3168, 6.1.2): one reduction for a round trip of echoes, which CWR reports to the receiver."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""tests/unit/hostile.c for longer: the laws, fed what no honest peer sends, under ASan and UBSan. It takes a minute."""
+"""tests/unit/hostile.c for longer: the laws under ASan and UBSan, with input that no honest peer sends. It takes a minute."""
 
 from __future__ import annotations
 

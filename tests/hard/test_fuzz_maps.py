@@ -59,7 +59,7 @@ def pins(root: Path) -> list[Path]:
 
 
 def scribble(dice: random.Random, path: Path) -> None:
-    """Random bytes, or the ends of what an integer can be, in some of its values."""
+    """Writes random bytes, or the extreme values of an integer, into some of its values."""
     found = kernel.Map.by_pin(path)
     try:
         for _ in range(dice.choice([1, 1, 4, 40])):
@@ -110,7 +110,7 @@ CHANGES: dict[Callable[[random.Random, Path], None], int] = {
 
 
 def vandalise(dice: random.Random, root: Path) -> None:
-    """A change that the kernel takes; it refuses some: a frozen map, a link's pin as a map, a busy one."""
+    """Makes a change that the kernel accepts; it refuses some: a frozen map, a link's pin as a map, a busy one."""
     for _ in range(10):
         found = pins(root)
         if not found:
@@ -121,7 +121,7 @@ def vandalise(dice: random.Random, root: Path) -> None:
 
 
 def tidy(cli: Cli, namespace: str) -> None:
-    """The way out that every message names; what `clean` tells of and leaves, directories in place of pins, goes by hand."""
+    """The remedy that every message names; directories in place of pins, which `clean` reports and leaves, are removed by hand."""
     assert fuzz.run(cli, ["clean", "--all"], namespace) in (0, 1)
     if cli.root.exists():
         shutil.rmtree(cli.root)

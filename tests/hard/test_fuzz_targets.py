@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The targets of tests/fuzz, fed what libFuzzer finds, two at a time; three minutes in all. `make fuzz` does it for longer."""
+"""The targets of tests/fuzz with the input that libFuzzer finds, two at a time; three minutes in all. `make fuzz` does it for
+longer."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ Runs = dict[str, "Future[str]"]
 
 @pytest.fixture(scope="module")
 def runs() -> Iterator[Runs]:
-    """All of them, under way."""
+    """All targets, running."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         yield {name: pool.submit(targets.run, name, EACH_S, SEED) for name in targets.NAMES}
 

@@ -29,6 +29,6 @@ def test_random_command_lines(line: Line, dice: random.Random) -> None:
 
 
 def test_a_sanitizer_is_there() -> None:
-    """Or all of this would see nothing."""
+    """Without it these tests would find nothing."""
     symbols = CCBPF.read_bytes()
     assert b"AddressSanitizer" in symbols and b"runtime error" in symbols, f"{CCBPF} was built without SANITIZE=1"

@@ -60,7 +60,7 @@ class Host:
         return result.out
 
     def killed(self, words: str, at: int) -> subprocess.CompletedProcess[str]:
-        """The command, killed before this system call; at 0 it lives, and tells how many there are."""
+        """Runs the command and kills it before this system call; 0: not at all, and returns how many calls there are."""
         command = [*("ip", "netns", "exec", self.line.near.name), str(self.kill_after), str(at), str(PLAIN), *words.split()]
         return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60, env=self.cli.env())
 
@@ -73,7 +73,7 @@ class Host:
         return self.line.near.run("sysctl", *SYSCTLS).stdout
 
     def assert_understood(self, instant: str) -> None:
-        """What only reads does not mind what was left."""
+        """Commands that only read work with what was left."""
         for words in ("-j list", "-j status", "-j check", "-j aqm show"):
             assert json.loads(self(words)), (instant, words)
 
@@ -92,7 +92,7 @@ def host(line: Line, kill_after: Path) -> Host:
 
 
 def instants(calls: int, dice: random.Random) -> list[int]:
-    """INSTANTS system calls of so many, evenly spread, each shifted within its share; of fewer, some more than once."""
+    """INSTANTS of the command's system calls, spread evenly, each shifted within its share; if it has fewer, some more than once."""
     return [min(calls, 1 + int((i + dice.random()) * calls / INSTANTS)) for i in range(INSTANTS)]
 
 
@@ -145,7 +145,7 @@ remote = "2001:db8::/32"
 
 
 def rules_of(host: Host) -> list[tuple[object, ...]]:
-    """Without their ids, which grow, and their counters."""
+    """The rules without their ids, which grow, and without their counters."""
     keys = ("controller", "remote", "local-port", "file")
     return [tuple(rule[key] for key in keys) for rule in json.loads(host("-j assign list"))["rules"]]
 

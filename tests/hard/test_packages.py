@@ -40,7 +40,7 @@ def test_the_same_commit_gives_the_same_bytes(packages: dict[str, Path], tmp_pat
 
 @pytest.fixture
 def echo() -> Iterator[int]:
-    """A port of the loopback where a line comes back."""
+    """A port of the loopback that sends each line back."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:
@@ -89,7 +89,7 @@ def test_the_life_of_a_package(packages: dict[str, Path], machine: Machine, echo
 
 
 def files(paths: Iterable[str]) -> set[str]:
-    """Those of a package, but for its documents, under the names that both sorts have."""
+    """The files of a package without its documents, under the names that are common to both kinds."""
     aside = re.compile(r"/usr/share/(doc|licenses|lintian)/|/usr/lib/\.build-id")
     same = {path.removesuffix(".gz").replace("vendor-completions", "site-functions") for path in paths if not aside.match(path)}
     return {re.sub("^/lib/", "/usr/lib/", path) for path in same}
@@ -178,7 +178,7 @@ TYPED = {
 
 @pytest.mark.parametrize("line, then", TYPED.items(), ids=TYPED.keys())
 def test_zsh(line: str, then: str) -> None:
-    """Typed in a terminal, with a tab behind it, `line` goes on so."""
+    """`line` is typed in a terminal, and a tab behind it completes it to this."""
     run("zsh", "-n", BUILD / "completions/_ccbpf")
     shown = run("timeout", "20", "zsh", "-f", "-c", ZSH, "zsh", BUILD / "completions", line, then)
     assert then in shown

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Losses, and what only looks like one (RFC 3042, 5681, 5682, 6582, 6675, 6937, 8985)."""
+"""Losses, and events that only look like losses (RFC 3042, 5681, 5682, 6582, 6675, 6937, 8985)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def assert_reduced(name: str, before: TcpInfo, after: TcpInfo) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_fast_recovery(name: str, connect: Connect) -> None:
-    """One segment is lost: sent again once, without a timeout, and the window is what the controller's law leaves."""
+    """One segment is lost: it is sent again once, without a timeout, and the window is what the controller's law leaves."""
     flow = connect(name, Path_([AT]))
     flow.pump()
     before, after = around(flow, untouched)
@@ -134,7 +134,7 @@ def test_tail_loss_probe(name: str, connect: Connect) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_timeout(name: str, connect: Connect) -> None:
-    """The path is dead: a window of one, one segment at each timeout, which doubles; then slow start to the threshold."""
+    """The path is dead: a window of one, one segment at each timeout, whose length doubles; then slow start to the threshold."""
     path = Path_(window_bytes=18 * MSS)
     flow = connect(name, path)
     flow.pump()

@@ -54,7 +54,7 @@ def test_slow_start_by_a_stretched_ack(name: str, connect: Connect) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_slow_start_after_idle(name: str, connect: Connect) -> None:
-    """A window that was not used for some timeouts is no estimate any more."""
+    """A window that was not used for some timeouts does not describe the path any more."""
     flow = connect(name, Path_())
     flow.pump(8 * INITIAL_WINDOW * MSS)
     flow.deliver(5)

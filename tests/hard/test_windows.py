@@ -36,7 +36,7 @@ class Filling(Path_):
 
 @pytest.mark.parametrize("name", ALL)
 def test_zero_window_probes(name: str, connect: Connect) -> None:
-    """Nothing is sent into a closed window but probes, ever farther apart; then the flow goes on as if nothing had been."""
+    """Only probes are sent into a closed window, at growing intervals; then the flow goes on as before."""
     path = Filling()
     path.flow = flow = connect(name, path)
     flow.pump()
@@ -56,7 +56,7 @@ def test_zero_window_probes(name: str, connect: Connect) -> None:
 
 
 class Small(Path_):
-    """Notes how far the sender is ahead of what has come."""
+    """Records how far the sender is ahead of what has arrived."""
 
     flow: Flow | None = None
     ahead = 0
@@ -82,7 +82,7 @@ def test_receive_window(name: str, connect: Connect) -> None:
 
 
 class Dreadful(Path_):
-    """A third of the packets is lost, every ACK says congestion, and comes late now and then."""
+    """A third of the packets is lost, and every ACK carries ECE and is late now and then."""
 
     ecn = True
 
@@ -98,7 +98,7 @@ class Dreadful(Path_):
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_window_is_never_zero(name: str, connect: Connect) -> None:
-    """A flow that everything goes against still sends, and its data arrives."""
+    """Even then the flow goes on sending, and its data arrives."""
     flow = connect(name, Dreadful())
     flow.pump()
     least, end_s = 1 << 20, time.monotonic() + 2

@@ -37,7 +37,7 @@ def test_cost_is_read_per_program() -> None:
     assert matrix.read_cost(LOG) == {"one": (120, 7), "two": (30, 2)}
 
 
-def test_growth_over_a_fifth_is_told() -> None:
+def test_growth_over_a_fifth_is_reported() -> None:
     row = matrix.Row("6.1", "x", cost={"one": (120, 7), "two": (30, 2), "new": (9, 9)})
     assert matrix.grown(row, {"6.1": {"x": {"one": [100, 6], "two": [30, 2]}}}) == []
     assert matrix.grown(row, {"6.1": {"x": {"one": [90, 6]}}}) == ["6.1 one: instructions 90 -> 120 (+33%)"]
@@ -76,7 +76,7 @@ def test_what_accecn_cannot_do_is_told() -> None:
     assert path.accecn("nf_tcp", looks(nf={"chirps_sent": 0})) == "with AccECN no reduction by a mark"
 
 
-def test_records_that_are_not_kept_up_are_told() -> None:
+def test_records_that_are_not_kept_up_are_reported() -> None:
     assert path.publishing(looks()) == ""
     assert path.publishing(looks(5)) == "4 records of a steady flow, expected at least 8"
     assert path.publishing(looks(age_ms=31.0)) == "a record was 31 ms old, at most 25 are promised"

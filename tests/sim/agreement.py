@@ -51,7 +51,7 @@ class Compared:
 
     @property
     def distance(self) -> float:
-        """Of the lab's figure from the simulator's median, ÷ the latter."""
+        """The distance of the lab's figure from the simulator's median, ÷ the median."""
         middle = statistics.median(self.draws)
         return abs(self.lab - middle) / middle if middle else 0.0
 

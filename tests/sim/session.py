@@ -47,7 +47,7 @@ class Work:
 
 
 def plan(row: Row, seed: int, row_set: str) -> Work:
-    """Peers and ideals that the simulator has not are left out, and named. Raises Unfit if one of ours cannot be run."""
+    """Peers and ideals that the simulator does not have are left out, and named. Raises Unfit if one of ours cannot be run."""
     missing: dict[str, str] = {}
     for key, run in row.runs.items():
         for reason in unfit(run):
@@ -64,7 +64,7 @@ def plan(row: Row, seed: int, row_set: str) -> Work:
 
 
 def plans(chosen: Sequence[Row], seed: int, row_set: str, say: Callable[[str], None]) -> list[Work]:
-    """Those that it can run; of the others the reason is said."""
+    """The plans of the rows that it can run; for the others the reason is printed."""
     works = []
     for row in chosen:
         try:

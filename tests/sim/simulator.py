@@ -29,7 +29,7 @@ TIMEOUT_S = 600  # of the wall: 12 h of 10 Mbit/s take 10 s on a core
 
 
 class SimulatorError(Exception):
-    """It could not run a scenario, or a program did what no program may."""
+    """The simulator could not run a scenario, or a program did something that no program may do."""
 
 
 def simulate(asked: dict[str, Any]) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class Run:
         return RUNS / f"{hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]}.json"
 
     def make(self) -> None:
-        """Put in place at once: an interrupted run leaves nothing that looks whole."""
+        """Makes a run. The result is renamed into place, so an interrupted run leaves nothing that looks complete."""
         if self.path.exists():
             return
         draft = self.path.with_suffix(f".{self.seed}.new")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""le where the law alone says nothing: what its program does in the kernel's states Loss and CWR."""
+"""le, in situations that the law alone does not cover: the kernel's states Loss and CWR."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ def run(*flows: dict[str, Any], rate_mbit: int, rtt_ms: int, seconds: float, udp
 
 
 def part(result: Any, flow: int, from_s: float, rate_mbit: float) -> float:
-    """Of the link, until the end."""
+    """The part of the link that a flow gets, until the end."""
     got = result["flows"][flow]["segments"][round(from_s * 10) :]
     return float(sum(got) * FRAME * 8 / 1e6 / (len(got) / 10) / rate_mbit)
 
 
 @pytest.mark.parametrize(("rate_mbit", "rtt_ms"), [(20, 50), (200, 20), (1000, 50)])
 def test_after_a_burst_that_ends_in_a_timeout_it_has_the_link_again(rate_mbit: int, rtt_ms: int) -> None:
-    """A second of five times the rate. In state Loss the window grows by the program alone: it stayed at one packet."""
+    """A second of traffic at five times the link's rate. In state Loss only the program lets the window grow: without that it
+    stayed at one packet."""
     udp = [{"rate_mbit": 5 * rate_mbit, "start_s": 10, "stop_s": 11}]
     bdp = rate_mbit * rtt_ms // 12
     result = run({"controller": "le"}, rate_mbit=rate_mbit, rtt_ms=rtt_ms, seconds=20, udp=udp, limit_packets=2 * bdp)
@@ -38,7 +39,8 @@ def test_after_a_burst_that_ends_in_a_timeout_it_has_the_link_again(rate_mbit: i
 
 
 def test_marks_without_end_leave_no_queue() -> None:
-    """From then on each round trip has a mark, and no ACK comes outside of state CWR: its window stood for ever."""
+    """From then on each round trip has a mark, and every ACK comes in state CWR, in which the window of an earlier version never
+    changed."""
     udp = [{"rate_mbit": 10, "start_s": 20, "stop_s": 60}]
     flow = {"controller": "le", "ecn": 1}
     result = run(flow, rate_mbit=20, rtt_ms=50, seconds=60, udp=udp, limit_packets=166, mark_bytes=5 * FRAME, mark_shift=0)
@@ -61,7 +63,8 @@ def test_behind_a_router_that_marks_below_its_threshold_reno_keeps_its_share(mar
 
 @pytest.mark.parametrize(("rtt_ms", "buffer", "at_s"), [(20, 3, 5), (20, 20, 1), (50, 20, 5)])
 def test_after_a_stall_a_small_buffer_is_a_small_one(rtt_ms: int, buffer: int, at_s: int) -> None:
-    """100 Mbit/s, no packet for 200 ms: the delay of that says nothing of the buffer. Losses in it passed for chance."""
+    """100 Mbit/s, no packet for 200 ms: the delay of that stall must not be taken for the buffer's, or losses would pass for
+    chance."""
 
     def reno_beside(controller: str) -> float:
         flows: list[dict[str, Any]] = [{"controller": "reno"}, {"controller": controller, "start_s": 0.5}]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What our programs hold on real paths and over hours, in few draws: the rows' own bounds. `make sim` makes the others."""
+"""The rows' own bounds on real paths and over hours, in few draws. `make sim` makes the other draws."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_random_loss_gives_renos_square_root() -> None:
     assert 0.67 < got / expected < 1.4
 
 
-def test_two_renos_share_alike() -> None:
+def test_two_renos_share_equally() -> None:
     result = run({}, {"start_s": 3}, seconds=600)
     one, other = (mbit(result, flow, 60, 600) for flow in (0, 1))
     assert 0.75 < one / other < 1.33
@@ -84,7 +84,7 @@ def test_jitter_in_order_loses_nothing_and_reordering_is_undone() -> None:
 
 
 def test_aggregates_come_together() -> None:
-    """±10 ms in slots: in most samples of 50 ms it is bursts, and none of them is lost."""
+    """±10 ms in slots: most samples of 50 ms have bursts, and no packet is lost."""
     result = run({"window_packets": 40}, reverse={}, forward={"jitter_ms": 10, "aggregated": 1})
     assert result["flows"][0]["retransmits"] == 0
     assert mbit(result, 0, 10, 60) > 0.5 * CARRIED_MBIT

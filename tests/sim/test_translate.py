@@ -59,7 +59,7 @@ def test_flows() -> None:
 
 
 def test_a_parameter_finds_its_place() -> None:
-    """threshold_floor reaches the program: with 100 ms it yields late."""
+    """threshold_floor reaches the program: at 100 ms it yields late."""
     foreground = VirtualFlow("foreground", "cubic", 40)
     both = replace(PLAIN, flows=(foreground, replace(FLOW, seconds=40)), seconds=40)
     deaf = replace(both, parameters=(("threshold_floor", "100000"), ("delta", "900")))

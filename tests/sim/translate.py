@@ -64,7 +64,7 @@ def scenario(experiment: VirtualExperiment, seed: int) -> dict[str, Any]:
 
 
 def unfit(experiment: VirtualExperiment) -> Iterator[str]:
-    """What it asks for and is not here."""
+    """What the row asks for and the simulator does not have."""
     link = experiment.link
     assert isinstance(link, VirtualLink)
     known = (*catalogue.ours(), *PEERS, *peers.PEERS)
@@ -137,7 +137,7 @@ def mark_bytes(link: VirtualLink) -> float:
 
 @functools.cache
 def aqm_default(name: str) -> int:
-    """Of the command's own file: there is no second copy."""
+    """Read from the command's own source: there is no second copy."""
     text = (REPOSITORY / "loader/aqm/config.c").read_text()
     found = re.search(rf"#define {name} (\d+)", text)
     if not found:

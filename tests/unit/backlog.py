@@ -61,7 +61,7 @@ class Flow:
         return self.law.backlog_sample(self.state, self.now % 2**64, rtt, window, alone, sparse, self.params)
 
     def settle(self, rtt: int) -> None:
-        """Two in a row: so this RTT counts."""
+        """Gives this RTT twice in a row, so that it counts."""
         self.ack(rtt)
         self.ack(rtt)
 
@@ -147,7 +147,7 @@ class Model:
         self.cycle = []
 
     def lose(self, rtt: int, chance: bool, most: int, loss: int) -> None:
-        """A loss at less delay than every reduction saw is chance; the law's averages decide, which are rounded."""
+        """A loss at a delay below that of every reduction counts as chance; the law's averages, which are rounded, decide."""
         if rtt and rtt >= most and (not chance or rtt > loss):
             slower = 4 if rtt < loss else 1
             before = self.rtts.get("loss")

@@ -87,7 +87,7 @@ def test_at_its_threshold_a_queue_does_not_exceed_it(flow: MakeFlow) -> None:
 
 
 def test_the_threshold_at_the_papers_ends(flow: MakeFlow) -> None:
-    """Alone, an emptied queue: M. Only foreground, or at the delay of losses: 0, or the least value."""
+    """Alone, with an empty queue: M. With foreground only, or at the delay of losses: 0, or the least value."""
     alone = flow()
     alone.settle(74_000)
     assert alone.threshold == 3000
@@ -227,7 +227,7 @@ def test_anything(
     noise: int,
     own: int,
 ) -> None:
-    """What no honest peer makes: all stays in its range."""
+    """Input that no honest peer sends: all values stay in range."""
     ours = flow(most=most, least=least, averaging=averaging, memory_s=memory, floor_us=floor, noise_us=noise, own_us=own)
     for now, rtt, alone, sparse, what in acks:
         ours.now = now

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What TCPW-LP's virtual queue takes for a queue, and what for the noise of the path."""
+"""Which delays TCPW-LP's virtual queue counts as a queue, and which as the noise of the path."""
 
 import pytest
 from hypothesis import given
@@ -24,7 +24,7 @@ def test_losses_in_the_noise_were_chance_where_more_passes(flow: MakeFlow) -> No
 
 
 def no_queue(loss: int, floor: int, noise: int, own: int) -> tuple[int, int]:
-    """us: (a D up to this is none, so much of a larger one is none), in the header's words."""
+    """us: (a D up to this is no queue, this part of a larger D is none), as the header says."""
     steady = min(noise * 3 // 4, loss // 8) if loss else noise * 3 // 4
     least = max(floor, own)
     return max(min(least, loss // 2) if loss else least, steady), steady
@@ -105,7 +105,7 @@ def test_losses_that_were_taken_for_chance_never_make_d_loss_smaller(flow: MakeF
 
 @given(st.integers(50_000, 90_000), noises, windows)
 def test_the_pipe_holds_the_noise(flow: MakeFlow, rtt: int, noise: int, window: int) -> None:
-    """It is no queue: a reduction leaves what the path carries at its usual delay."""
+    """Noise is no queue: a reduction leaves what the path carries at its usual delay."""
     ours = flow(noise_us=noise)
     ours.settle(50_000)
     ours.settle(rtt)
@@ -115,7 +115,7 @@ def test_the_pipe_holds_the_noise(flow: MakeFlow, rtt: int, noise: int, window: 
 
 
 def test_noise_is_no_foreground(flow: MakeFlow) -> None:
-    """A path of 6 ms of noise, alone: D_min 4 and D_max 8 ms are no flow that stays."""
+    """Alone on a path with 6 ms of noise: D_min = 4 and D_max = 8 ms do not mean a foreground flow."""
     for noise, ratio in ((0, 128), (4_000, 256 * 1 // 5), (8_000, 0)):
         ours = flow(noise_us=noise)
         ours.settle(50_000)

@@ -9,7 +9,7 @@ from tests.unit.backlog import MakeFlow, sequences, us
 
 @given(st.lists(st.integers(50_000, 90_000), min_size=3, max_size=120), st.integers(0, 1500))
 def test_the_rtt_that_counts_is_the_smallest_of_two_blocks(flow: MakeFlow, rtts: list[int], window: int) -> None:
-    """Of the last quarter to half of a window: bursts of one's own and late ACKs are never the smallest."""
+    """The smallest RTT of the last quarter to half of a window: the flow's own bursts and late ACKs are never the smallest."""
     ours, size = flow(), min(63, max(1, window // 8))
     for i, rtt in enumerate(rtts):
         assert ours.ack(rtt, window=window) == (i > 0)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Is a loss chance? Waits and trials (include/law/chance.h), against the header's words and on three kinds of path."""
+"""Is a loss chance? Waits and trials (include/law/chance.h), against a model of the header's description and on three kinds of
+path."""
 
 import random
 from collections.abc import Callable
@@ -47,7 +48,7 @@ def judge(ffi: Ffi, law: Laws) -> MakeJudge:
 
 
 class Model:
-    """The header's words."""
+    """The header's description as a program."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -85,7 +86,7 @@ def ewma(v: int, sample: int, n: int) -> int:
 
 @given(u32, st.integers(0, 255), st.lists(st.tuples(u32, windows, st.one_of(st.none(), u32), st.integers(0, 9)), max_size=300))
 def test_the_headers_words(judge: MakeJudge, start: int, most: int, losses: list[tuple[int, int, int | None, int]]) -> None:
-    """Whatever is delivered, and however often the count of it goes round."""
+    """For any number of packets delivered, and after any number of wraps of that count."""
     ours, model = judge(start, most=most), Model(most)
     for interval, window, seen, others in losses:
         if seen is not None:
@@ -99,7 +100,7 @@ def test_the_headers_words(judge: MakeJudge, start: int, most: int, losses: list
 
 
 def life(ours: Judge, losses: int, interval: Callable[[bool], int]) -> int:
-    """How many of the losses are forgiven; interval(forgiven) packets lie between two."""
+    """Returns how many losses are forgiven; interval(forgiven) packets lie between two."""
     chance, count = False, 0
     for _ in range(losses):
         chance = ours.lose(interval(chance))
@@ -113,7 +114,7 @@ def test_the_first_losses_are_congestion(judge: MakeJudge) -> None:
 
 
 def test_random_losses_are_forgiven(judge: MakeJudge) -> None:
-    """1 % at random: the window has no say in it, so trials go on. Early reductions say that it is not held."""
+    """1 % at random: the window does not matter, so trials go on. Early reductions show that nothing holds the window."""
     rng, ours = random.Random(4), judge()
     forgiven = 0
     for _ in range(3000):
@@ -155,7 +156,7 @@ def test_after_a_long_trial_the_next_wait_is_short(judge: MakeJudge) -> None:
 
 
 def test_a_window_that_is_held_ends_a_trial(judge: MakeJudge) -> None:
-    """So many losses in a row that find it no larger: chance, or a full buffer of a few packets."""
+    """This many losses in a row at no larger window: they are chance, or a full buffer of a few packets."""
     for most in (1, 16, 255):
         ours = judge(most=most)
         for _ in range(4):
@@ -172,8 +173,8 @@ def test_an_early_reduction_says_that_it_is_not_held(judge: MakeJudge) -> None:
         assert ours.lose() == forgiven
 
 
-def test_slow_is_who_loses_without_a_queue(judge: MakeJudge) -> None:
-    """Two losses in a row of a wait, whatever the window; what stands in a buffer of eight packets is a queue."""
+def test_growth_is_slow_after_losses_without_a_queue(judge: MakeJudge) -> None:
+    """Two losses in a row during a wait, at any window; packets in a buffer of eight packets are a queue."""
     for window in (2, 50):
         ours = judge()
         assert not ours.slow, "nothing was lost yet"

@@ -32,7 +32,7 @@ class Life:
         self.wait(0)
 
     def wait(self, queue: int, stood_us: int = 0, late: bool = False) -> int:
-        """An ACK that waited so long."""
+        """An ACK with this queueing delay."""
         self.now += 10_000
         return self.law.ack(self.now, self.path + queue, stood_us=stood_us, late=late)
 
@@ -89,8 +89,8 @@ def test_a_queue_far_above_the_threshold_is_the_buffer(life: MakeLife, base: int
 
 
 def test_below_that_it_is_a_part_of_it(life: MakeLife) -> None:
-    """A flow that came to a path in use, and one that left slow start early: 15 % of what it has seen is less each
-    time."""
+    """A flow that came to a busy path, and one that left slow start early: 15 % of the largest delay seen would become smaller
+    each time."""
     flow = life(50_000)
     for queue in (0, 9_000, 0, 18_749):
         flow.wait(queue)
@@ -202,8 +202,8 @@ def test_the_reverse_path_is_not_in_it(ffi: Ffi, estimator: MakeEstimator) -> No
 def test_a_first_ack_that_was_delayed_is_no_queue(
     estimator: MakeEstimator, base: int, late_us: int, late: bool, count: int
 ) -> None:
-    """A request of a packet, whose ACK the peer delays by 40 to 200 ms, and then the path as it is: what the base was above
-    that was never a queue, and would be the largest for ever."""
+    """A request of one packet, whose ACK the peer delays by 40 to 200 ms, and then the real path: the first base was too high by
+    a delay that was never a queue, and which would stay the largest for ever."""
     law = estimator()
     for i in range(count):
         law.ack(SECOND + i * 300_000, base + late_us, late=late)
@@ -218,7 +218,7 @@ def test_a_first_ack_that_was_delayed_is_no_queue(
 
 @given(st.integers(1_000, 200_000), st.integers(1, 200_000), queues)
 def test_a_longer_path_has_another_buffer(life: MakeLife, base: int, rise: int, queue: int) -> None:
-    """Not known, and not zero: what is left of q_max would be a threshold below the noise."""
+    """The new buffer is not known, but not zero: the rest of q_max would give a threshold below the noise."""
     flow = life(base)
     flow.wait(queue)
     flow.lose(queue, slow_start=True)
@@ -245,7 +245,8 @@ def test_a_loss_tells_the_new_one(life: MakeLife) -> None:
 
 @given(st.integers(1_000, 200_000), st.integers(20_000, 200_000), st.integers(-3_000, 30_000))
 def test_the_path_is_back(life: MakeLife, base: int, rise: int, short: int) -> None:
-    """As short as before, but for a millisecond and an eighth: its buffer is the same. Not so where it stays longer."""
+    """If the path is as short as before, up to a millisecond and an eighth, its buffer is the same. If it stays longer, it is
+    not."""
     flow = life(base)
     flow.wait(100_000)
     flow.lose(100_000, slow_start=True)

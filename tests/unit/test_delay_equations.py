@@ -153,7 +153,7 @@ def test_a_higher_base_moves_largest_and_smoothed_alike(
 def test_an_indication_needs_its_samples(
     estimator: MakeEstimator, smoothing: int, least: int, samples: list[int], restart_at: int
 ) -> None:
-    """However large: not before `least` of them since the restart, and from there on exactly as with one."""
+    """However large the delay is: no indication before `least` samples since the restart, and from then on as with one."""
     law, eager = estimator(smoothing=smoothing, least=least), estimator(smoothing=smoothing)
     seen = 0
     for i, rtt in enumerate(samples):
@@ -183,7 +183,7 @@ def test_restart_forgets_the_smoothed_delay_only(estimator: MakeEstimator, sampl
 
 @given(st.lists(rtts, max_size=40), rtts)
 def test_a_late_ack_counts_only_below_the_average(estimator: MakeEstimator, samples: list[int], late: int) -> None:
-    """It may be a delayed one, 40 ms late: what is below the average is a queue of that much at the most."""
+    """It may be delayed, 40 ms late: if it is below the average, the queue is at most that."""
     law, other = estimator(), estimator()
     for i, rtt in enumerate(samples):
         law.ack(10_000 * i, rtt), other.ack(10_000 * i, rtt)

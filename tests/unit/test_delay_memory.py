@@ -91,7 +91,7 @@ def test_the_largest_delay_never_ages(estimator: MakeEstimator, memory: int, sma
 
 @given(memories)
 def test_the_clock_of_the_halves_has_room(law: Laws, c: SimpleNamespace, memory: int) -> None:
-    """16 bits of 65.5 ms: half of the longest memory fits, and half of them is 2^31 us, what s32 can tell."""
+    """16 bits of 65.5 ms: half of the longest memory fits; half of the range is 2^31 us, the range of s32."""
     half = (memory * c.KIUS_PER_S // 2) >> (c.AGED_CLOCK_SHIFT - c.KIUS_SHIFT)
     assert law.aged_over(half, memory) and (not half or not law.aged_over(half - 1, memory))
     assert half < c.DELAY_ANCHOR_HALF < 2**16

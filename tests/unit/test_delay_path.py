@@ -39,7 +39,7 @@ def clock(rng: random.Random, tick_ns: float, drift_ppm: float, life_s: int = 20
 
 
 def assumed(learned_ns: int) -> int:
-    """What may be assumed where this tick is the truth: 1/1024 s looks like 1 ms until the window is long."""
+    """The tick that may be assumed if this one is the truth: 1/1024 s looks like 1 ms until the window is long."""
     return 1_000_000 if learned_ns == 976_562 else learned_ns
 
 
@@ -102,7 +102,7 @@ def test_the_usual_tick_is_assumed_before_it_is_sure(estimator: MakeEstimator, c
 def test_a_tick_that_was_assumed_wrongly_hides_no_queue(
     estimator: MakeEstimator, real_ns: float, learned_ns: int, seed: int
 ) -> None:
-    """Nothing but 1/1024 s is taken for 1 ms, and then what is ahead is seen all the same."""
+    """Only 1/1024 s is taken for 1 ms, and even then the queue ahead is seen."""
     rng = random.Random(seed)
     law = estimator()
     path = queues_behind(rng, real_ns, rng.choice([100, 600]), sawtooth(rng, 50 * MS))
@@ -128,7 +128,7 @@ def windows(law: Estimator, path: Path, sends: Iterable[int], real_ns: float, dr
 
 
 def check_window(c: SimpleNamespace, elapsed: int, error: float, real_ns: float) -> None:
-    """A 128th, and the tick and the two microseconds that the readings are rounded by."""
+    """Within a 128th, plus the tick and the two microseconds by which the readings are rounded."""
     assert elapsed >= c.DELAY_CLOCK_WINDOW_NS
     assert abs(error) <= 1 / 128 + (real_ns + 2_000) / elapsed
 
@@ -139,8 +139,8 @@ def check_window(c: SimpleNamespace, elapsed: int, error: float, real_ns: float)
 def test_a_window_of_the_clock_is_right_within_a_128th(
     estimator: MakeEstimator, c: SimpleNamespace, real_ns: float, seed: int, drift: float, per_ack: int, top: int
 ) -> None:
-    """Whatever the queues do at every single packet, as long as the path was empty once: a new pair for every packet,
-    the smaller the more often, so windows end on anything that their condition lets through."""
+    """For any queues at any packet, as long as the path was empty once. Each packet has a new pair of queues, small ones more
+    often, so windows end at anything that their condition allows."""
     rng = random.Random(seed)
 
     def queue(ns: int) -> int:

@@ -40,7 +40,7 @@ def cells(line: str) -> list[str]:
 
 
 def parameters() -> str:
-    """docs/parameters.md: all that the tables of include/ccbpf say to a user."""
+    """docs/parameters.md: what the tables of include/ccbpf say to a user."""
     lines = [
         "# Parameters, events, counters and flow records",
         "",
@@ -86,7 +86,7 @@ def flow_fields(rows: list[tuple[str, str, str, str]]) -> list[str]:
 
 
 def flow_records() -> list[str]:
-    """What the map `flows` holds, and `ccbpf -j flows` prints."""
+    """The fields of the map `flows`, which `ccbpf -j flows` prints."""
     lines = [
         "",
         "## Flow records",
@@ -143,7 +143,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
 def anchors(document: Path) -> set[str]:
-    """Of the headings, as GitHub makes them."""
+    """The anchors of the headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", document.read_text(), re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -164,7 +164,7 @@ def test_every_link_resolves(document: Path) -> None:
 
 
 def code(document: Path) -> list[str]:
-    """What stands in backticks, in fences, or indented by four; a span may go on in the next line."""
+    """Text in backticks, in fences, or indented by four; a span may continue on the next line."""
     text = document.read_text()
     fences = re.findall(r"^```[^\n]*\n(.*?)^```", text, re.M | re.S)
     text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
@@ -189,7 +189,7 @@ PATH = re.compile(r"(?:bpf|include|loader|tests|docs|packaging|law|kern|ccbpf)/[
 
 @every_document
 def test_every_file_exists(document: Path) -> None:
-    """Those of the next controller, command or law have a `my` in their names."""
+    """Names with `my` are those of a future controller, command or law."""
     named = {span for span in re.findall(r"`([^`\n]+)`", document.read_text()) if PATH.fullmatch(span) and "my" not in span}
     assert [path for path in sorted(named) if not (ROOT / path).exists() and not (ROOT / "include" / path).exists()] == []
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A delay that stands still: include/law/flat.h, and what delay_rebase() makes of it."""
+"""A constant delay: include/law/flat.h, and what delay_rebase() does then."""
 
 from types import SimpleNamespace
 

@@ -119,7 +119,7 @@ def filled(ffi: Any, kind: int, own: bytes | None = None) -> Any:
 
 
 def expected(value: Any, form: str) -> object:
-    """What JSON has of a field that is not an address or a name."""
+    """The JSON of a field that is not an address or a name."""
     if form in SIZES:
         return int(value)
     return {number: word for number, _, word, _ in FLOW_WORDS[form]}.get(int(value))

@@ -98,7 +98,7 @@ def test_a_burst_of_three_never_ends_it(ffi: Ffi, law: Laws, base: int, bursts: 
 
 @given(st.lists(st.integers(0, 2**31 - 1), max_size=40))
 def test_half_of_all_packets_count(ffi: Ffi, law: Laws, acks: list[int]) -> None:
-    """To the packet, whatever each ACK covers."""
+    """Exact to the packet, however many packets each ACK covers."""
     ours, counted = Law(ffi, law), 0
     for number in range(len(acks)):
         counted += ours.counted(acks[number])
@@ -140,7 +140,7 @@ def test_it_leaves_with_the_path_full_and_half_of_a_buffer_free(ffi: Ffi, law: L
 
 @pytest.mark.parametrize("bdp", [20, 41, 83, 200, 1000])
 def test_what_doubles_does_not(ffi: Ffi, law: Laws, bdp: int) -> None:
-    """The model tells the two apart: at the kernel's own pace the same exit comes with more in the queue."""
+    """The model distinguishes the two: at the kernel's own pace the same exit comes with more in the queue."""
 
     class Doubling(Law):
         def counted(self, acked: int) -> int:

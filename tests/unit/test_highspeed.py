@@ -175,7 +175,7 @@ def test_a_hint_is_right_or_refused(law: Laws, row: int, w: int) -> None:
 
 @given(st.integers(1, TOP), st.data())
 def test_a_window_of_packets_earns_a(law: Laws, w: int, data: st.DataObject) -> None:
-    """However the ACKs divide it, to the packet: the kernel's counter keeps what is not a whole packet yet."""
+    """However the ACKs divide it, exact to the packet: the kernel's counter keeps the fraction of a packet."""
     row = law.highspeed_row(w)
     kernel, left = Kernel(w), w
     while left:

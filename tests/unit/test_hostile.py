@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What no honest peer sends: the laws must stay inside their ranges, and inside C's.
+"""Input that no honest peer sends: the laws must stay in their own ranges, and in those of C.
 
 hostile.c does it a few million times under the sanitizers; hypothesis does it fewer times, but shrinks what it finds.
 """
@@ -73,7 +73,7 @@ def test_anything(
 
 
 def test_an_honest_flow_with_hostile_moments(estimator: MakeEstimator) -> None:
-    """Rules mix honest progress with every kind of lie, so that the lies meet a law that has learned something."""
+    """The rules mix honest progress with every kind of lie, so that lies also meet a law that has learned something."""
 
     class Flow(RuleBasedStateMachine):
         @initialize(

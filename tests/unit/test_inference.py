@@ -152,7 +152,7 @@ def test_no_phase_is_longer_than_its_range(machine: Machine) -> None:
 @given(st.integers(0, 2**40), st.integers(1, 10**6), st.integers(0, 2**34))
 @example(0, 1000, 2**32 - 10**6)
 def test_a_phase_is_over_after_any_pause(ffi: Ffi, law: Laws, now: int, rtt: int, pause: int) -> None:
-    """70 minutes later the clock seems to stand before its end."""
+    """70 minutes later the wrapped clock is again before the end of the phase."""
     machine = Machine(ffi, law)
     machine.last = now
     machine.ack(now, rtt, 0, 500, True, 3)

@@ -89,7 +89,7 @@ class Flow:
 
 
 def rounds_to(flow: Flow, target: int, parts: int = 50) -> float:
-    """Windows of ACKs until the window is there, to 1/parts of one."""
+    """How many windows of ACKs it takes to reach the window, to 1/parts of one."""
     rounds = 0.0
     while flow.window < target:
         acked = max(1, flow.l.round // parts) if flow.l.round else 1
@@ -246,7 +246,8 @@ def test_the_first_layer_is_one_packet_a_round(ffi: Ffi, law: Laws, window: int,
     firsts,
 )
 def test_growth_stays_in_range(ffi: Ffi, law: Laws, window: int, acks: list[tuple[int, bool]], kr: int, first: int) -> None:
-    """Whatever is acknowledged: never down, never more than two windows' worth, the state in its ranges."""
+    """For any number of acknowledged packets: the window never shrinks, grows by at most two windows' worth, and the state stays
+    in its ranges."""
     flow = Flow(ffi, law, window, first, kr_q12=kr)
     for acked, jump in acks:
         if jump:

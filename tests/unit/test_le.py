@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The window law of le against its header's words: blocks, threshold, drain, judgement, pairs, losses (include/law/le.h)."""
+"""The window law of le against its header's description: blocks, threshold, drain, judgement, pairs, losses (include/law/le.h)."""
 
 import random
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ class Flow:
         self.law.le_round(self.l, window * ONE, grows, self.path)
 
     def judged(self, cut_us: int = 5000, window: int = 40) -> None:
-        """It has drained, not for the first time, and looks."""
+        """A flow that has drained, not for the first time, and judges."""
         self.l.back_q8 = 1
         self.block(cut_us, window)
         assert self.decide(window) == DRAIN
@@ -60,7 +60,7 @@ class Flow:
         assert self.l.stage == JUDGE
 
     def small(self, window: int = 40) -> None:
-        """Others keep a queue."""
+        """A flow beside others that keep a queue."""
         self.judged(window=window)
         self.block(11_000, window)
         assert self.decide(window) == YIELD and self.l.stage == SMALL
@@ -107,7 +107,7 @@ def test_a_delayed_ack_is_no_delay_unless_it_is_smaller(new: Any) -> None:
 
 
 def test_an_ack_that_may_be_late_says_nothing_of_the_largest_queue(new: Any) -> None:
-    """A lone packet's, though the block has begun, and one before a hole, which had waited for the next packet."""
+    """The ACK of a single packet in the middle of a block, and one before a hole, which had waited for the next packet."""
     for late in ({"acked": 1, "flying": 0}, {"hole": True}):
         flow = new()
         flow.ack(1600)
@@ -220,7 +220,7 @@ def test_a_queue_that_stays_is_somebody_elses(new: Any) -> None:
 
 @pytest.mark.parametrize(("window", "most", "gaps"), [(40, 16, [8, 16]), (40, 3, [8, 3]), (9, 16, [2, 4])])
 def test_the_first_gap(new: Any, window: int, most: int, gaps: list[int]) -> None:
-    """Flows of a few packets look again at once: they may be a crowd of a kind. The first pair of others does not count."""
+    """Flows of only a few packets look again at once: they may be a crowd of le flows. For others the first pair does not count."""
     flow = new(gap_max=most, gap_share=10_000)
     flow.small(window)
     assert [flow.pair(5000), flow.l.count] == [WAIT, gaps[0]]
@@ -236,7 +236,7 @@ def test_a_pair_that_leaves_with_the_rest_says_nothing(new: Any) -> None:
 
 
 def little(flow: Any, most_us: int) -> None:
-    """The buffer is known, and so large."""
+    """The buffer is known, and of this size."""
     flow.l.small_buffer, flow.l.most = 1, most_us // UNIT_US
 
 
@@ -571,7 +571,7 @@ def test_a_rest_ends_what_was_known_of_the_queue(new: Any, stage: int, count: in
 
 
 def calls(flow: Flow, rng: random.Random) -> Iterator[int]:
-    """Whatever a kernel may do; the windows that come out."""
+    """Calls that a kernel may make in any order; the resulting windows."""
     window = rng.choice([1, 2, 4, 40, 2**20, 2**32 - 1])
     for _ in range(400):
         kind = rng.randrange(10)

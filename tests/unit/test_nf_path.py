@@ -10,7 +10,7 @@ from tests.unit.nf_path import PACE, Flow, Liar, Reno, run
 KERNELS_PACE = 1.2  # net.ipv4.tcp_pacing_ca_ratio
 
 
-def test_five_flows_keep_a_small_queue_and_share_alike(ffi: Ffi, law: Laws) -> None:
+def test_five_flows_keep_a_small_queue_and_share_equally(ffi: Ffi, law: Laws) -> None:
     """Each stops for a chirp of its own now and then, and those of the others find the link empty. The low threshold is
     1.2 ms, the buffer 100 ms. The largest share is a quarter above the least in the median of the draws."""
     spreads = []

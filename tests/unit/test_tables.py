@@ -52,7 +52,7 @@ def test_controller(c: SimpleNamespace, law: Laws, row: tuple[Any, ...]) -> None
     assert PARAMS[name]
 
 
-def test_controllers_are_told_apart() -> None:
+def test_controllers_are_distinct() -> None:
     assert unique(row[0] for row in CONTROLLERS + RECEIVERS)
     assert unique(row[1] for row in CONTROLLERS + RECEIVERS)
 
@@ -66,7 +66,7 @@ def test_parameter(row: tuple[Any, ...]) -> None:
     assert (least, most) == (0, 1) if unit == "switch" else least < most
 
 
-def test_parameters_are_told_apart() -> None:
+def test_parameters_are_distinct() -> None:
     for rows in PARAMS.values():
         assert unique(row[0] for row in rows)
 

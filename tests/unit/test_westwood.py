@@ -58,7 +58,7 @@ def test_a_full_buffer_takes_half(law: Laws) -> None:
     assert law.westwood_ssthresh(126, 63, UNKNOWN, False) == 63
 
 
-def test_what_was_no_chance_takes_half_at_the_least(law: Laws) -> None:
+def test_a_loss_that_is_not_chance_takes_at_least_half(law: Laws) -> None:
     """A policer, a mark: no queue tells of them."""
     assert law.westwood_ssthresh(63, 63, UNKNOWN, False) == 31
     assert law.westwood_ssthresh(63, 20, UNKNOWN, False) == 20

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""ccbpf aqm: what it says, what it refuses, what it leaves behind, and what it makes of leftovers."""
+"""ccbpf aqm: its output, its refusals, what it leaves behind, and what it does with leftovers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAPS = {"config", "counts", "identity", "state"}
 
 @pytest.fixture
 def line(line: Line) -> Line:
-    """With a queue."""
+    """A device with a queue."""
     line.tbf()
     return line
 
@@ -39,7 +39,7 @@ def clean_device(line: Line) -> bool:
 
 
 def make_strange(directory: Path) -> None:
-    """Something that is not ours, under a name of ours."""
+    """Puts a file that is not ours where ours would be."""
     directory.mkdir(parents=True)
     kernel.run("bpftool", "map", "create", directory / "identity", "type", "array", "key", 4, "value", 8, "entries", 1,
                "name", "x")  # fmt: skip
@@ -78,7 +78,7 @@ def test_attach_show_detach(either: Line) -> None:
     assert not either.ccbpf.root.exists()
 
 
-def test_twice_is_nothing_to_do(either: Line) -> None:
+def test_a_second_attach_has_nothing_to_do(either: Line) -> None:
     either.attach("--nf-min", 2)
     before = either.shown()
     again = either.aqm("attach", DEV, "--nf-min", 5, code=5)
@@ -131,7 +131,7 @@ def test_another_class_has_a_limit_and_a_rate_of_its_own(line: Line) -> None:
 
 @pytest.mark.parametrize("kind, limits", [("pfifo", (40 * 1514, 40 * 9014)), ("bfifo", (40, 40))])
 def test_an_mtu_changed_under_it(line: Line, kind: str, limits: tuple[int, int]) -> None:
-    """It is said, and set takes it: a limit in packets goes with them, the rate stays what it is."""
+    """`show` reports it, and `set` takes the new MTU: a limit in packets changes with it, the rate does not."""
 
     def have(**options: Any) -> tuple[int, int, int]:
         (queue,) = line.aqm(*options.get("words", ("show", DEV)), json=True).json["queues"]
@@ -263,7 +263,8 @@ def test_clsact_of_others_stays(line: Line) -> None:
 
 
 def test_the_qdisc_ingress_has_no_egress(line: Line) -> None:
-    """It takes a filter for egress and runs it at ingress: what comes would be marked by a queue it never sees."""
+    """The kernel accepts a filter for egress there but runs it at ingress: packets would be marked by a queue that they never
+    meet."""
     line.without_tcx().tc("qdisc", "add", "dev", DEV, "ingress")
     refused = line.aqm("attach", DEV, code=1).err
     assert "the qdisc `ingress`" in refused and f"`tc qdisc add dev {DEV} clsact`" in refused
@@ -274,7 +275,7 @@ def test_the_qdisc_ingress_has_no_egress(line: Line) -> None:
 
 
 def test_a_filter_whose_namespace_is_gone(ccbpf: Cli) -> None:
-    """It cannot be told from one in a namespace without a name: the pins stay, and what removes them is said."""
+    """It looks like one in a namespace without a name: the pins stay, and the message says how to remove them."""
     with Line(ccbpf).without_tcx() as line:
         line.tbf()
         line.attach()
@@ -291,7 +292,7 @@ def test_a_filter_whose_namespace_is_gone(ccbpf: Cli) -> None:
 
 
 def test_detach_all_goes_on_after_a_failure(line: Line) -> None:
-    """Every one that stays is named: filters in namespaces that are gone, and what is not ours in our place."""
+    """Each one that stays is named: filters in namespaces that are gone, and foreign files at our paths."""
     with Line(line.ccbpf).without_tcx() as a, Line(line.ccbpf).without_tcx() as b:
         for other in (a, b):
             other.tbf()
@@ -350,7 +351,7 @@ def test_where_bpffs_is_not_mounted_and_sys_is_fresh(line: Line, within: str | N
 
 
 def test_a_pin_directory_that_bpffs_refuses(line: Line) -> None:
-    """The same words where it is found through who called us."""
+    """The message is the same where the directory is found through the caller."""
     for prefix in ((), ("ip", "netns", "exec", line.near.name)):
         refused = Cli(line.ccbpf.root.with_name("a.b"))("aqm", "detach", "--all", code=2, prefix=prefix).err
         assert "has a dot, which bpffs refuses in names; choose" in refused
@@ -381,7 +382,7 @@ def test_a_device_that_is_gone(either: Line) -> None:
 
 
 def test_a_device_that_is_moved(either: Line) -> None:
-    """Its queue does not go with it, a link of ours does."""
+    """Its queue stays behind; our link moves with the device."""
     with kernel.Namespace("other") as other:
         either.attach()
         either.near.ip("link", "set", DEV, "netns", other.name)
@@ -399,7 +400,7 @@ def test_detach_from_a_device_that_is_gone(either: Line) -> None:
 
 
 def test_a_class_that_is_gone(line: Line) -> None:
-    """Its queue is none, not the root's."""
+    """There is no queue then; the root's is not read instead."""
     line.htb()
     assert line.attach("--class", "1:20")["qdisc"] == "pfifo"
     line.tc("class", "del", "dev", DEV, "classid", "1:20")
@@ -431,7 +432,7 @@ def test_a_program_that_somebody_took_away(line: Line) -> None:
     assert len(line.tcx()) == 1
 
 
-def test_foreign_files_stay_and_are_said(line: Line) -> None:
+def test_foreign_files_stay_and_are_named(line: Line) -> None:
     line.attach()
     (directory,) = line.ccbpf.root.glob("aqm/*")
     foreign = [line.ccbpf.root / "aqm/notes", directory / "mine"]
@@ -446,7 +447,7 @@ def test_foreign_files_stay_and_are_said(line: Line) -> None:
     foreign[0].rmdir()
 
 
-def test_many_foreign_files_are_all_said(line: Line) -> None:
+def test_many_foreign_files_are_all_named(line: Line) -> None:
     line.attach()
     (directory,) = line.ccbpf.root.glob("aqm/*")
     foreign = [directory / f"mine{i}" for i in range(20)]
@@ -472,7 +473,7 @@ def killed_at_every_step(line: Line, library: Path, *words: str) -> Iterator[int
 
 
 def test_killed_at_every_step_of_attach(either: Line, kill_at: Path) -> None:
-    """What it leaves is attached and whole, or nothing that the next attach does not remove."""
+    """It leaves a queue that is attached and complete, or leftovers that the next attach removes."""
     attached = 0
     for _ in killed_at_every_step(either, kill_at, "attach", DEV, "--nf-min", "7"):
         shown = either.aqm("show", json=True).json["queues"]
@@ -524,7 +525,7 @@ def test_watch(line: Line) -> None:
 
 @pytest.mark.parametrize("options", [[], ["-j"]], ids=["table", "json"])
 def test_a_long_watch_takes_no_more_memory(line: Line, options: list[str]) -> None:
-    """What a round formats is freed after it."""
+    """The texts of a round are freed after it."""
     line.attach()
     ccbpf = line.ccbpf.without_quarantine()
     words = ["ip", "netns", "exec", line.near.name, str(CCBPF), *options, "aqm", "show", DEV, "--watch", "0.01"]
@@ -555,7 +556,7 @@ def test_check_says_how(ccbpf: Cli) -> None:
 
 
 def test_a_filter_of_another_layout_is_taken_off(line: Line) -> None:
-    """What its identity says is not known; the directory's name and the pinned program are enough."""
+    """Its identity cannot be read; the directory's name and the pinned program are enough."""
     line = line.without_tcx()
     line.attach()
     (directory,) = line.ccbpf.root.glob("aqm/*")

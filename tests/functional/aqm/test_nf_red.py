@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What nf_red does to packets: marks, drops, counts, in every kind of queue and packet, and nothing else."""
+"""nf_red marks, drops and counts packets, with every kind of queue and packet, and changes nothing else."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_ce_with_a_right_checksum(line: Line, version: int, ecn: int, tags: tupl
 @pytest.mark.parametrize("version", [4, 6])
 @pytest.mark.parametrize("push", ["vlan", "qinq"])
 def test_ce_under_tags_that_the_kernel_pushed(line: Line, version: int, push: str) -> None:
-    """One beside the packet (accelerated), or that and one in it: the kernel's own offset is wrong then."""
+    """One tag beside the packet (accelerated), or one beside it and one in it: the kernel's own offset is wrong then."""
     line.without_tcx().tbf()  # behind the neighbour
     line.attach(*STEP)
     line.fill(20)
@@ -80,7 +80,7 @@ def test_ce_under_tags_that_the_kernel_pushed(line: Line, version: int, push: st
 @pytest.mark.parametrize("version", [4, 6])
 @pytest.mark.parametrize("tags", [(), (100,), (200, 100)])
 def test_ce_in_a_bridged_frame(line: Line, version: int, tags: tuple[int, ...]) -> None:
-    """Of two tags the first comes beside the packet, and the kernel's offset of the IP header is that of the second."""
+    """The first of two tags comes beside the packet, and the kernel's offset of the IP header is that of the second tag."""
     line.near.ip("link", "add", "br0", "type", "bridge", "mcast_snooping", 0)
     line.near.ip("link", "add", "w0", "type", "veth", "peer", "name", "w1", "netns", line.far.name)
     line.far.ip("link", "set", "w1", "arp", "off", "up")
@@ -114,7 +114,7 @@ def test_every_header_that_can_be_marked(line: Line) -> None:
     assert line.received(2 + len(sent))[2:] == [f.with_ce for f in sent]
 
 
-def test_what_is_not_ecn_capable_is_dropped_instead(line: Line) -> None:
+def test_packets_without_ecn_are_dropped_instead(line: Line) -> None:
     line.tbf()
     line.attach(*STEP)
     sent = frames(15, dscp=LE, ecn=NOT_ECT)
@@ -126,8 +126,8 @@ def test_what_is_not_ecn_capable_is_dropped_instead(line: Line) -> None:
 
 
 @pytest.mark.parametrize("version", [4, 6])
-def test_of_tcp_half_is(version: int, line: Line) -> None:
-    """A retransmission never says that it is ECN-capable, and must get through some time."""
+def test_half_of_the_tcp_packets_is_dropped(version: int, line: Line) -> None:
+    """A retransmission is never ECN-capable, and must get through at some time."""
     line.tbf()
     line.attach(*STEP)
     sent = frames(52, dscp=LE, ecn=NOT_ECT, protocol=socket.IPPROTO_TCP, version=version)
@@ -168,8 +168,8 @@ def test_standard_traffic_is_untouched_below_its_minimum(line: Line) -> None:
 
 
 @pytest.mark.parametrize("dscp", [LE, PROBE])
-def test_where_standard_traffic_is_marked_what_was_told_early_is_dropped(line: Line, dscp: int) -> None:
-    """A mark was of no use (RFC 7567, 4.2.1): it is not obeyed, or taken off on the way."""
+def test_where_standard_traffic_is_marked_background_is_dropped(line: Line, dscp: int) -> None:
+    """A mark had no effect (RFC 7567, 4.2.1): it was not obeyed, or was removed on the way."""
     line.tbf()
     line.attach(*STEP, "--std", "50,50")
     line.fill(50)
@@ -216,7 +216,7 @@ def test_classes_are_what_they_are_said_to_be(line: Line) -> None:
 
 
 def test_the_average_is_per_packet_and_marks_are_random_between(line: Line) -> None:
-    """The law as the unit tests know it, driven by packets: w = 1/16, a queue of 50 000 bytes."""
+    """The law that the unit tests check, driven by packets: w = 1/16, a queue of 50 000 bytes."""
     line.tbf()
     line.attach("--average", 16, "--nf-min", 0, "--nf-max", 100, "--std", "off")
     average = 0.0
@@ -283,7 +283,7 @@ def test_counts_agree_with_tc(line: Line) -> None:
 
 
 def test_idle_time_is_forgotten(line: Line) -> None:
-    """After a full queue and a pause the average is that of an empty one (RED's idle rule)."""
+    """After a full queue and a pause the average is as with an empty queue (RED's idle rule)."""
     line.tbf()
     line.attach("--average", 1024, "--rate", "100M")
     line.send(frames(90))
@@ -349,7 +349,7 @@ def test_htb_leaf_among_many(line: Line) -> None:
 
 @pytest.mark.parametrize("kind, limit, bytes_", [("bfifo", 60_000, 60_000), ("pfifo", 40, 40 * 1514)])
 def test_fifo(line: Line, kind: str, limit: int, bytes_: int) -> None:
-    """Nothing waits in a fifo before veth; its limit is read."""
+    """No packet waits in a fifo before veth; only its limit is read."""
     line.tc("qdisc", "replace", "dev", DEV, "root", "handle", "1:", kind, "limit", limit)
     assert line.attach()["limit_bytes"] == bytes_
     line.send(frames(5, dscp=LE))
@@ -367,7 +367,7 @@ def test_fifo_under_tbf(line: Line) -> None:
 
 
 def test_mq(ccbpf: Cli) -> None:
-    """The sum of what waits in its children; pfifo_fast among them is refused."""
+    """The sum of the queues of its children; pfifo_fast among them is refused."""
     with Line(ccbpf, queues=2) as line:
         line.tc("qdisc", "replace", "dev", DEV, "root", "handle", "1:", "mq")
         assert "pfifo_fast" in line.aqm("attach", DEV, code=1).err
@@ -406,7 +406,7 @@ def test_a_qdisc_changed_under_it(either: Line) -> None:
 NOT_TRUE = "is lock-free: its length and the average are unknown; `tc qdisc replace dev v0 root bfifo limit BYTES`"
 
 
-def test_a_lock_free_queue_under_it_is_said(line: Line) -> None:
+def test_a_lock_free_queue_under_it_is_reported(line: Line) -> None:
     line.tbf()
     line.attach()
     line.tc("qdisc", "replace", "dev", DEV, "root", "pfifo_fast")
@@ -419,7 +419,7 @@ def test_a_lock_free_queue_under_it_is_said(line: Line) -> None:
     assert NOT_TRUE not in line.aqm("show", DEV).out
 
 
-def test_lock_free_children_of_mq_are_said(ccbpf: Cli) -> None:
+def test_lock_free_children_of_mq_are_reported(ccbpf: Cli) -> None:
     """A new mq gets pfifo_fast; what nf_red reads there is zero."""
     with Line(ccbpf, queues=2) as line:
         line.tbf()
@@ -441,7 +441,7 @@ def test_lock_free_children_of_mq_are_said(ccbpf: Cli) -> None:
 # --- and nothing else ---
 
 
-def test_what_is_no_ip_passes(line: Line) -> None:
+def test_packets_that_are_not_ip_pass(line: Line) -> None:
     line.tbf()
     line.attach(*NOW, "--std", "0,0", "--nf-min", 0, "--nf-max", 0)
     line.fill(20)
@@ -460,7 +460,7 @@ def test_what_is_no_ip_passes(line: Line) -> None:
 
 
 def test_it_lives_beside_other_programs(either: Line) -> None:
-    """They see what we pass, and stay when we go."""
+    """They see the packets that we pass, and stay when we are detached."""
     either.tbf()
     with either.neighbour("pass"):
         either.attach(*STEP)
@@ -492,8 +492,8 @@ def others(line: Line, name: str) -> Iterator[int]:
 
 @pytest.mark.parametrize("name", ["pass", "ok"])
 def test_a_tcx_program_of_others_stays(line: Line, name: str) -> None:
-    """It was there before and is so after us; ours is before it, as behind a program that ends a packet's way ours would see
-    none."""
+    """It is there before and after us. Our program runs before it: behind a program that ends the processing of a packet ours
+    would see no packets."""
     with others(line, name) as program:
         line.near.run("bpftool", "net", "attach", "tcx_egress", "id", program, "dev", DEV)
         line.tbf()
@@ -519,7 +519,7 @@ def test_a_filter_of_others_comes_behind_ours(line: Line) -> None:
 
 @contextmanager
 def sending(line: Line) -> Iterator[None]:
-    """A packet each 5 ms."""
+    """Sends a packet every 5 ms."""
     stop = threading.Event()
 
     def loop() -> None:
@@ -535,9 +535,9 @@ def sending(line: Line) -> Iterator[None]:
         thread.join()
 
 
-def test_it_is_told_that_no_packet_is_seen(either: Line) -> None:
-    """A program that came later, before ours, and ends the packets' way; and nothing is told while ours sees them, or while
-    nothing is sent."""
+def test_show_reports_that_no_packet_is_seen(either: Line) -> None:
+    """A program that was attached later, before ours, ends the processing of each packet. No message while ours sees packets, or
+    while none are sent."""
     either.tbf(how=OPEN)
     either.attach(*STEP)
     with sending(either):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Fixtures of the command's tests: libraries that change what the system answers it, an enabled controller, transfers."""
+"""Fixtures of the command's tests: libraries that change the system's answers to it, an enabled controller, transfers."""
 
 from __future__ import annotations
 

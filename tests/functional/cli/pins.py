@@ -20,7 +20,7 @@ def pin_a_map(path: Path, value_size: int = 4) -> None:
 
 
 def assert_works(ccbpf: Cli) -> None:
-    """From here, everything works and leaves nothing."""
+    """From this state everything works, and leaves nothing behind."""
     ccbpf("enable", "tcp_lp")
     assert ccbpf.names() >= SHARED | OWN
     assert ccbpf.status()["tcp_lp"]["state"] == "enabled"

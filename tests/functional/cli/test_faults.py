@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The command in odd surroundings: a read-only bpffs, pins removed by hand, a directory that vanishes, another clock, closed files."""
+"""The command in unusual surroundings: a read-only bpffs, pins removed by hand, a directory that vanishes, another clock, closed
+files."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ PRELOADED_BY_GLIBC = "libc_malloc_debug.so.0"  # with MALLOC_CHECK_=3 it ends a 
 
 
 def test_reload_writes_into_its_own_memory_only(ccbpf: Cli) -> None:
-    """A link that was opened from a pin is a smaller block than one that libbpf attached."""
+    """In libbpf a link that was opened from a pin is a smaller block of memory than one that was attached."""
     ccbpf("enable", "tcp_lp")
     before = ccbpf.status()["tcp_lp"]
     checked = Cli(ccbpf.root, {"LD_PRELOAD": PRELOADED_BY_GLIBC, "MALLOC_CHECK_": "3"})
@@ -34,7 +35,7 @@ def test_reload_writes_into_its_own_memory_only(ccbpf: Cli) -> None:
 
 
 def test_reload_puts_every_member_in_place(ccbpf: Cli) -> None:
-    """The table that `reload` writes is the one that libbpf wrote for `enable`, but for the programs' numbers."""
+    """The table that `reload` writes is the one that libbpf wrote for `enable`, except for the numbers of the programs."""
 
     def table(name: str) -> dict[str, object]:
         shown = kernel.struct_ops_value(ccbpf.status()[name]["map_id"])
@@ -53,7 +54,7 @@ def test_reload_puts_every_member_in_place(ccbpf: Cli) -> None:
 
 @pytest.fixture
 def sysctls() -> Iterator[None]:
-    """The default controller and ECN are known, and as they were at the end."""
+    """Known values of the default controller and ECN; restores the old ones at the end."""
     before = {path: path.read_text() for path in (SYSCTL, ECN)}
     SYSCTL.write_text("reno")
     ECN.write_text("2")
@@ -79,8 +80,8 @@ def test_what_enable_changed_is_restored_without_its_pins(ccbpf: Cli, sysctls: N
     assert not ccbpf.root.exists()
 
 
-def test_a_default_whose_pins_are_all_gone_is_told(ccbpf: Cli, sysctls: None) -> None:
-    """What it was before went with them."""
+def test_a_default_whose_pins_are_all_gone_is_reported(ccbpf: Cli, sysctls: None) -> None:
+    """The value to restore was in these pins."""
     ccbpf("enable", "tcp_lp", "--default")
     shutil.rmtree(ccbpf.root)
     gone("tcp_lp")
@@ -103,8 +104,8 @@ def test_what_somebody_changed_since_is_left_alone_then_too(ccbpf: Cli, sysctls:
     assert not ccbpf.root.exists()
 
 
-def test_what_cannot_be_restored_now_is_restored_later(ccbpf: Cli, sysctls: None) -> None:
-    """/proc/sys read-only: told once, and remembered until a `clean` that can, or --all."""
+def test_a_sysctl_that_cannot_be_restored_now_is_restored_later(ccbpf: Cli, sysctls: None) -> None:
+    """/proc/sys is read-only: this is reported once, and the value is remembered until a `clean` that can restore it, or --all."""
     ccbpf("enable", "nf_tcp", "--default", "--ecn")
     shutil.rmtree(ccbpf.root / "nf_tcp")
     gone("nf_tcp")
@@ -191,7 +192,7 @@ def where_read_only(ccbpf: Cli, how: str, tmp_path: Path, before: str, words: li
     ],
     ids=" ".join,
 )
-def test_a_read_only_bpffs_is_said_to_be(ccbpf: Cli, tmp_path: Path, how: str, words: list[str]) -> None:
+def test_a_read_only_bpffs_is_reported(ccbpf: Cli, tmp_path: Path, how: str, words: list[str]) -> None:
     result = where_read_only(ccbpf, how, tmp_path, "'enable tcp_lp'", words)
     assert (result.code, result.out) == (1, ""), result
     assert re.search(r"Read-only file system\); .*read-write", result.err), result.err
@@ -231,7 +232,7 @@ def test_an_empty_read_only_bpffs(ccbpf: Cli, tmp_path: Path) -> None:
 
 
 def behind(seconds: float) -> tuple[str, ...]:
-    """In a time namespace whose clock is so much behind the host's."""
+    """In a time namespace whose clock is this much behind the host's."""
     return ("unshare", "--time", "--monotonic", str(-round(seconds)), "--fork", "--")
 
 
@@ -241,7 +242,7 @@ def uptime_s() -> float:
 
 
 def test_ages_in_a_time_namespace(ccbpf: Cli, uptime_s: float) -> None:
-    """They are those that the host tells, whichever clock the command has."""
+    """They are those of the host, whatever clock the command has."""
     ccbpf("enable", "tcp_lp")
     for shift in (uptime_s - 1, -86400):
         (shown,) = ccbpf("-j", "status", prefix=behind(shift)).json["controllers"]
@@ -302,8 +303,8 @@ WRONG = ("cannot be restored", "is not a controller's link", "not made by ccbpf"
 
 
 @pytest.mark.parametrize("words", FEW, ids=" ".join)
-def test_with_few_open_files_the_reason_is_told(ccbpf: Cli, sysctls: None, words: list[str]) -> None:
-    """Each limit makes another call the first to fail: it is told as what it is, and nothing is thrown away."""
+def test_with_few_open_files_the_error_names_the_reason(ccbpf: Cli, sysctls: None, words: list[str]) -> None:
+    """Each limit makes another call the first to fail: the error says so, and nothing is lost."""
     codes = set()
     for limit in range(4, 40):
         if not ccbpf.names():
@@ -336,7 +337,7 @@ def test_without_proc_it_says_so(ccbpf: Cli) -> None:
 
 
 def test_where_ended_children_are_ignored(ccbpf: Cli) -> None:
-    """SIGCHLD ignored, as a supervisor may leave it: a bpffs that a child mounted outside is seen all the same."""
+    """SIGCHLD is ignored, as a supervisor may leave it: a bpffs that a child has mounted outside is found all the same."""
     with kernel.Namespace("ignored") as namespace:
         root = "/sys/fs/bpf/ccbpf-ignored"
         script = f"umount /sys/fs/bpf; ip netns exec {namespace.name} env --ignore-signal=CHLD {CCBPF} enable tcp_lp"
@@ -353,8 +354,8 @@ BPF = {"map create": 0, "lookup": 1, "update": 2, "prog load": 5, "pin": 6, "get
 
 
 @pytest.mark.parametrize("call", BPF)
-def test_a_refused_call_is_told_and_undone(ccbpf: Cli, sysctls: None, refuse: Path, call: str) -> None:
-    """From the first, or from the third one on: what was done is undone, or the command did without."""
+def test_a_refused_call_is_reported_and_undone(ccbpf: Cli, sysctls: None, refuse: Path, call: str) -> None:
+    """The first call is refused, or the third and later ones: what was done is undone, or the command did without that call."""
     changing = [["enable", "tcp_lp_ecn", "--default", "--ecn"], ["reload", "tcp_lp", "--set", "delta=200"],
                 ["set", "tcp_lp", "delta=300"]]  # fmt: skip
     others = [["status"], ["flows"], ["list"], ["clean"], ["disable", "tcp_lp"], ["clean", "--all"]]

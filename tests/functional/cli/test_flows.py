@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""flows and trace: every field, tables that fit, many flows fast, live views that end well."""
+"""flows and trace: every field, tables that fit, many flows in little time, live views that end cleanly."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ OWN = [
 
 
 @pytest.mark.parametrize(("name", "part", "own", "words"), OWN)
-def test_what_a_controller_knows_is_said_with_v(
+def test_with_v_flows_shows_what_a_controller_knows(
     enabled: Cli, flows_map: kernel.Map, name: str, part: str, own: dict[str, object], words: str
 ) -> None:
     met = {"indications": 20, "cuts_to_one": 4, "losses": 3, "marks": 12, "undos": 1, "rtt_min_us": 50_100, "ecn": 1}
@@ -197,7 +197,7 @@ def test_what_a_controller_knows_is_said_with_v(
 
 
 @pytest.mark.parametrize(("wait", "why", "words"), [(3, 0, ("fq", None)), (0, 8, (None, "sparse")), (99, 99, (None, None))])
-def test_what_keeps_chirps_away_has_a_word(
+def test_the_reason_for_no_chirps_has_a_word(
     enabled: Cli, flows_map: kernel.Map, wait: int, why: int, words: tuple[str | None, str | None]
 ) -> None:
     own = {"chirps_wait": wait, "chirps_why": why}
@@ -245,7 +245,7 @@ def test_the_empty_flows_map_takes_little_memory(enabled: Cli, flows_map: kernel
 
 
 def lines_of(process: subprocess.Popen[str], n: int, seconds: float = 10) -> list[str]:
-    """So many lines of its stdout, within a bound."""
+    """This number of lines of its stdout, within a bound."""
     assert process.stdout
     found: list[str] = []
     end, rest = time.monotonic() + seconds, b""
@@ -261,7 +261,7 @@ def lines_of(process: subprocess.Popen[str], n: int, seconds: float = 10) -> lis
 
 
 def lines_until(process: subprocess.Popen[str], word: str) -> list[str]:
-    """Its lines up to the one that has the word."""
+    """Its lines up to the first one with the word."""
     found: list[str] = []
     while not any(word in line for line in found):
         found += lines_of(process, 1)
@@ -325,7 +325,7 @@ def test_a_watch_whose_reader_left_ends(enabled: Cli) -> None:
 
 @pytest.mark.parametrize("words", [["flows"], ["-j", "flows"]], ids=" ".join)
 def test_a_long_watch_takes_no_more_memory(enabled: Cli, flows_map: kernel.Map, words: list[str]) -> None:
-    """What a round formats is freed after it."""
+    """The texts of a round are freed after it."""
     flows_map.update(struct.pack("=Q", 1), record())
     lines = 1 if "-j" in words else 3  # of a round
     process = enabled.without_quarantine().popen(*words, "--watch", "0.01", stdout=subprocess.PIPE)
@@ -349,7 +349,7 @@ def listener(enabled: Cli) -> Iterator[kernel.Map]:
 
 
 def listening_until(listener: kernel.Map) -> float:
-    """Seconds from now until which somebody listens."""
+    """Seconds from now until the listener stops."""
     (until,) = struct.unpack("=Q", listener.lookup(bytes(4)) or bytes(8))
     return float((until - time.monotonic_ns()) / 1e9)
 
@@ -419,7 +419,7 @@ def test_trace_for_a_person(enabled: Cli, listener: kernel.Map, connect: Connect
 
 
 def test_a_long_trace_takes_no_more_memory(enabled: Cli, listener: kernel.Map, connect: Connect) -> None:
-    """What an event formats is freed after it."""
+    """The texts of an event are freed after it."""
     process = start_trace(enabled.without_quarantine(), listener)
 
     def connections(n: int) -> None:
@@ -527,7 +527,7 @@ def test_real_flows_over_both_protocols(enabled: Cli, netns_pair: tuple[kernel.N
 
 @pytest.mark.parametrize("words", [["trace"], ["-j", "flows", "--watch", "0.01"]], ids=" ".join)
 def test_a_signal_ends_what_nobody_reads(enabled: Cli, connect: Connect, words: list[str]) -> None:
-    """A full pipe: the write that waits for its reader ends too, with a second signal at the latest."""
+    """A full pipe: the write that waits for its reader ends as well, with a second signal at the latest."""
     read, write = os.pipe()
     fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
     process = enabled.popen(*words, stdout=write)
@@ -550,7 +550,7 @@ def test_a_signal_ends_what_nobody_reads(enabled: Cli, connect: Connect, words: 
 
 
 def test_trace_says_when_it_did_not_listen(enabled: Cli, listener: kernel.Map) -> None:
-    """Stopped for longer than it had said that it would listen."""
+    """It was stopped for longer than the time for which it had announced to listen."""
     process = start_trace(enabled, listener)
     process.send_signal(signal.SIGSTOP)
     kernel.eventually(lambda: listening_until(listener) < -1, 10, "its time is over")

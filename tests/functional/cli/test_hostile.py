@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Pins, maps and names that somebody else made: what is not ours is neither believed, nor printed raw, nor taken away."""
+"""Pins, maps and names that somebody else made: what is not ours is not trusted, not printed raw, and not removed."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_map_is_no_link(ccbpf: Cli, kind: str) -> None:
 
 
 def test_a_link_of_something_else_is_not_detached(ccbpf: Cli) -> None:
-    """A struct_ops link under the name of another controller: it may be anything, a scheduler for example."""
+    """A struct_ops link under the name of another controller: it may belong to anything, a scheduler for example."""
     other = Cli(registry.session_pins("other"))
     link = other("-j", "enable", "tcp_lp_ecn").json["enabled"][0]["link_id"]
     try:
@@ -96,7 +96,7 @@ def make_map(path: Path) -> None:
 @pytest.mark.parametrize("make", [make_directory, make_dangling, make_map])
 @pytest.mark.parametrize("name", ["flows", "listener", "tcp_lp/link", "tcp_lp", "default"])
 def test_anything_in_a_place_of_ours(ccbpf: Cli, make: Callable[[Path], None], name: str) -> None:
-    """It is told as what it is, not as a missing permission, and `clean --all` is the way out that is told."""
+    """The message says what it is, and does not blame a missing permission; `clean --all` is the remedy that it names."""
     make(ccbpf.root / name)
     tidy = name == "tcp_lp" and make is make_directory  # an empty directory is what an interrupted ccbpf leaves
     enabled = ccbpf.run("enable", "tcp_lp")
@@ -110,7 +110,7 @@ def test_anything_in_a_place_of_ours(ccbpf: Cli, make: Callable[[Path], None], n
     assert_works(ccbpf)
 
 
-def test_what_cannot_be_removed_is_not_said_to_be(ccbpf: Cli) -> None:
+def test_what_cannot_be_removed_is_not_reported_as_removed(ccbpf: Cli) -> None:
     inside = ccbpf.root / "stats/theirs"
     inside.mkdir(parents=True)
     pin_a_map(ccbpf.root / "listener")
@@ -123,7 +123,7 @@ def test_what_cannot_be_removed_is_not_said_to_be(ccbpf: Cli) -> None:
 
 
 def test_new_pins_of_another_kind(ccbpf: Cli) -> None:
-    """What an interrupted reload would leave, but no map: it never takes the place of the identity."""
+    """Where an interrupted reload would leave a map, there is another kind of object: it never replaces the identity."""
     link = ccbpf("-j", "enable", "tcp_lp").json["enabled"][0]["link_id"]
     kernel.run("bpftool", "link", "pin", "id", link, ccbpf.root / "tcp_lp/identity_new")
     before = ccbpf.status()["tcp_lp"]["instance"]
@@ -169,7 +169,7 @@ def test_a_link_of_another_type_is_no_controllers_link(attached: Line) -> None:
 
 
 def test_a_program_of_somebody_else_at_the_device(attached: Line) -> None:
-    """Their TCX link, pinned in the place of ours, is unpinned but was never said to be nf_red."""
+    """Their TCX link, pinned in the place of ours, is unpinned, but never reported as nf_red."""
     directory = directory_of(attached)
     (directory / "link").unlink()
     theirs = attached.ccbpf.root.with_name(attached.ccbpf.root.name + "-theirs")
@@ -239,7 +239,7 @@ def test_foreign_names_are_printable(ccbpf: Cli) -> None:
 
 @pytest.fixture
 def odd(line: Line) -> Iterator[str]:
-    """The device under a name that the kernel takes and a terminal obeys."""
+    """The device has a name that the kernel accepts and a terminal would obey."""
     name = os.fsdecode(ESCAPE.rstrip(b"\n"))
     line.near.ip("link", "set", DEV, "down")
     line.near.ip("link", "set", DEV, "name", name)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""ccbpf killed before any of its changes, at any time, or refused any system call: the next command understands what is left."""
+"""ccbpf is killed before each of its changes, or at any time, or each system call is refused: the next command understands what
+is left."""
 
 from __future__ import annotations
 
@@ -79,7 +80,7 @@ def test_clean_after_every_step_of_enable(either: Cli, kill_at: Path) -> None:
 
 @pytest.mark.parametrize("words", [["enable", "tcp_lp_ecn", "--default", "--ecn"], ["clean", "--all"]], ids=" ".join)
 def test_killed_at_every_step_with_sysctls_changed(ccbpf: Cli, kill_at: Path, words: list[str]) -> None:
-    """Default and ECN are those of before after the next `clean --all`."""
+    """After the next `clean --all` the default and ECN are as before."""
     before = {path: path.read_text() for path in (SYSCTL, ECN)}
     try:
         ECN.write_text("2")
@@ -93,7 +94,7 @@ def test_killed_at_every_step_with_sysctls_changed(ccbpf: Cli, kill_at: Path, wo
 
 
 def changed_and_killed(ccbpf: Cli, kill_at: Path, words: list[str]) -> Iterator[int]:
-    """The same, where what is not `enable` finds all changed each time."""
+    """The same. Commands other than `enable` find everything changed each time."""
 
     def enable() -> None:
         if words[0] != "enable":
@@ -153,7 +154,7 @@ def test_killed_at_every_step_of_reload(ccbpf: Cli, kill_at: Path) -> None:
 
 
 def test_killed_at_any_time(ccbpf: Cli) -> None:
-    """And once more by the clock, spread over the whole run."""
+    """Killed by the clock, at times spread over the whole run."""
     start = time.monotonic()
     ccbpf("enable", "tcp_lp")
     longest = time.monotonic() - start

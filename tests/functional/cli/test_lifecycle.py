@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""enable, disable, reload, set, status: what they do, say and end with, and that nothing is ever half done."""
+"""enable, disable, reload, set, status: their effects, output and exit codes; no change is ever left half done."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_disable_is_all_or_none_too(ccbpf: Cli) -> None:
     ],
     ids=" ".join,
 )
-def test_what_is_not_enabled_is_nothing_to_do(ccbpf: Cli, words: list[str]) -> None:
+def test_a_controller_that_is_not_enabled_is_nothing_to_do(ccbpf: Cli, words: list[str]) -> None:
     assert "enable" in ccbpf(*words, code=5).err
     assert not ccbpf.root.exists()
     ccbpf("enable", "tcp_lp_ecn")
@@ -103,8 +103,8 @@ def test_what_is_not_enabled_is_nothing_to_do(ccbpf: Cli, words: list[str]) -> N
         assert set(ccbpf.status()) == {"tcp_lp_ecn"}
 
 
-def test_nothing_is_enabled_is_said_in_the_same_words(ccbpf: Cli) -> None:
-    """Whatever asks, and whether there is a pin directory or not."""
+def test_all_commands_report_in_the_same_words_that_nothing_is_enabled(ccbpf: Cli) -> None:
+    """In every command, with and without a pin directory."""
 
     def said() -> set[str]:
         return {ccbpf(*words, code=5).err.partition(": ")[2].partition(": ")[2] for words in (["disable", "--all"], ["flows"])}
@@ -206,7 +206,7 @@ def test_flows_finish_under_a_disabled_controller(ccbpf: Cli, netns_pair: tuple[
     assert not ccbpf.root.exists()
 
 
-def test_status_tells_flows_of_before_a_reload(ccbpf: Cli, netns_pair: tuple[kernel.Namespace, kernel.Namespace]) -> None:
+def test_status_counts_flows_from_before_a_reload(ccbpf: Cli, netns_pair: tuple[kernel.Namespace, kernel.Namespace]) -> None:
     ccbpf("enable", "tcp_lp")
     with flow(netns_pair, "tcp_lp"):
         ccbpf("reload", "tcp_lp")
@@ -232,7 +232,7 @@ def test_clean_leaves_what_is_enabled_and_clean_all_does_not(ccbpf: Cli) -> None
 
 @pytest.fixture
 def sysctl() -> Iterator[Path]:
-    """The default controller, as it was at the end."""
+    """The default controller; restored at the end."""
     before = SYSCTL.read_text()
     yield SYSCTL
     SYSCTL.write_text(before)
@@ -295,7 +295,7 @@ def test_clean_all_restores_the_default(ccbpf: Cli, sysctl: Path) -> None:
     assert sysctl.read_text().strip() == "reno"
 
 
-def test_the_default_of_another_namespace_is_told_not_touched(
+def test_the_default_of_another_namespace_is_reported_not_touched(
     ccbpf: Cli, sysctl: Path, netns_pair: tuple[kernel.Namespace, kernel.Namespace]
 ) -> None:
     before = sysctl.read_text()

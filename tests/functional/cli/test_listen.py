@@ -106,7 +106,7 @@ class Exporter:
 def serving(
     cli: Cli, *words: object, at: object = 0, prefix: tuple[str, ...] = (), says: str = "", **options: Any
 ) -> Iterator[Exporter]:
-    """SIGTERM ends it well. `says`: what its stderr has behind the first line."""
+    """SIGTERM ends it with exit code 0. `says`: the rest of its stderr after the first line."""
     process = subprocess.Popen(
         [*prefix, str(cli.command), "metrics", "--listen", str(at), *map(str, words)],
         env=cli.env(), stderr=subprocess.PIPE, text=True,
@@ -128,7 +128,7 @@ def exporter(ccbpf: Cli) -> Iterator[Exporter]:
 
 
 def families(page: str, type_: str) -> list[Any]:
-    """As the parser of that format reads them."""
+    """The metric families, read by the parser of that format."""
     parse = parse_openmetrics if type_ == OPENMETRICS else parser.text_string_to_metric_families
     return list(parse(page))
 
@@ -159,7 +159,7 @@ def test_the_page_is_what_the_command_prints(line: Line) -> None:
 
 
 def test_it_is_gathered_once_a_second(ccbpf: Cli) -> None:
-    """What is counted shows after a second, and not before it."""
+    """A change of a counter shows after a second, and not before."""
     ccbpf("enable", "tcp_lp")
     lp = kernel.pinned(ccbpf.root, "tcp_lp")
     counts = struct.pack("=Q", 7).ljust(kernel.ffi.sizeof("struct ccbpf_stats"), b"\0") * kernel.POSSIBLE_CPUS
@@ -244,7 +244,7 @@ def test_what_cannot_be_read_is_said_and_not_the_end(ccbpf: Cli) -> None:
 
 
 def test_it_waits_for_a_command_that_changes_something(ccbpf: Cli) -> None:
-    """Which holds the lock of the pin directory."""
+    """That command holds the lock of the pin directory."""
     ccbpf("enable", "tcp_lp")
     answers: list[str] = []
     with serving(ccbpf) as exporter:
@@ -340,7 +340,7 @@ def test_a_file_or_a_socket(ccbpf: Cli, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_it(ccbpf: Cli, number: signal.Signals) -> None:
-    """Also amid a request, and the port is free at once."""
+    """Also in the middle of a request, and the port is free at once."""
     with serving(ccbpf) as exporter, exporter.connect() as sock:
         sock.sendall(b"GET /metrics HTTP/1.1\r\n")
         exporter.page()
@@ -377,7 +377,7 @@ BAD = {
 
 
 def test_bad_requests(exporter: Exporter) -> None:
-    """Each is refused or dropped; the process goes on, says nothing, and keeps neither memory nor descriptors."""
+    """Each is refused or dropped; the process goes on, prints nothing, and keeps neither memory nor descriptors."""
 
     def all_of_them() -> None:
         for name, request in BAD.items():
@@ -400,7 +400,7 @@ def test_bad_requests(exporter: Exporter) -> None:
 
 
 def test_half_requests_keep_nobody_out(exporter: Exporter) -> None:
-    """200 are held open: a scrape is served at once, also while they send a byte now and then; the silent ones are closed."""
+    """200 are held open: a scrape is answered at once, even while they send a byte now and then; the silent ones are closed."""
     with ExitStack() as stack:
         half = [stack.enter_context(exporter.connect()) for _ in range(200)]
         for sock in half:
@@ -428,7 +428,7 @@ def test_half_requests_keep_nobody_out(exporter: Exporter) -> None:
 
 
 def test_a_slow_reader_keeps_nobody_out(exporter: Exporter) -> None:
-    """Requests without an end whose answers are not read: the oldest of these connections gives its place."""
+    """Endless requests whose answers nobody reads: the oldest of these connections is closed to make room."""
     with ExitStack() as stack:
         slow = [stack.enter_context(exporter.connect()) for _ in range(40)]
         for sock in slow:
@@ -503,7 +503,7 @@ def assert_may(exporter: Exporter, capabilities: int) -> None:
 
 
 def test_root_keeps_what_reading_needs(ccbpf: Cli) -> None:
-    """And it is enough for all parts of a page: see the first test."""
+    """And that is enough for all parts of a page: see the first test."""
     ccbpf("enable", "tcp_lp")
     ccbpf("assign", "tcp_lp", "--remote", "192.0.2.0/24")
     with serving(ccbpf) as exporter:
@@ -533,7 +533,7 @@ def test_another_user_keeps_what_root_need_not_have(ccbpf: Cli) -> None:
 
 
 def test_without_cap_sys_admin_all_but_rules(ccbpf: Cli) -> None:
-    """The kernel opens the maps of a rule by their ids, for nobody else."""
+    """Without this capability the kernel does not open the maps of a rule by their ids."""
     ccbpf("enable", "tcp_lp")
     with serving(ccbpf, prefix=("setpriv", "--bounding-set=-sys_admin"), says=r"ccbpf: cannot .*rules.*\n") as exporter:
         assert_may(exporter, 1 << CAP_BPF)
@@ -554,7 +554,7 @@ def test_in_another_network_namespace(ccbpf: Cli) -> None:
 
 
 def test_a_pin_directory_that_comes_and_goes(ccbpf: Cli) -> None:
-    """It neither makes one nor keeps one."""
+    """It neither creates the directory nor keeps it in existence."""
     with serving(ccbpf) as exporter:
         assert exporter.page() and not ccbpf.root.exists()
         ccbpf("enable", "tcp_lp")

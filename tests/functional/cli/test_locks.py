@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Many ccbpf at once: they wait for each other, and what they leave is whole."""
+"""Many ccbpf at once: they wait for each other, and leave complete state."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_readers_read_together(ccbpf: Cli) -> None:
 
 
 def test_a_lock_held_for_long_names_its_holder(ccbpf: Cli) -> None:
-    """But one that goes from hand to hand is waited for: the holder after ten seconds is not the one before."""
+    """A lock that passes from process to process is waited for: the holder after ten seconds is not the earlier one."""
     turns = Cli(registry.session_pins("turns"))
     turns.root.mkdir()
     hands = [subprocess.Popen(["flock", turns.root, "sleep", "6"]) for _ in range(2)]

@@ -119,7 +119,7 @@ def test_flows_are_those_of_ss_and_counters_keep_those_that_end(
 
 
 def test_rules_and_runs(ccbpf: Cli, tmp_path: Path) -> None:
-    """The rules' counts are those of `assign list`, the run's those of what its command did."""
+    """The rules' counts are those of `assign list`; the run's counts match its command."""
     client = (
         "import socket, sys, time\n"
         "s = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\n"
@@ -183,7 +183,8 @@ def test_queues(line: Line) -> None:
 
 
 def test_the_dashboard_asks_for_what_is_printed(line: Line) -> None:
-    """Of each query: the metric is printed, with the labels by which it is summed; counters are read by their rate, and only they."""
+    """For each query of the dashboard: the metric is printed, with the labels by which it is summed; only counters are read by
+    their rate."""
     line.tbf()
     line.aqm("attach", DEV)
     line.ccbpf("enable", "tcp_lp")
@@ -230,7 +231,7 @@ def test_a_file_is_replaced_in_one_step(ccbpf: Cli, tmp_path: Path) -> None:
 
 
 def test_what_is_no_file_is_not_replaced(ccbpf: Cli, tmp_path: Path) -> None:
-    """The rename would put a file in the place of /dev/null, or of /dev/stdout, which is a link."""
+    """The rename would replace /dev/null by a file, or /dev/stdout, which is a link."""
     pipe, link = tmp_path / "pipe", tmp_path / "link"
     os.mkfifo(pipe)
     link.symlink_to("ccbpf.prom")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the command needs of a system: bpffs, BTF, struct_ops, the JIT, libbpf. What is lacking is named."""
+"""What the command needs from a system: bpffs, BTF, struct_ops, the JIT, libbpf. Whatever is missing is named."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_root_that_is_not_on_bpffs(tmp_path: Path, registry_lock: Path) -> Non
 
 
 def lacking(script: str, words: str) -> subprocess.CompletedProcess[str]:
-    """A command where a script has hidden something that the kernel has."""
+    """A command, after a script has hidden something that the kernel has."""
     return in_mount_namespace(f"{script}; exec $CCBPF {words}")
 
 
@@ -59,7 +59,7 @@ def btf_of(path: Path) -> bytes:
 
 
 def test_a_kernel_without_struct_ops_for_tcp(bpffs: Path, tmp_path: Path) -> None:
-    """Its BTF is that of our own object: it has the members, and nothing that a kernel has besides."""
+    """Its BTF is that of our own object: it has the members, but nothing else of a kernel."""
     blob = tmp_path / "btf"
     blob.write_bytes(btf_of(kernel.ROOT / "build/bpf/tcp_lp.bpf.o"))
     script = hide("/sys/kernel/btf/vmlinux", blob)
@@ -153,7 +153,7 @@ FILES: list[tuple[dict[str, str], str | None]] = [
 def test_check_names_the_file_that_sets_the_default_at_boot(
     ccbpf: Cli, tmp_path: Path, files: dict[str, str], found: str | None
 ) -> None:
-    """The test's own /etc and /usr/lib/sysctl.d, in a mount namespace. A FIFO there sets nothing and keeps nobody."""
+    """The test's own /etc and /usr/lib/sysctl.d, in a mount namespace. A FIFO there sets nothing and does not block the command."""
     for directory in ("etc/sysctl.d", "usr/lib/sysctl.d"):
         (tmp_path / directory).mkdir(parents=True)
     os.mkfifo(tmp_path / "etc/sysctl.d/99-fifo.conf")

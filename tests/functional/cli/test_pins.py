@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The pin directory: what in it is stale, foreign, of another layout or detached; and the defaults that it remembers."""
+"""The pin directory: pins that are stale, foreign, of another layout or detached; and the defaults that it remembers."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_link_pin_that_is_something_else(ccbpf: Cli) -> None:
 
 
 def test_an_older_ccbpf_is_told(ccbpf: Cli) -> None:
-    """The identity of a loading by another version, in its place."""
+    """The pinned identity is that of another version."""
     ccbpf("enable", "tcp_lp")
     path = ccbpf.root / "tcp_lp/identity"
     identity = bytearray(kernel.Map.by_pin(path).lookup(bytes(4)) or b"")
@@ -143,7 +143,7 @@ def test_an_older_ccbpf_is_told(ccbpf: Cli) -> None:
 
 
 def test_an_interrupted_reload_is_read_right(ccbpf: Cli) -> None:
-    """identity_new is in force exactly if it is older than the struct_ops map: both cases, and both end tidy."""
+    """identity_new is in force exactly if it is older than the struct_ops map. In both cases the directory is tidy at the end."""
     ccbpf("enable", "tcp_lp")
     path, new = ccbpf.root / "tcp_lp/identity", ccbpf.root / "tcp_lp/identity_new"
     before = ccbpf.status()["tcp_lp"]["instance"]
@@ -179,7 +179,7 @@ def test_the_time_of_the_identity_is_the_loadings(ccbpf: Cli) -> None:
 
 
 def test_parameters_of_another_layout_are_not_touched(ccbpf: Cli) -> None:
-    """Even where there are as many of them."""
+    """Even if the number of parameters is the same."""
     ccbpf("enable", "tcp_lp")
     kernel.replace_map(ccbpf.root / "tcp_lp/identity", lambda value: b"\x63" + value[1:])
     assert "of another layout" in ccbpf("status").out
@@ -201,7 +201,7 @@ def test_foreign_pins_alone_are_nothing_stale(ccbpf: Cli) -> None:
 
 
 def test_a_default_that_somebody_else_set(ccbpf: Cli) -> None:
-    """It keeps the programs, and new connections get them: that is said, and whose it is stays."""
+    """That default keeps the programs loaded, and new connections get them: the message says so, and the default stays."""
     with kernel.Namespace("default") as namespace:
         within = ("ip", "netns", "exec", namespace.name)
         ccbpf("enable", "tcp_lp")
@@ -223,7 +223,7 @@ def test_ltcp_is_no_default_of_a_namespace(ccbpf: Cli) -> None:
 
 
 def test_a_default_that_cannot_be_restored(ccbpf: Cli) -> None:
-    """A read-only /proc/sys, as in containers: nothing is said to be what it is not, and nothing is forgotten."""
+    """/proc/sys is read-only, as in containers: no message says that it was restored, and the old value is not forgotten."""
     before = {path: path.read_text() for path in (SYSCTL, ECN)}
     ccbpf("enable", "nf_tcp", "--ecn", "--default")
     try:

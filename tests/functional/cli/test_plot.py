@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`flows --record` and `plot`: what is recorded, what the picture has, and what is said of files that are none of ours."""
+"""`flows --record` and `plot`: what is recorded, what the picture shows, and the errors for files of another kind."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_every_controller_takes_over_amid_a_transfer(ccbpf: Cli, transfer: Trans
 
 
 def test_moves_amid_losses(ccbpf: Cli, netns_pair: Pair, transfers: dict[str, Transfer]) -> None:
-    """init() and release() run in every state of loss recovery; nothing is lost for the program, and the kernel does not warn."""
+    """init() and release() run in every state of loss recovery; the application loses no data, and the kernel does not warn."""
     ccbpf("enable", *kernel.KINDS)
     netns_pair[0].run("tc", "qdisc", "add", "dev", "veth0", "root", *"tbf rate 20mbit burst 5k limit 20k".split())
     draw = random.Random(1)
@@ -109,7 +109,7 @@ def test_the_table_says_what_was_moved_where(enabled: Cli, transfers: dict[str, 
 
 
 def test_a_namespace_that_only_a_thread_is_in(enabled: Cli) -> None:
-    """No file names it but that thread's."""
+    """Only that thread's file in /proc names it."""
     ready, done = threading.Event(), threading.Event()
     seen: dict[str, object] = {}
 

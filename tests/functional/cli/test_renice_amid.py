@@ -58,7 +58,7 @@ def test_thousands_move_within_seconds(enabled: Cli, many: list[socket.socket]) 
 
 
 def moved_then(enabled: Cli, transfer: Transfer, slow_setns: Path, act: Callable[[], None]) -> dict[str, Any]:
-    """The answer, if this happens between the walk that moves the sender's socket and the one that verifies it."""
+    """The output, if this happens between the walk that moves the sender's socket and the walk that verifies it."""
     slow = Cli(enabled.root, {"LD_PRELOAD": str(slow_setns)}, enabled.command)
     words = ["-j", "renice", "tcp_lp", "--port", transfer.port, "--dst", "10.77.0.2"]
     process = slow.popen(*words, stdout=subprocess.PIPE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""renice: what is left alone, what the kernel refuses, and what cannot be done. Each has its words."""
+"""renice: sockets that are left alone, moves that the kernel refuses, and requests that cannot be met. Each has its message."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ BATCH_S = 0.2
 
 @pytest.fixture(scope="module")
 def enabled(module_ccbpf: Cli) -> Cli:
-    """For all tests of this module: each starts without flows."""
+    """Enabled for all tests of this module, each of which starts without flows."""
     module_ccbpf("enable", "tcp_lp", "nf_tcp")
     return module_ccbpf
 
@@ -106,7 +106,7 @@ def test_figures_of_real_flows_are_those_of_ss(enabled: Cli, netns_pair: tuple[k
 
 
 def test_what_a_flow_yields_to_and_for_how_long(enabled: Cli, flows: kernel.Map) -> None:
-    """A record that changes as a controller would change it; the sums are those of our own clock."""
+    """A record that changes as a controller would change it; the test's own clock gives the expected sums."""
     steps = [  # what changes, to what it yields then
         ({"phase": 1}, None),
         ({"phase": 2, "indications": 1}, "delay"),
@@ -370,7 +370,7 @@ def test_what_it_refuses(ccbpf: Cli, enabled: Cli) -> None:
 
 
 def test_why_there_is_no_screen_is_read_on_the_terminal(enabled: Cli) -> None:
-    """Whichever descriptor is missing, that of a timer too: nothing is said on a screen that is taken away."""
+    """Whichever descriptor cannot be had, that of a timer included: no message is left on a screen that is then cleared."""
     said = set()
     for limit in range(3, 12):
         words = ["prlimit", f"--nofile={limit}", str(enabled.command), "top", "--for", "0.1"]

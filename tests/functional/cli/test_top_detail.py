@@ -24,7 +24,7 @@ UTF8 = {"LC_ALL": "C.UTF-8"}
 
 @pytest.fixture(scope="module")
 def enabled(module_ccbpf: Cli) -> Cli:
-    """For all tests of this module: each starts without flows."""
+    """Enabled for all tests of this module, each of which starts without flows."""
     module_ccbpf("enable", "tcp_lp", "nf_tcp")
     return module_ccbpf
 
@@ -88,7 +88,7 @@ def test_it_says_all_that_flows_says(enabled: Cli, flows: kernel.Map) -> None:
 
 
 def test_a_long_history(enabled: Cli, flows: kernel.Map) -> None:
-    """60 periods are kept, and as many are shown as there is room for."""
+    """60 periods are kept, and as many are shown as fit."""
     put(flows, 1, cwnd=99)
     with Tmux([str(enabled.command), "top", "--watch", "0.05"], 200, 60, enabled.env() | UTF8) as screen:
         screen.until(lambda lines: "192.0.2.1:1" in "".join(lines), "the flow")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The command line: help, usage errors, what an error says, and where output can go. Nothing here is enabled."""
+"""The command line: help, usage errors, the form of an error, and the destinations of output. Nothing is enabled here."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def test_json_is_pretty_on_request(ccbpf: Cli) -> None:
 
 
 def test_any_byte_in_a_name(ccbpf: Cli) -> None:
-    """JSON stays JSON, and a terminal is told nothing."""
+    """JSON stays valid, and a terminal gets no control characters."""
     name = os.fsdecode(b"tcp\xff\x1b[2J\xc3\x9f")
     assert ccbpf("-j", "enable", name, code=2).error["on"] == "tcp??[2Jß"
     assert "tcp??[2Jß" in ccbpf("enable", name, code=2).err

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the verifier of this kernel has to look at before a program runs. It refuses more than a million instructions, another
-compiler or kernel can take three times as many of the same source, and each command that loads the program waits for it."""
+"""How many instructions the verifier of this kernel examines for each program. It refuses more than a million, another compiler
+or kernel can need three times as many for the same source, and each command that loads the program waits for the verifier."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Connections that come and go while the controllers do: nothing leaks, nothing is torn, anybody may use them."""
+"""Connections come and go while controllers do: nothing leaks, no record is torn, and any user may select the controllers."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Churn:
                     sock.close()
 
     def _try(self, sock: socket.socket, name: str) -> None:
-        """The controller may just be disabled: then it is not there."""
+        """Selects the controller, which may be disabled at that moment."""
         try:
             choose(sock, name)
         except FileNotFoundError:
@@ -106,14 +106,14 @@ class Churn:
             self._try(sock, name)
 
     def _half_open(self, sock: socket.socket, dice: random.Random) -> None:
-        """A SYN to where nobody is; some give up by closing, some choose again before."""
+        """A SYN to an address without a host; some close the socket, some change the controller before."""
         sock.setblocking(False)
         sock.connect_ex(("10.77.0.99", 9) if sock.family == socket.AF_INET else ("fd77::99", 9))
         if dice.random() < 0.5:
             self._try(sock, dice.choice(OURS))
 
     def _linger(self, sock: socket.socket, dice: random.Random) -> None:
-        """Half closed for a while."""
+        """A connection that stays half closed for a while."""
         self._connect(sock)
         sock.sendall(bytes(1000))
         sock.shutdown(socket.SHUT_WR)
@@ -121,7 +121,7 @@ class Churn:
 
 
 class Watcher:
-    """Every `flows` and `stats` that there ever was: a new enable may make them anew."""
+    """Every map `flows` and `stats` that existed: a new enable may create new ones."""
 
     def __init__(self, ccbpf: Cli) -> None:
         self.root = ccbpf.root
@@ -197,7 +197,7 @@ def test_thousands_of_connections_while_controllers_come_and_go(ccbpf: Cli, netn
 
 
 def test_flows_finish_whole_after_disable(ccbpf: Cli, netns_pair: Pair) -> None:
-    """They keep the controller and every byte; the name is refused to new ones, and status counts who is left."""
+    """Flows keep the controller, and every byte arrives; new ones cannot select it, and status counts those that remain."""
     a, b = netns_pair
     ccbpf("enable", *OURS)
     data = random.Random(1).randbytes(1 << 20)

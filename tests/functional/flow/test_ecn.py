@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""TCP-LP/ECN: marks are its signal, packet by packet; until one comes, and without ECN, it is tcp_lp."""
+"""TCP-LP/ECN: marks are its signal, packet by packet. Until the first mark, and without ECN, it is tcp_lp."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Router(Behaviour):
 
 
 class Draining(Router):
-    """Packets behind the first that answers a mark still meet the queue that it was about."""
+    """Packets that left before the reaction to a mark still meet the queue that it reported."""
 
     def __init__(self, *numbers: int, behind: range) -> None:
         super().__init__(*numbers)
@@ -63,7 +63,7 @@ def settled(flow: Flow, marks: int, controller: Controller) -> None:
 
 
 def test_a_mark_halves(tcp_lp_ecn: Controller, peer: Peer) -> None:
-    """In slow start too; as reno, which gets the same mark."""
+    """In slow start too. reno, which gets the same mark, does the same."""
     before = tcp_lp_ecn.stats()
     halves = {}
     for name in ("reno", tcp_lp_ecn.name):
@@ -96,7 +96,7 @@ def test_a_mark_halves(tcp_lp_ecn: Controller, peer: Peer) -> None:
 
 
 def test_inference_after_a_mark(tcp_lp_ecn: Controller, peer: Peer) -> None:
-    """Figure 3: no growth for 3 RTT; then one packet per RTT. Without another mark nothing more is taken."""
+    """Figure 3: no growth for 3 RTT; then one packet per RTT. Without another mark there is no other reduction."""
     with tcp_lp_ecn.set(inference_rtts=8):
         flow = peer.connect(tcp_lp_ecn.name, Router(FIRST))
         flow.pump()
@@ -119,7 +119,7 @@ def test_inference_after_a_mark(tcp_lp_ecn: Controller, peer: Peer) -> None:
 
 
 def test_second_mark_in_the_inference(tcp_lp_ecn: Controller, peer: Peer) -> None:
-    """One packet, in pairs apart; and back, when there are no more marks."""
+    """The window is one packet, sent as pairs with gaps; it grows again when the marks end."""
     before = tcp_lp_ecn.stats()
     behaviour = Router(FIRST)
     with tcp_lp_ecn.set(inference_rtts=16):
@@ -141,7 +141,7 @@ def test_second_mark_in_the_inference(tcp_lp_ecn: Controller, peer: Peer) -> Non
 
 
 def test_at_most_one_reaction_in_a_round_trip(tcp_lp_ecn: Controller, peer: Peer) -> None:
-    """A dozen marked packets of one window: one mark taken, one half."""
+    """A dozen marked packets of one window count as one mark, which halves the window."""
     flow = peer.connect(tcp_lp_ecn.name, Router(*range(FIRST, FIRST + 12)))
     flow.pump()
     settled(flow, 1, tcp_lp_ecn)
@@ -154,8 +154,7 @@ def test_at_most_one_reaction_in_a_round_trip(tcp_lp_ecn: Controller, peer: Peer
 
 @pytest.mark.parametrize("behind", [range(1, 6), range(4, 6)])
 def test_the_queue_that_is_on_its_way_out_is_no_second_indication(behind: range, tcp_lp_ecn: Controller, peer: Peer) -> None:
-    """The echo of its marks lasts until the RTT after the cut is over, or comes a little later; then it is answered, and
-    ends."""
+    """The echo of its marks lasts until the RTT after the cut is over, or comes a little later: it does not count, and ends."""
     flow = peer.connect(tcp_lp_ecn.name, Draining(FIRST, behind=behind))
     flow.pump()
     settled(flow, 1, tcp_lp_ecn)
@@ -168,7 +167,7 @@ def test_the_queue_that_is_on_its_way_out_is_no_second_indication(behind: range,
 
 
 class Rising(Router):
-    """From one packet on all are marked, and wait for a queue that others fill."""
+    """From one packet on all packets are marked, and wait behind a queue of other flows."""
 
     def marked(self, segment: Segment) -> bool:
         return segment.number >= FIRST
@@ -178,7 +177,7 @@ class Rising(Router):
 
 
 def test_marks_that_go_on_are_the_second_indication(tcp_lp_ecn: Controller, peer: Peer) -> None:
-    """One of them is forgiven, and then it is one packet, though the round trips are longer than the first."""
+    """One of them is not counted; the next one reduces the window to one packet, although the round trips have become longer."""
     flow = peer.connect(tcp_lp_ecn.name, Rising())
     flow.pump()
     record = eventually(lambda: (f := tcp_lp_ecn.flow(flow.sock)) and f.cuts_to_one and f, 5, "one packet", 0.002)
@@ -187,7 +186,8 @@ def test_marks_that_go_on_are_the_second_indication(tcp_lp_ecn: Controller, peer
 
 
 def test_everything_marked(tcp_lp_ecn: Controller, peer: Peer) -> None:
-    """The queue never falls below the mark: the smallest rate there is, and never a stall; then back."""
+    """The queue never falls below the marking threshold: the flow sends at its smallest rate and never stalls; then it grows
+    again."""
     behaviour = Router(everything=True)
     flow = peer.connect(tcp_lp_ecn.name, behaviour)
     flow.pump()
@@ -204,8 +204,8 @@ def test_everything_marked(tcp_lp_ecn: Controller, peer: Peer) -> None:
 
 @pytest.mark.parametrize("agreed", [False, True], ids=["not agreed", "agreed, and nobody marks"])
 def test_without_marks_it_is_tcp_lp(agreed: bool, controllers: dict[str, Controller], peer: Peer) -> None:
-    """The delay is the signal; it yields as tcp_lp does. Most routers drop from the tail, and hosts agree on ECN all the
-    same."""
+    """The delay is the signal; the flow yields as tcp_lp does. Most routers drop from the tail, even where the hosts have agreed
+    on ECN."""
     ecn, lp = controllers["tcp_lp_ecn"], controllers["tcp_lp"]
     flows = {}
     for controller in (ecn, lp):
@@ -225,7 +225,7 @@ def test_without_marks_it_is_tcp_lp(agreed: bool, controllers: dict[str, Control
 
 @pytest.mark.parametrize("agrees", [True, False])
 def test_chosen_while_the_connection_is_made(agrees: bool, tcp_lp_ecn: Controller, peer: Peer) -> None:
-    """Before the peer has said whether it agrees to ECN, which the kernel takes for granted until then."""
+    """It is chosen before the peer has said whether it agrees to ECN; until then the kernel assumes that it does."""
     before = tcp_lp_ecn.stats()
     behaviour = Router(FIRST)
     behaviour.ecn = agrees
@@ -244,7 +244,7 @@ def test_chosen_while_the_connection_is_made(agrees: bool, tcp_lp_ecn: Controlle
 
 
 class Standing(Router):
-    """One mark in slow start, and a queue of as much as is said, which only the RTT tells of."""
+    """One mark in slow start, and a standing queue of a given length, which only the RTT shows."""
 
     timestamps = False
     extra_s = 0.0
@@ -254,8 +254,8 @@ class Standing(Router):
 
 
 def test_a_router_that_marks_is_forgotten(tcp_lp_ecn: Controller, peer: Peer) -> None:
-    """While it is known a delay says nothing; after delay_memory (10 s, of which its halves leave 5 at the least) it is the
-    signal again, and that is told."""
+    """While it is known, the delay does not count. After delay_memory (10 s, of which the halves leave at least 5) the delay is
+    the signal again, and an event says so."""
     behaviour = Standing(FIRST)
     tcp_lp_ecn.ring.read()
     tcp_lp_ecn.listen(30)

@@ -98,7 +98,7 @@ def events_until_closed(controller: Controller, found: list[SimpleNamespace]) ->
 
 
 def test_nothing_is_written_without_a_listener(tcp_lp: Controller, peer: Peer) -> None:
-    """Neither before anybody listened, nor after the time until which they would."""
+    """Neither before a listener came, nor after the time until which it would listen."""
     tcp_lp.listen(0.05)
     time.sleep(0.06)
     written = tcp_lp.ring.written

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""gentle_start=1, of each controller: a slow start that begins with less, is half as fast, and ends before a loss."""
+"""gentle_start=1, with each controller: slow start begins with a smaller window, is half as fast, and ends before a loss."""
 
 from __future__ import annotations
 

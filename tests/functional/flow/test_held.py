@@ -22,7 +22,7 @@ RATE_MBIT = 20
 
 
 class Held(Behaviour):
-    """A receiver's window that the path has room for, and then a queue of somebody else's."""
+    """The path has room for the receiver's window; later another flow causes a queue."""
 
     def __init__(self) -> None:
         super().__init__(rtt_s=RTT_S, window_bytes=WINDOW * 1448)
@@ -33,7 +33,7 @@ class Held(Behaviour):
 
 
 class LongPath(Behaviour):
-    """Nothing but a round trip."""
+    """A path that has only a long round trip."""
 
     samples = False
 
@@ -47,8 +47,8 @@ def controller(request: pytest.FixtureRequest, controllers: dict[str, Controller
 
 
 def test_behind_the_receivers_window(controller: Controller, peer: Peer) -> None:
-    """Where the window is no limit any more slow start goes on while there is no queue, as hosts may be the limit; then it
-    ends without a loss, and from there on a queue is an indication."""
+    """When the window is no longer the limit, slow start goes on while there is no queue, because the hosts may be the limit.
+    Later it ends without a loss, and from then on a queue is an indication."""
     behaviour = Held()
     flow = peer.connect(controller.name, behaviour)
     flow.pump()
@@ -63,8 +63,8 @@ def test_behind_the_receivers_window(controller: Controller, peer: Peer) -> None
     assert yielded.losses == 0
 
 
-def test_who_has_little_to_send_stays_in_slow_start(controller: Controller, peer: Peer) -> None:
-    """The window is no limit there either, but no data waits: its slow start is still to come."""
+def test_a_flow_with_little_to_send_stays_in_slow_start(controller: Controller, peer: Peer) -> None:
+    """The window is no limit there either, but no data waits: slow start is not over yet."""
     flow = peer.connect(controller.name, Held())
     for _ in range(100):
         flow.sock.send(bytes(1448))
@@ -77,8 +77,8 @@ def test_who_has_little_to_send_stays_in_slow_start(controller: Controller, peer
 
 @pytest.mark.parametrize("name", [*LP_FAMILY, "tcpw_lp"])
 def test_behind_the_queue_of_its_own_host(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
-    """The kernel lets a flow have so little in the host's own queue that this never drops: reno has its part of it all the
-    same, beside a flow that was there before."""
+    """The kernel limits a flow's part of the host's own queue, so that this never drops a packet: reno gets its part of it all
+    the same, beside a flow that was there before."""
     shape = ("qdisc", "add", "dev", "peer", "root", "tbf", "rate", f"{RATE_MBIT}mbit", "burst", "32k", "limit", "1m")
     peer.namespace.run("tc", *shape)
     background = peer.connect(controllers[name].name, LongPath())

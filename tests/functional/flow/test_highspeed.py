@@ -48,7 +48,7 @@ class LosesOne(Plain):
 
 @pytest.fixture
 def hstcp_lp(controllers: dict[str, Controller]) -> Iterator[Controller]:
-    """With a threshold that what this machine adds to a delay does not reach."""
+    """With a threshold above any delay that this machine itself adds."""
     with controllers["hstcp_lp"].set(delta=500, threshold_floor=15_000):
         yield controllers["hstcp_lp"]
 
@@ -72,7 +72,7 @@ def test_a_loss(number: int, large: bool, hstcp_lp: Controller, peer: Peer) -> N
 
 
 def test_growth_and_record(hstcp_lp: Controller, peer: Peer) -> None:
-    """a(w) packets per round trip, where reno has one; the record shows the coefficients of its window."""
+    """The window grows by a(w) packets per round trip, where reno grows by one; the record shows the coefficients of the window."""
     flow = peer.connect(hstcp_lp.name, LosesOne(250))
     with hstcp_lp.set(delta=900):  # nothing but growth
         flow.pump()
@@ -96,7 +96,7 @@ def test_growth_and_record(hstcp_lp: Controller, peer: Peer) -> None:
 
 
 def cuts(flow: Flow, controller: Controller) -> tuple[int, SimpleNamespace, SimpleNamespace]:
-    """The window before the first indication, and the events of the first two, under a delay that stands."""
+    """The window before the first indication, and the events of the first two indications, under a constant delay."""
     controller.ring.read()
     controller.listen(30)
     try:
@@ -114,7 +114,8 @@ def cuts(flow: Flow, controller: Controller) -> tuple[int, SimpleNamespace, Simp
 
 @pytest.mark.parametrize(("first_half", "second_one"), [(0, 0), (1, 0), (0, 1)])
 def test_early_cuts(first_half: int, second_one: int, hstcp_lp: Controller, peer: Peer) -> None:
-    """The first indication takes b(w) or, to compare, half; another one c(w) of what is left or, to compare, all but one."""
+    """The first indication takes b(w), or half with first_half; another one takes c(w) of the rest, or all but one packet with
+    second_one."""
     flow = peer.connect(hstcp_lp.name, LosesOne(500))
     with hstcp_lp.set(delta=500, first_half=first_half, second_one=second_one):
         flow.pump()
@@ -135,7 +136,7 @@ def test_early_cuts(first_half: int, second_one: int, hstcp_lp: Controller, peer
 
 
 def test_tcp_lps_cuts_of_a_small_window(hstcp_lp: Controller, peer: Peer) -> None:
-    """Up to 38 packets: half, then one packet, which is a small window's pair."""
+    """Up to 38 packets: half, then one packet, which is sent as a small window."""
     flow = peer.connect(hstcp_lp.name, LosesOne(60))
     flow.pump()
     repaired(flow, hstcp_lp)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A peer that lies: no lie stops a flow, or makes it more aggressive than the kernel's reno is against the same lie."""
+"""A peer that lies: no lie stops a flow, or makes it more aggressive than the same lie makes the kernel's reno."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_no_lie_pays(controllers: dict[str, Controller], peer: Peer) -> None:
 
 
 def lies_that_pay(lies: list[str], controllers: dict[str, Controller], peer: Peer) -> dict[tuple[str, str], str]:
-    """Lie and controller, for each flow that had a larger window or a longer silence than reno's: what it had."""
+    """Lie and controller, for each flow that had a larger window or a longer silence than reno: what it had."""
     paid: dict[tuple[str, str], str] = {}
     names = ["reno", *(c.name for c in controllers.values())]
     flows = {}
@@ -190,8 +190,8 @@ def test_undone_losses_do_not_add_up(controllers: dict[str, Controller], peer: P
 
 @pytest.mark.parametrize("name", LP_FAMILY)
 def test_lying_clock_is_dropped(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
-    """Learned while it was honest; then the RTT serves again, after a window of 128 times this host's own delays, and
-    events and counts say so."""
+    """The tick was learned while the peer was honest. It is dropped after a window of 128 times this host's own delays, then the
+    RTT is used again, and events and counters say so."""
     controller = controllers[name]
     flows = {}
     for lie in [*CLOCKS, *REFUSED_CLOCKS, *ECHOES]:
@@ -225,7 +225,7 @@ def test_lying_clock_is_dropped(name: str, controllers: dict[str, Controller], p
 
 
 class Instant(Behaviour):
-    """ACKs at once, each packet, and loses some."""
+    """Acknowledges each packet at once, and loses some."""
 
     ack_every = 1
 
@@ -237,7 +237,7 @@ class Instant(Behaviour):
 
 
 def test_no_round_trip_at_all(controllers: dict[str, Controller], peer: Peer) -> None:
-    """ACKs in the same instant, and losses: no division by an RTT of nothing, no stall."""
+    """ACKs come in the same instant, and packets are lost: no division by an RTT of zero, no stall."""
     reached = {}
     for name in ["reno", *(c.name for c in controllers.values())]:
         flow = peer.connect(name, Instant())

@@ -30,7 +30,7 @@ def w_k(k: int, first: int = W_T) -> int:
 
 
 class Path(Behaviour):
-    """40 ms, and a receive window that large ones fit into. Loses these segments, once each."""
+    """40 ms, and a receive window for large windows. Loses these segments, once each."""
 
     def __init__(self, *lost: int, rtt_s: float = RTT_S) -> None:
         super().__init__(rtt_s=rtt_s, window_bytes=1 << 20)

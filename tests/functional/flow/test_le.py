@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""le on this kernel: it drains and goes on where a queue is its own, sends pairs where others keep one, and comes back."""
+"""le on this kernel: it drains its own queue and goes on, sends pairs while other flows keep a queue, and returns afterwards."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def le(request: pytest.FixtureRequest) -> Iterator[Controller]:
 
 
 def grown(le: Controller, peer: Peer, behaviour: Path_) -> Flow:
-    """Its window is the receiver's."""
+    """A flow whose window has grown to the receiver's."""
     flow = peer.connect(le.name, behaviour)
     flow.pump()
     eventually(lambda: (f := le.flow(flow.sock)) and f.cwnd >= WINDOW - 4 and f.rtt_min_us, 5, "a window")
@@ -92,7 +92,7 @@ def test_pairs_while_others_keep_a_queue_and_back_when_it_is_gone(le: Controller
 
 
 def test_a_queue_that_its_own_cut_ends_is_its_own(le: Controller, peer: Peer) -> None:
-    """It drains, finds no queue, and goes on from there: no pairs."""
+    """It drains, finds no queue, and goes on growing from there: it sends no pairs."""
     behaviour = Path_()
     flow = grown(le, peer, behaviour)
     behaviour.extra_s = EXTRA_S / 2
@@ -105,7 +105,7 @@ def test_a_queue_that_its_own_cut_ends_is_its_own(le: Controller, peer: Peer) ->
 
 
 def test_a_loss_takes_half(le: Controller, peer: Peer) -> None:
-    """The path has never carried a queue: the loss may be a policer's."""
+    """No queue was ever seen on the path: a policer may have caused the loss."""
     behaviour = Path_()
     flow = grown(le, peer, behaviour)
     le.ring.read()

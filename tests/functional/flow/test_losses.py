@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A loss reduces as it reduces reno; a needless reduction is taken back; an early reduction stays."""
+"""A loss reduces the window as it reduces reno's; a needless reduction is undone; an early reduction is not."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BOTH = ["tcp_lp", "tcp_lp_ecn"]
 
 
 class Plain(Behaviour):
-    """A round trip, and ACKs that are as late as is said."""
+    """A path with a round trip, and ACKs that are late by a given time."""
 
     def __init__(self) -> None:
         super().__init__(rtt_s=RTT_S)
@@ -205,7 +205,7 @@ class LosesOneThenLate(Late, LosesOne):
 
 
 def test_loss_after_an_early_cut(tcp_lp: Controller, peer: Peer) -> None:
-    """An indication takes half of the window, then a needless loss half of that. Only this half comes back."""
+    """An indication takes half of the window, then a needless loss takes half of the rest. Only the second half comes back."""
     behaviour = LosesOneThenLate()
     flow = peer.connect(tcp_lp.name, behaviour)
     with tcp_lp.set(threshold_floor=THRESHOLD_US, inference_rtts=16):  # no growth for a third of a second after the cut
@@ -226,7 +226,7 @@ def test_loss_after_an_early_cut(tcp_lp: Controller, peer: Peer) -> None:
 
 
 def test_early_cut_after_a_loss(tcp_lp: Controller, peer: Peer) -> None:
-    """The loss turns out to be needless when an indication has followed it: nothing comes back, and no slow start."""
+    """The loss turns out to be needless after an indication has followed it: nothing comes back, not even slow start."""
     behaviour = LosesOneThenLate()
     behaviour.late_s = 0.4
     flow = peer.connect(tcp_lp.name, behaviour)
@@ -252,7 +252,7 @@ def test_early_cut_after_a_loss(tcp_lp: Controller, peer: Peer) -> None:
 
 
 def test_one_reaction_in_a_round_trip(tcp_lp: Controller, peer: Peer) -> None:
-    """However long the delay stands and however many ACKs say so: an RTT at the least from one reaction to the next."""
+    """However long the delay lasts and however many ACKs show it: at least an RTT between two reactions."""
     behaviour = LosesOne()
     flow = peer.connect(tcp_lp.name, behaviour)
     with tcp_lp.set(threshold_floor=THRESHOLD_US, inference_rtts=8):  # the round trip grows by more than three of the ones before
@@ -283,7 +283,7 @@ class Tail(Plain):
 
 @pytest.mark.parametrize("name", OPEN_TO_ALL)
 def test_a_tail_that_a_probe_repairs_is_a_loss(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
-    """Without ECN there are no marks (RFC 8985, 7: the kernel tells of it with nothing lost)."""
+    """Without ECN there are no marks (RFC 8985, 7: the kernel reports such a loss with no packet lost)."""
     controller = controllers[name]
     flow = peer.connect(controller.name, Tail(19))
     for packets in (20, 2):  # the second ones' ACK says that the probe's was no duplicate

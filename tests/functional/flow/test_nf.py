@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""NF-TCP's policy, without chirps: what a mark takes, once per round trip; losses; no ECN; marks that lie."""
+"""NF-TCP's policy, without chirps: the reduction by a mark, once per round trip; losses; no ECN; forged marks."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def reduced(flow: Flow) -> None:
 
 @pytest.mark.parametrize("permille", [125, 300])
 def test_a_mark_takes_its_part(permille: int, nf_tcp: Controller, peer: Peer) -> None:
-    """12.5 %, in slow start too; ssthresh goes along, and there is no slow start afterwards."""
+    """12.5 %, in slow start too; ssthresh is lowered as well, so no slow start follows."""
     before = nf_tcp.stats()
     with nf_tcp.set(probe=0, decrease=permille):
         flow = peer.connect(nf_tcp.name, Router(FIRST))
@@ -92,7 +92,7 @@ def test_once_in_a_round_trip(nf_tcp: Controller, peer: Peer) -> None:
 
 
 def test_a_cut_is_there_at_once(nf_tcp: Controller, peer: Peer) -> None:
-    """Nothing leaves until the flight is within the new window; PRR alone would let most of an RTT's packets go."""
+    """No packet leaves until the data in flight fits the new window; with PRR alone most of an RTT's packets would leave."""
     with nf_tcp.set(probe=0, decrease=300):
         flow = peer.connect(nf_tcp.name, Router(FIRST))
         flow.pump()
@@ -120,7 +120,8 @@ def test_in_avoidance_a_window_leaves_evenly(nf_tcp: Controller, peer: Peer) -> 
 @pytest.mark.parametrize("probe", [0, 1])
 @pytest.mark.parametrize("lie", ["everything", "forged"])
 def test_ece_on_every_ack(lie: str, probe: int, nf_tcp: Controller, peer: Peer) -> None:
-    """An eighth at a time, and then pairs of packets, eight round trips apart; never a chirp; and back when it ends."""
+    """The window shrinks by an eighth at a time, then pairs of packets leave eight round trips apart; no chirp; all returns to
+    normal when the marks end."""
     behaviour = Router(**{lie: True})
     before = nf_tcp.stats()
     with nf_tcp.set(probe=probe):
@@ -154,7 +155,7 @@ def test_ece_on_every_ack(lie: str, probe: int, nf_tcp: Controller, peer: Peer) 
 
 
 def test_a_loss_between_pairs(nf_tcp: Controller, peer: Peer) -> None:
-    """Half of a pair is lost, and what is sent again is never marked: that is no reason to leave."""
+    """Half of a pair is lost, and the retransmission is never marked: this must not end the pairs."""
     behaviour = Router(everything=True)
     with nf_tcp.set(probe=0):
         flow = peer.connect(nf_tcp.name, behaviour)
@@ -171,7 +172,7 @@ def test_a_loss_between_pairs(nf_tcp: Controller, peer: Peer) -> None:
 
 
 def test_bleached_marks(nf_tcp: Controller, peer: Peer) -> None:
-    """A path that agrees to ECN and never tells: as reno, by losses."""
+    """The hosts agree on ECN and the path clears the marks: the flow is limited by losses, as reno."""
     with nf_tcp.set(probe=0):
         flow = peer.connect(nf_tcp.name, Router(FIRST, lost=True))
         flow.pump()
@@ -189,7 +190,7 @@ def test_bleached_marks(nf_tcp: Controller, peer: Peer) -> None:
 
 
 def test_without_ecn(nf_tcp: Controller, peer: Peer) -> None:
-    """Said in record and count; half at a loss, and never a chirp."""
+    """The record and a counter say so; a loss takes half, and there is never a chirp."""
     before = nf_tcp.stats()
     behaviour = Router(FIRST, lost=True)
     behaviour.ecn = False
@@ -208,8 +209,8 @@ def test_without_ecn(nf_tcp: Controller, peer: Peer) -> None:
 
 
 class Late(Router):
-    """A segment arrives so late that it is taken for lost. After one that was not, RACK waits for half an RTT, and a tick
-    of its timer."""
+    """A segment arrives so late that it is taken for lost. After a needless repair RACK waits for half an RTT, and a tick of its
+    timer."""
 
     def __init__(self, by_rtt: float = 0.7) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What NF-TCP makes of answers that come together: a mark and a loss, the marks of a chirp and of data; what ends slow start
-where nobody marks; and estimates that losses refute."""
+"""How NF-TCP handles answers that come together: a mark and a loss, the marks of a chirp and of data; what ends slow start where
+no router marks; and estimates that losses refute."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ class MarkBeforeSilence(MarkBeforeLoss):
 
 
 def settled(flow: Flow, state: int) -> TcpInfo:
-    """In this state, or just out of it."""
+    """In this state, or just past it."""
     eventually(lambda: any(info.ca_state == state for info in infos(flow)), 5, f"state {state}")
     return eventually(lambda: (i := tcp_info(flow.sock)).ca_state == OPEN and i, 5, "its end")
 
 
 @pytest.mark.parametrize("kind", [EceWithSack, MarkBeforeLoss])
 def test_a_marks_cwr_that_becomes_recovery_is_a_loss(kind: type[Router], nf_tcp: Controller, peer: Peer) -> None:
-    """Half of the window before the mark, not an eighth; and counted as what it is."""
+    """It takes half of the window before the mark, not an eighth, and is counted as a loss."""
     with nf_tcp.set(probe=0):
         flow = peer.connect(nf_tcp.name, kind(FIRST, lost=True))
         flow.pump()
@@ -97,7 +97,8 @@ def test_a_timeout_in_a_marks_cwr_is_a_loss(nf_tcp: Controller, peer: Peer) -> N
 
 
 class LastOfTheCwr(Path):
-    """Marks a chirp's packet, and the first packet of data that leaves when the kernel knows: its ACK ends the CWR."""
+    """Marks a chirp's packet, and the first data packet that leaves after the kernel has seen that mark: the ACK of this data
+    ends the CWR."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -184,7 +185,7 @@ def test_an_estimate_ends_slow_start(early: int, nf_tcp: Controller, peer: Peer)
 
 
 def test_slow_start_ends_without_an_estimate_too(nf_tcp: Controller, peer: Peer) -> None:
-    """A receiver that answers every other packet only: chirps say nothing, and `flows` says why, as above."""
+    """The receiver answers only every other packet: chirps give no result, and `flows` says why, as above."""
     reasons = []
     for _ in range(FLOWS_TRIED):
         record, _ = begun_without_marks(nf_tcp, peer, ack_every=2)
@@ -195,7 +196,7 @@ def test_slow_start_ends_without_an_estimate_too(nf_tcp: Controller, peer: Peer)
 
 
 class Held(Behaviour):
-    """A receiver's window that the path has room for, and then a queue of somebody else's."""
+    """The path has room for the receiver's window; later another flow causes a queue."""
 
     ecn = True
 
@@ -208,7 +209,7 @@ class Held(Behaviour):
 
 
 def test_a_window_that_is_no_limit_ends_slow_start(nf_tcp: Controller, peer: Peer) -> None:
-    """As in the other controllers: while the delay is high (law/gentle_start.h)."""
+    """As with the other controllers: while the delay is high (law/gentle_start.h)."""
     behaviour = Held()
     flow = peer.connect(nf_tcp.name, behaviour)
     flow.pump()
@@ -232,8 +233,8 @@ class Refuted(Path):
 
 
 def test_chirps_become_rare_while_losses_refute_them(nf_tcp: Controller, peer: Peer) -> None:
-    """A receiver that shapes its answers promises what is not there: the pause after each such loss is twice the last, from 16
-    round trips on."""
+    """A receiver that forges its answers promises bandwidth that does not exist: the pause after each such loss is twice the one
+    before, beginning with 16 round trips."""
     with nf_tcp.set(probe_cost=1000, min_rate=20_000):
         flow = start(nf_tcp, peer, Refuted())
         eventually(lambda: (f := nf_tcp.flow(flow.sock)) and f.nf.estimate_kbps, 10, "an estimate")

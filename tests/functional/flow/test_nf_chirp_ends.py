@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Whatever ends an NF-TCP chirp, at whichever of its packets: the flow has the window that its law says, and its pacing."""
+"""Whatever ends an NF-TCP chirp, and at whichever of its packets: afterwards the flow has the window that its law gives, and its
+pacing."""
 
 from __future__ import annotations
 
@@ -102,7 +103,7 @@ class Lost(Struck):
 
 
 class LastLost(Lost):
-    """Nothing behind it tells of that: the kernel's timer does, and the chirp's patience is over by then."""
+    """No later packet shows this loss: the kernel's timer does, and by then the chirp's patience is over."""
 
     packets = [LAST]
     why = {STALE}
@@ -133,7 +134,7 @@ class Silent(Lost):
 
 
 class Held(Struck):
-    """ACKs wait until the chirp's patience is over, and that of the kernel's timer is not."""
+    """ACKs wait until the chirp's patience is over, but that of the kernel's timer is not."""
 
     packets = [LAST, 0, 1, 7, 13, 14]
     why = {STALE}
@@ -152,7 +153,7 @@ class Held(Struck):
 
 
 class Marked(Struck):
-    """That is an answer: nothing is taken."""
+    """Such a mark is an answer to the chirp: the window stays."""
 
     def marked(self, segment: Segment) -> bool:
         return segment.number == self.number
@@ -172,7 +173,7 @@ class Short(Marked):
 
 
 class DataMarked(Marked):
-    """That is congestion: eq. 2."""
+    """Such a mark is congestion: eq. 2."""
 
     packets = [FLYING, LAST]
     why = {MARK}
@@ -215,7 +216,7 @@ class Off(Struck):
 
 
 class Left(Struck):
-    """The socket goes over to another controller."""
+    """The socket changes to another controller."""
 
     packets = range(LAST, PACKETS)
     paced = KERNELS
@@ -238,7 +239,8 @@ def paced(info: TcpInfo, behaviour: Struck, windows: float) -> float:
 
 
 def ready(controller: Controller, behaviour: Struck) -> bool:
-    """It repairs nothing, its RTT is the path's, and its window, which in a chirp only the record tells, one of WINDOWS."""
+    """There is no repair under way, the RTT is the path's, and the window, which only the record shows during a chirp, is one of
+    WINDOWS."""
     record, info = controller.flow(behaviour.flow.sock), tcp_info(behaviour.flow.sock)
     if not record or record.phase != PHASE.AVOIDANCE or info.ca_state != STATE_OPEN:
         return False
@@ -247,7 +249,7 @@ def ready(controller: Controller, behaviour: Struck) -> bool:
 
 
 class Attempt:
-    """A packet is struck, and what can be seen of that."""
+    """The event happens to one packet; collects what can be seen of its effect."""
 
     def __init__(self, controller: Controller, behaviour: Struck, at: int) -> None:
         self.controller, self.behaviour, self.flow = controller, behaviour, behaviour.flow
@@ -287,7 +289,7 @@ class Attempt:
         return (record, info) if record and info.cwnd >= record.cwnd else None
 
     def ends(self) -> bool:
-        """In this order: what the kernel says is not older than the events. Or nothing comes of it any more."""
+        """In this order: the kernel's state is read after the events. Or nothing more happens."""
         found = events_of(self.controller, "chirp", "chirp-discarded", "loss", "mark")
         self.events += [event for event in found if event.time_ns >= self.struck.at_s * 1e9]
         info = tcp_info(self.flow.sock)
@@ -296,7 +298,7 @@ class Attempt:
         return self.over or info.ca_state == STATE_OPEN and time.monotonic() - self.struck.at_s > MISSED * self.behaviour.rtt
 
     def check(self) -> None:
-        """What the law says of the window, by TCP_INFO; of the record; and of the pacing."""
+        """Checks the window against the law by TCP_INFO, and the record, and the pacing."""
         behaviour, after = self.behaviour, self.after
         least, most = behaviour.kept(self.window), behaviour.kept(self.window + GROWN)
         assert {info.ca_state for info in after} == {STATE_OPEN}, after
@@ -310,13 +312,13 @@ class Attempt:
         assert statistics.median(rates) == pytest.approx(1, rel=EXACT), (rates, after)
 
     def at_once(self) -> float:
-        """Its pacing when it had its window back."""
+        """The pacing at the moment when the flow had its window back."""
         first = next(info for info in self.meanwhile + self.after if info.cwnd >= self.window)
         return paced(first, self.behaviour, AT_ONCE)
 
 
 def ended(controller: Controller, behaviour: Struck, at: int) -> Attempt:
-    """A chirp that was struck there, and that ended by that."""
+    """A chirp to which this happened at that packet, and which ended because of it."""
     for _ in range(TRIES):
         attempt = Attempt(controller, behaviour, at)
         if attempt.over and attempt.why == behaviour.why:
@@ -327,7 +329,7 @@ def ended(controller: Controller, behaviour: Struck, at: int) -> Attempt:
 
 @pytest.mark.parametrize("way", [Lost, LastLost, Silent, Held, Marked, Short, DataMarked, Closed, Off, Left])
 def test_window_and_pacing_come_back(way: type[Struck], nf_tcp: Controller, peer: Peer) -> None:
-    """At each of its packets; where only a timer tells, at some."""
+    """At each of its packets; at some of them where only a timer shows it."""
     behaviour = way(nf_tcp)
     with nf_tcp.set(probe_cost=1000, **way.params):
         flow = behaviour.flow = start(nf_tcp, peer, behaviour, rate_bps=way.limit_bps)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""NF-TCP's chirps on this kernel: on time on the wire, and no harm to the flow. How they end: test_nf_chirp_ends.py."""
+"""NF-TCP's chirps on this kernel: they are on time on the wire, and do not harm the flow. How they end: test_nf_chirp_ends.py."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LOSS, MARK, LATE, DATA, STALE, OFF, SHORT = range(1, 8)  # enum ccbpf_chirp_end
 
 
 class Path(Behaviour):
-    """A loss ends slow start; each packet is acknowledged, and its mark told, by itself."""
+    """A loss ends slow start; each packet is acknowledged by itself, with its own mark."""
 
     ecn = True
     ack_every = 1
@@ -129,7 +129,7 @@ def test_gaps_on_the_wire(nf_tcp: Controller, peer: Peer) -> None:
 
 
 def test_the_search_begins_with_what_the_flow_carries(nf_tcp: Controller, peer: Peer) -> None:
-    """60 packets in 20 ms are 36 Mbit/s: once there is an estimate no chirp begins at the floor of 1 Mbit/s."""
+    """60 packets in 20 ms are 36 Mbit/s: once there is an estimate, no chirp begins at the floor of 1 Mbit/s."""
     nf_tcp.ring.read()
     nf_tcp.listen(30)
     with nf_tcp.set(probe_cost=1000):
@@ -144,7 +144,7 @@ def test_the_search_begins_with_what_the_flow_carries(nf_tcp: Controller, peer: 
 
 
 def test_what_a_chirp_left_in_the_queue_may_leave(nf_tcp: Controller, peer: Peer) -> None:
-    """Behind the last step a quarter of the chirp's time at the least is empty."""
+    """After the last step at least a quarter of the chirp's time is empty."""
     with nf_tcp.set(probe_cost=1000), Wire(peer.namespace, "peer") as wire:
         flow = start(nf_tcp, peer, Path(), rate_bps=40e6)
         eventually(lambda: nf(nf_tcp, flow).chirps_complete >= 5, 10, "chirps")
@@ -159,7 +159,7 @@ def test_what_a_chirp_left_in_the_queue_may_leave(nf_tcp: Controller, peer: Peer
 
 
 def test_record_and_events(nf_tcp: Controller, peer: Peer) -> None:
-    """What `flows` shows of chirps, and what events tell: the same."""
+    """`flows` and the events report the same chirps."""
     nf_tcp.ring.read()
     nf_tcp.listen(30)
     flow = start(nf_tcp, peer, Path(), rate_bps=40e6)
@@ -192,7 +192,7 @@ class Marked(Path):
 
 @pytest.mark.parametrize("first", [0, 2, 5])
 def test_a_chirps_mark_is_no_congestion(first: int, nf_tcp: Controller, peer: Peer) -> None:
-    """The kernel enters CWR; the window stays, and is neither counted nor taken."""
+    """The kernel enters CWR, but the window stays, and the mark is not counted."""
     flow = start(nf_tcp, peer, Marked(first), rate_bps=40e6)
     eventually(
         lambda: (f := nf_tcp.flow(flow.sock)) and f.losses and f.phase != PHASE.RECOVERY and f.nf.chirps_sent >= 3,
@@ -228,7 +228,7 @@ class Echo(Path):
 
 
 def test_no_chirp_while_marks_arrive(nf_tcp: Controller, peer: Peer) -> None:
-    """With a window that has room for it, and data enough: none; and again when the marks end."""
+    """There is room in the window and enough data, but no chirp leaves; chirps begin again when the marks end."""
     behaviour = Echo()
     with nf_tcp.set(decrease=10, decrease_most=10, probe_cost=1000):
         flow = start(nf_tcp, peer, behaviour, rate_bps=40e6)
@@ -248,7 +248,7 @@ def test_no_chirp_while_marks_arrive(nf_tcp: Controller, peer: Peer) -> None:
 
 
 def windows_until_late(controller: Controller, peer: Peer, seconds: float) -> tuple[int, list[int]]:
-    """Of a flow in avoidance: how many of its chirps were late, and its windows until a while after the first one."""
+    """For a flow in avoidance: the number of its late chirps, and its windows until a while after the first one."""
     flow = start(controller, peer, Path(), rate_bps=400e6)
     controller.ring.read()
     late, windows = 0, []
@@ -265,7 +265,7 @@ def windows_until_late(controller: Controller, peer: Peer, seconds: float) -> tu
 
 
 def test_a_late_chirp_is_discarded(nf_tcp: Controller, peer: Peer) -> None:
-    """At gaps of tens of microseconds a timer is late now and then. The flow has its window back at once."""
+    """At gaps of tens of microseconds a timer is late now and then. The flow gets its window back at once."""
     nf_tcp.listen(60)
     with nf_tcp.set(min_rate=40_000, probe_cost=1000):
         for _ in range(10):
@@ -278,8 +278,8 @@ def test_a_late_chirp_is_discarded(nf_tcp: Controller, peer: Peer) -> None:
 
 
 def test_a_mark_of_the_chirp_before(nf_tcp: Controller, peer: Peer) -> None:
-    """It comes back while the next chirp waits for the path to be empty, with a window of what is in flight: the flow's
-    own is not taken for that."""
+    """The mark comes back while the next chirp waits for the path to be empty, when the kernel's window is only what is in
+    flight: this must not be taken for the flow's own window."""
     behaviour = Marked(0, rtt_s=0.06)
     windows: list[int] = []
     with nf_tcp.set(probe_cost=1000, min_rate=4000):
@@ -325,7 +325,7 @@ def test_idle_after_a_chirps_mark(nf_tcp: Controller, peer: Peer) -> None:
 
 
 class Blackhole(Path):
-    """Marks a chirp's packets; of what leaves after the mark is told, nothing arrives for a while."""
+    """Marks a chirp's packets; packets that leave after that mark has come back are lost for a while."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -343,7 +343,7 @@ class Blackhole(Path):
 
 
 def test_timeout_in_the_cwr_of_a_chirps_mark(nf_tcp: Controller, peer: Peer) -> None:
-    """The window is the kernel's, of a packet, and ssthresh half of what it was."""
+    """The window is the kernel's, one packet, and ssthresh is half of the old window."""
     behaviour = Blackhole()
     with nf_tcp.set(probe_cost=1000):
         flow = start(nf_tcp, peer, behaviour, rate_bps=40e6)
@@ -372,7 +372,7 @@ def goodput(controller: Controller, peer: Peer, probe: int) -> tuple[float, int]
 
 
 def test_goodput_of_an_idle_path(nf_tcp: Controller, peer: Peer) -> None:
-    """At least 97 % of what it is without chirps; a busy machine gets three attempts."""
+    """At least 97 % of the goodput without chirps; three attempts, for a busy machine."""
     shares = []
     for _ in range(3):
         without, _ = goodput(nf_tcp, peer, 0)
@@ -385,7 +385,7 @@ def test_goodput_of_an_idle_path(nf_tcp: Controller, peer: Peer) -> None:
 
 
 def test_off_in_mid_flow(nf_tcp: Controller, peer: Peer) -> None:
-    """`probe` 0, and another controller, while chirps are on their way: the flow goes on."""
+    """`probe` is set to 0, and another controller is selected, while chirps are on their way: the flow goes on."""
     flow = start(nf_tcp, peer, Path(), rate_bps=40e6)
     for _ in range(5):
         sent = nf(nf_tcp, flow).chirps_sent

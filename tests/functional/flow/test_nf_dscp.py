@@ -26,7 +26,7 @@ OPTION = {4: (socket.IPPROTO_IP, socket.IP_TOS), 6: (socket.IPPROTO_IPV6, socket
 @pytest.mark.parametrize("name", ["nf_tcp", "tcp_lp_ecn"])
 @pytest.mark.parametrize("family", [4, 6])
 def test_low_effort(name: str, family: int, controllers: dict[str, Controller], netns_pair: tuple[Namespace, Namespace]) -> None:
-    """Data leaves as LE, and as ECT; not where the application has set another DSCP, or the parameter says 0."""
+    """Data leaves with LE and ECT; with another DSCP where the application has set one, and without LE if the parameter is 0."""
     a, b = netns_pair
     a.sysctl("net.ipv4.tcp_ecn=1")
     controller = controllers[name]
@@ -45,7 +45,7 @@ def test_low_effort(name: str, family: int, controllers: dict[str, Controller], 
 
 
 def test_ipv4_on_a_socket_of_ipv6(controllers: dict[str, Controller], netns_pair: tuple[Namespace, Namespace]) -> None:
-    """Where the kernel lets it be set; and the record says what there is."""
+    """The DSCP is set where the kernel allows it; the record shows the DSCP that the packets have."""
     a, b = netns_pair
     a.sysctl("net.ipv4.tcp_ecn=1")
     with Sink(b, ADDRESSES[4]) as sink, Wire(a, "veth0") as wire:
@@ -62,7 +62,7 @@ def test_ipv4_on_a_socket_of_ipv6(controllers: dict[str, Controller], netns_pair
 
 
 def test_the_applications_priority_stays(controllers: dict[str, Controller], peer: Peer) -> None:
-    """IP_TOS sets it as well; band and class of the flow's packets go by it."""
+    """IP_TOS sets the priority as well, by which qdiscs choose the band and class of the flow's packets."""
     nf_tcp = controllers["nf_tcp"]
     behaviour = Behaviour(rtt_s=0.02)
     behaviour.ecn, behaviour.ack_every = True, 1
@@ -97,7 +97,7 @@ def test_chirps(family: int, controllers: dict[str, Controller], netns_pair: tup
         data: list[Packet] = []
 
         def complete() -> SimpleNamespace | None:
-            """The record, when it and the wire know of enough."""
+            """The record, once it and the capture have enough chirps."""
             record = nf_tcp.flow(sock)
             data.extend(packet for packet in wire.packets() if packet.length and packet.port == sink.address[1])
             turns = [dscp for dscp, _ in itertools.groupby(packet.dscp for packet in data)]

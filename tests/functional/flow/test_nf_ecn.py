@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Whether connections from here ask for ECN: told by check and enable, arranged by --ecn, and put back."""
+"""Whether connections from this host ask for ECN: check and enable report it, --ecn changes it, disable restores it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_arranged_and_put_back(names: list[str], ccbpf: Cli) -> None:
     assert now() == PASSIVE and ccbpf.names() == set()
 
 
-def test_the_remedy_that_is_told_arranges_it(ccbpf: Cli) -> None:
+def test_the_remedy_in_the_message_works(ccbpf: Cli) -> None:
     assert "`ccbpf enable --ecn NAME`" in ccbpf("enable", "nf_tcp").err
     assert WORDS not in ccbpf("enable", "--ecn", "nf_tcp").err
     assert now() == ASK
@@ -115,7 +115,7 @@ def test_refused_where_nobody_wants_it(ccbpf: Cli) -> None:
 
 
 def test_a_default_is_put_back_where_ecn_cannot_be_set(ccbpf: Cli) -> None:
-    """All or none: the default must not stay a controller that is taken back."""
+    """All or nothing: the default must not be a controller whose enabling was undone."""
     default = Path("/proc/sys/net/ipv4/tcp_congestion_control")
     before = default.read_text()
     script = f'mount --bind {ECN} {ECN}; mount -o remount,ro,bind {ECN}; exec "$@"'

@@ -17,8 +17,8 @@ TOO_LITTLE = 600  # bytes of memory beside its buffers that a socket may have: a
 ENOUGH = 1 << 17
 
 
-def test_no_memory_is_counted_and_told(nf_tcp: Controller, peer: Peer) -> None:
-    """Once for each flow, also when it is tried again; the flow goes on; and chirps begin when there is memory."""
+def test_no_memory_is_counted_and_reported(nf_tcp: Controller, peer: Peer) -> None:
+    """Reported once for each flow, even if it is tried again; the flow goes on, and chirps begin when there is memory."""
     peer.namespace.sysctl(f"net.core.optmem_max={TOO_LITTLE}")
     before = nf_tcp.stats()
     nf_tcp.listen(30)
@@ -50,7 +50,7 @@ def test_reasons_in_the_record(why: str, nf_tcp: Controller, peer: Peer) -> None
 
 
 def test_check_tries_the_memory(ccbpf: Cli) -> None:
-    """In a namespace where sockets may have enough of it, and then too little."""
+    """In a namespace where sockets may first use enough of it, and then too little."""
     with kernel.Namespace("memory") as netns:
 
         def row(name: str) -> dict[str, str]:

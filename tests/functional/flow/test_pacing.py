@@ -59,7 +59,7 @@ def opened(controller: Controller, peer: Peer) -> Flow:
 
 @pytest.mark.parametrize("name", OPEN)
 def test_clumps_of_acks_make_no_burst(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
-    """The wait for a clump is a delay, which ends slow start here: it shall be no indication."""
+    """The wait for a clump is a delay, which would end slow start here: the test makes sure that it is no indication."""
     controller = controllers[name]
     with controller.set(**PATIENT.get(name, {})):
         flow = opened(controller, peer)
@@ -74,7 +74,7 @@ def test_clumps_of_acks_make_no_burst(name: str, controllers: dict[str, Controll
 
 @pytest.mark.parametrize("name", OPEN)
 def test_what_the_application_allows_stays(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
-    """Its rate needs the pacing that was ours."""
+    """The application's rate limit needs the pacing that we had switched on."""
     controller = controllers[name]
     flow = opened(controller, peer)
     flow.sock.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, ALLOWED)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The map `flows`: what it says of a live connection, how fresh it is, and that nothing stays in it."""
+"""The map `flows`: what it shows of a live connection, how recent it is, and that nothing stays in it."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_record_is_fresh(rtt_s: float, window_packets: int, tcp_lp: Controller, 
 
 
 class AlwaysMarked(Behaviour):
-    """Under ECE on every ACK the kernel never asks for growth again."""
+    """With ECE on every ACK the kernel never calls cong_avoid()."""
 
     ecn = True
 
@@ -169,7 +169,7 @@ def test_record_is_fresh_under_marks(name: str, controllers: dict[str, Controlle
 
 
 def test_record_in_a_repair(tcp_lp: Controller, peer: Peer) -> None:
-    """Its beginning shows: the phase, and ssthresh as it is now."""
+    """The record shows the beginning of the repair: the phase, and the new ssthresh."""
 
     class Holes(Behaviour):
         sack = False  # one hole repaired in each RTT

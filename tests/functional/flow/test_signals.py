@@ -116,8 +116,8 @@ def test_queue_is_seen_by_either_signal(tcp_lp: Controller, peer: Peer) -> None:
 
 
 class Handover(Behaviour):
-    """A path of 60 ms that loses one segment, and a queue of as much as is said: in the ACKs' way, which the RTT alone does
-    not tell from the way there."""
+    """A path of 60 ms that loses one segment, and then has a queue of a given length on the way of the ACKs, which the RTT alone
+    cannot tell from one on the way there."""
 
     timestamps = False
 
@@ -133,8 +133,8 @@ class Handover(Behaviour):
 
 
 def handed_over(controller: Controller, peer: Peer) -> tuple[Flow, Handover, SimpleNamespace]:
-    """A flow that has seen a delay of an eighth of the base for a second, and its record. What the host adds to a single ACK
-    is a delay as well, so flows are tried until one has no more than a quarter."""
+    """A flow that has seen a delay of an eighth of the base for a second, and its record. The host also delays single ACKs, so
+    flows are tried until one has seen no more than a quarter."""
     late_us = []
     for _ in range(FLOWS_TRIED):
         behaviour = Handover()
@@ -156,11 +156,9 @@ def handed_over(controller: Controller, peer: Peer) -> tuple[Flow, Handover, Sim
 
 
 @pytest.mark.parametrize("name", LP_FAMILY)
-def test_a_buffer_that_nobody_has_told_is_not_that_of_the_first_samples(
-    name: str, controllers: dict[str, Controller], peer: Peer
-) -> None:
-    """Chosen in mid-flow, after another's slow start: the threshold is a quarter of the base, not 15 % of the little that
-    was seen, nor of a first ACK that was delayed; what is below it is no indication, and what is above it is."""
+def test_an_unknown_buffer_is_not_that_of_the_first_samples(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
+    """It is chosen in mid-flow, after another controller's slow start. The threshold is a quarter of the base, not 15 % of the
+    small delays seen so far, nor of a first ACK that was delayed. Smaller delays are no indication, and larger ones are."""
     controller = controllers[name]
     flow, behaviour, record = handed_over(controller, peer)
     assert record.delay_threshold_us == record.rtt_min_us // 4

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Less than a packet per RTT (III-B.4): pairs of packets apart, never a stall, and back at full speed."""
+"""Less than a packet per RTT (III-B.4): pairs of packets with gaps between them, never a stall, and back to full speed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIRST_LOSS = 40
 
 
 class Queue(Behaviour):
-    """A loss ends slow start; then a queue that stands, or not."""
+    """A loss ends slow start; then there is a standing queue, or none."""
 
     def __init__(self, rtt_s: float = RTT_S) -> None:
         super().__init__(rtt_s=rtt_s)
@@ -34,7 +34,7 @@ class Queue(Behaviour):
 
 @pytest.mark.parametrize("name", LP_FAMILY)
 def test_pairs_under_a_standing_queue(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
-    """A delay that does not go away: indicated twice, the flow sends pairs, as far apart as it says."""
+    """The delay stays: after two indications the flow sends pairs, with the gaps that its record shows."""
     controller = controllers[name]
     before = controller.stats()
     behaviour = Queue()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""TCPW-LP on this kernel: its record and events, early reductions, losses as Westwood takes them, small windows."""
+"""TCPW-LP on this kernel: its record and events, early reductions, Westwood's reaction to losses, small windows."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def started(flow: Flow, controller: Controller) -> None:
 
 
 def test_record_and_event_of_a_reduction(tcpw_lp: Controller, peer: Peer) -> None:
-    """A queue that stands: the window falls once per round trip, and record, event and counters say by what."""
+    """With a standing queue the window falls once per round trip; record, event and counters show by how much."""
     behaviour = Path_()
     before = tcpw_lp.stats()
     tcpw_lp.ring.read()
@@ -90,7 +90,7 @@ def test_record_and_event_of_a_reduction(tcpw_lp: Controller, peer: Peer) -> Non
 
 
 def test_no_queue_no_reduction(tcpw_lp: Controller, peer: Peer) -> None:
-    """A window that the path carries is never taken down: it grows by a packet per round trip."""
+    """A window that fits the path is never reduced: it grows by a packet per round trip."""
     flow = peer.connect(tcpw_lp.name, Path_(window_bytes=200 * 1448))
     started(flow, tcpw_lp)
     with tcpw_lp.set(noise_floor=20_000):  # what a busy machine adds
@@ -111,7 +111,7 @@ class Random(Path_):
 
 
 def test_random_loss_takes_little(tcpw_lp: Controller, peer: Peer) -> None:
-    """Westwood: what the path carried stays, where reno halves. `chance` is off: its limit has a test of its own."""
+    """Westwood: the window becomes what the path carried, where reno halves. `chance` is off: its limit has its own test."""
     kept = {}
     for name in ("reno", tcpw_lp.name):
         flow = peer.connect(name, Random(window_bytes=64 * 1448))
@@ -163,7 +163,7 @@ class Policer(Path_):
 
 
 def test_a_policer_is_no_random_loss(tcpw_lp: Controller, peer: Peer) -> None:
-    """Where drops are the only sign, the window stays near reno's, and so does the part that is lost."""
+    """Where drops are the only sign, the window and the loss rate stay near reno's."""
     lost, used = {}, {}
     for name in ("reno", tcpw_lp.name):
         flow = peer.connect(name, Policer(500, 10))
@@ -199,7 +199,7 @@ def test_a_mark_takes_half(tcpw_lp: Controller, peer: Peer) -> None:
 
 
 def test_pairs_under_a_standing_queue_and_back(tcpw_lp: Controller, peer: Peer) -> None:
-    """Almost 0: pairs of packets apart while the queue stands; soon back at full speed when it is gone."""
+    """The window is almost 0: pairs of packets with gaps while the queue stands; soon back at full speed when it is gone."""
     behaviour = Path_()
     flow = peer.connect(tcpw_lp.name, behaviour)
     with tcpw_lp.set(rebase_pairs=0):
@@ -230,7 +230,7 @@ def test_pairs_under_a_standing_queue_and_back(tcpw_lp: Controller, peer: Peer) 
 
 
 def test_a_longer_path_is_learned(tcpw_lp: Controller, peer: Peer) -> None:
-    """A delay that stands still to the millisecond is the path: the flow comes back, and says so."""
+    """A delay that is constant to the millisecond is the path: the flow grows again, and reports the new base."""
     behaviour = Path_()
     flow = peer.connect(tcpw_lp.name, behaviour)
     started(flow, tcpw_lp)
@@ -272,7 +272,7 @@ def test_needless_loss_is_given_back(tcpw_lp: Controller, peer: Peer) -> None:
 
 
 def test_an_early_reduction_is_not_given_back(tcpw_lp: Controller, peer: Peer) -> None:
-    """A needless loss, an early reduction, and then the undo: nothing comes back, and no slow start."""
+    """A needless loss, an early reduction, and then the undo: nothing comes back, not even slow start."""
     behaviour = LateOnce()
     behaviour.late = set()
     behaviour.losing = {FIRST_LOSS}

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def run(*arguments: object, check: bool = True, **options: Any) -> subprocess.CompletedProcess[str]:
-    """A short command; its failure says what it said."""
+    """Runs a short command; if it fails, the error shows its output."""
     words = [str(a) for a in arguments]
     done = subprocess.run(words, capture_output=True, text=True, timeout=COMMAND_S, **options)
     assert not check or done.returncode == 0, f"{' '.join(words)}: {done.returncode}: {done.stderr or done.stdout}"

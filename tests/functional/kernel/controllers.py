@@ -63,7 +63,7 @@ class Controller:
         return SimpleNamespace(**{name: sum(getattr(s, name) for s in per_cpu) for name in vars(per_cpu[0])})
 
     def listen(self, seconds: float) -> None:
-        """Events are written for so long; 0: no more."""
+        """Lets events be written for this long; 0: no more."""
         until = time.monotonic_ns() + round(seconds * 1e9) if seconds else 0
         self.maps["listener"].update(bytes(4), struct.pack("=Q", until))
 
@@ -80,7 +80,7 @@ class Controller:
 
     @contextmanager
     def set(self, **values: int) -> Iterator[None]:
-        """Other parameters meanwhile."""
+        """Other parameters within the block."""
         params = self.maps["params"]
         before = params.lookup(bytes(4))
         assert before

@@ -136,7 +136,7 @@ class Ring:
 
     @property
     def written(self) -> int:
-        """Bytes that were ever written to it."""
+        """All bytes that were ever written to it."""
         return int(struct.unpack_from("=Q", self._producer, 0)[0])
 
     def read(self) -> list[SimpleNamespace]:

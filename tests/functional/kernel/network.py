@@ -27,7 +27,7 @@ _counter = itertools.count()
 
 @contextmanager
 def inside(namespace: str) -> Iterator[None]:
-    """This thread in the namespace: what it opens there stays there."""
+    """Moves this thread into the namespace: what it opens there stays there."""
     with open("/proc/thread-self/ns/net") as home, open(f"/run/netns/{namespace}") as there:
         assert libc.setns(there.fileno(), CLONE_NEWNET) == 0, os.strerror(ctypes.get_errno())
         try:
@@ -148,7 +148,7 @@ def kernel_log() -> list[str]:
 
 @contextmanager
 def no_kernel_warning() -> Iterator[None]:
-    """Fails if the kernel warned meanwhile."""
+    """Fails if the kernel logs a warning within the block."""
     before = len(kernel_log())
     yield
     bad = [line for line in kernel_log()[before:] if re.search(r"WARNING|BUG|Oops|RIP:|Call Trace|divide error", line)]
@@ -156,7 +156,7 @@ def no_kernel_warning() -> Iterator[None]:
 
 
 class Sink:
-    """A server in a namespace that reads what comes, each connection in a thread; `received` and the bytes' hash."""
+    """A server in a namespace that reads all data, each connection in a thread; has `received` and a hash of the bytes."""
 
     def __init__(self, namespace: Namespace, address: str, port: int = 0, on_data: Callable[[bytes], None] | None = None):
         family = socket.AF_INET6 if ":" in address else socket.AF_INET

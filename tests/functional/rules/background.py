@@ -89,7 +89,7 @@ class Sinks:
                 process.wait(ENDS_S)
 
     def client(self, family: str = "4", size: int = 100_000, *chosen: str, python: str = PYTHON) -> list[str]:
-        """The words of a client of these sinks."""
+        """The command line of a client of these sinks."""
         return [python, "-c", CLIENT, family, str(self.port), str(size), *chosen]
 
 

@@ -81,7 +81,7 @@ class Host:
         return found
 
     def state(self) -> tuple[dict[str, Any], list[dict[str, Any]], list[str]]:
-        """All that the command decides on."""
+        """All state that the command can change."""
         status = self("-j", "status").json
         sysctls = kernel.run(*self.prefix, "sysctl", "-n", *SYSCTLS).stdout.split()
         return {c["name"]: c["params"] for c in status["controllers"]}, status["rules"], sysctls
@@ -139,8 +139,8 @@ def test_the_file_is_in_force_and_what_it_drops_goes(host: Host, sinks: Sinks) -
 
 
 def test_the_place_in_the_file_decides_between_equals(host: Host) -> None:
-    """Of two rules that match, with as many conditions, the first wins, whichever was there before. A rule made by hand that the
-    file has as well becomes the file's."""
+    """Of two matching rules with equally many conditions, the first in the file wins, whichever was there before. A rule made by
+    hand that is also in the file becomes the file's."""
     a, b = "[[rule]]\nlocal-port = 1\n", '[[rule]]\nremote-port = "2-3"\n'
     host("assign", "--remote-port", "2-3")
     assert host.apply(b) == ["rule 1"]
@@ -202,7 +202,7 @@ def test_what_is_wrong(ccbpf: Cli, tmp_path: Path, text: str, line: int, said: s
 
 
 def test_the_example(host: Host) -> None:
-    """It does nothing as it is, and all of it is understood."""
+    """The example changes nothing as it is, and every line of it is understood."""
     text = (kernel.ROOT / "packaging/ccbpf.toml").read_text()
     assert host.apply(text, "--dry-run") == []
     active = re.sub(r"^# (?=\[|[a-z.-]+ = )", "", text, flags=re.M)

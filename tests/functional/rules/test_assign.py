@@ -40,7 +40,7 @@ def got(sinks: Sinks, family: str = "4", *chosen: str, prefix: tuple[str, ...] =
 
 @contextmanager
 def cgroup(*names: str) -> Iterator[Path]:
-    """A cgroup of these levels; everything of it is gone at the end."""
+    """A cgroup with these levels; all of them are removed at the end."""
     path = MOUNT.joinpath(*names)
     path.mkdir(parents=True, exist_ok=True)
     try:
@@ -175,7 +175,7 @@ def test_containers_and_pods(assign: Cli, sinks: Sinks, kind: str) -> None:
 
 
 def test_a_cgroup_that_is_removed_under_its_rule(assign: Cli, sinks: Sinks) -> None:
-    """The rule says so and does nothing, also to a new cgroup of the same path."""
+    """`list` says so, and the rule has no effect, not even on a new cgroup of the same path."""
     with cgroup(UNIQUE):
         assign("assign", "tcp_lp", "--cgroup", f"/{UNIQUE}")
         assert not rules(assign)[0]["gone"]
@@ -260,7 +260,7 @@ def test_a_controller_that_was_enabled_in_vain_is_given_back(ccbpf: Cli, refuse:
 
 
 def test_counters_go_on(assign: Cli, sinks: Sinks) -> None:
-    """Another rule is another program; the counts and the rules stay."""
+    """Adding a rule loads a new program; the counts and the other rules stay."""
     assign("assign", "tcp_lp", "--remote-port", sinks.port)
     got(sinks)
     assign("assign", "tcp_lp", "--remote", "192.0.2.0/24")
@@ -271,7 +271,7 @@ def test_counters_go_on(assign: Cli, sinks: Sinks) -> None:
 
 
 def test_programs_of_others_go_on(assign: Cli, sinks: Sinks, tmp_path: Path) -> None:
-    """They are at the same cgroup, before and after."""
+    """They are at the same cgroup, attached before and after ours."""
     source, program = tmp_path / "other.c", Path("/sys/fs/bpf") / UNIQUE
     source.write_text(
         '#define SEC(n) __attribute__((section(n), used))\nint calls SEC(".bss");\n'

@@ -91,7 +91,7 @@ def reader(path: native.Path, address: str, size: int, name: str, *, seconds: fl
 
 @pytest.mark.parametrize(("address", "sender"), [("10.0.1.2", "cubic"), ("fd00:1::2", "bbr")], ids=["IPv4 cubic", "IPv6 bbr"])
 def test_a_download_yields(ccbpf: Cli, path: native.Path, address: str, sender: str) -> None:
-    """And takes the link back: it is done in time, with every byte."""
+    """It also takes the link back: it ends in time, with every byte."""
     words = ["-j", "run", "--download", "--", *reader(path, address, BYTES, sender)]
     background = ccbpf.popen(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     kernel.eventually(lambda: received(ccbpf) > 1_500_000, ENDS_S, "the download")
@@ -110,7 +110,7 @@ def test_a_download_yields(ccbpf: Cli, path: native.Path, address: str, sender: 
 
 
 def received(ccbpf: Cli) -> int:
-    """By the record of the one download there is."""
+    """Bytes received, by the record of the only download."""
     return sum(flow["bytes_acked"] for flow in records(ccbpf))
 
 
@@ -126,7 +126,7 @@ def live_bytes(ccbpf: Cli) -> int:
 
 
 def test_what_is_received_is_its_rate_and_its_bytes(ccbpf: Cli, path: native.Path) -> None:
-    """Of `flows`, `top` and `metrics`, while it goes on; at the end the run's counters have all of it."""
+    """In `flows`, `top` and `metrics` while it goes on; at the end the run's counters have all of it."""
     words = ["-j", "run", "-d", "--", *reader(path, "10.0.1.2", BYTES, "cubic")]
     background = ccbpf.popen(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     kernel.eventually(lambda: received(ccbpf) > 500_000, ENDS_S, "the download")
@@ -197,7 +197,7 @@ def test_both_directions_at_once(ccbpf: Cli, options: list[str]) -> None:
 
 
 def test_clean_opens_the_windows(ccbpf: Cli, path: native.Path) -> None:
-    """And the command goes on, without us: what was held is done as fast as any."""
+    """The command goes on without us: after that its download is as fast as any other."""
     words = ["run", "--download", "--", *reader(path, "10.0.1.2", BYTES, "cubic")]
     background = ccbpf.popen(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     kernel.eventually(lambda: received(ccbpf) > 1_000_000, ENDS_S, "the download")

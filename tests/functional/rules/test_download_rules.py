@@ -68,7 +68,7 @@ class Ends:
         return found
 
     def record(self, cli: Cli) -> dict[str, Any] | None:
-        """Of what `near` receives, in `flows`."""
+        """The record in `flows` of what `near` receives."""
         return next((flow for flow in records(cli) if flow["local_port"] == self.port), None)
 
     def origin(self, cli: Cli) -> tuple[str, int | None] | None:
@@ -131,7 +131,7 @@ def counts(cli: Cli, rule: int = 1) -> dict[str, int]:
 
 
 def untouched(server: Server) -> int:
-    """The clamp of a connection that nothing of ours has seen, after a download."""
+    """The window clamp of a connection that no program of ours has touched, after a download."""
     with server.connection() as ends:
         return ends.clamp
 
@@ -201,7 +201,7 @@ def test_both_directions(ccbpf: Cli, server: Server) -> None:
 
 
 def test_the_first_match_decides_both_directions(ccbpf: Cli, server: Server) -> None:
-    """One rule wins: a download rule that lies behind another does nothing, and the other way round."""
+    """One rule wins: a download rule after another rule in the order has no effect, and the other way round."""
     port = ("--remote-port", server.port)
     ccbpf("assign", "--download", *port)
     ccbpf("assign", "tcp_lp", "--remote", "127.0.0.0/8", *port)
@@ -213,7 +213,7 @@ def test_the_first_match_decides_both_directions(ccbpf: Cli, server: Server) -> 
 
 
 def test_a_choice_of_the_program_does_not_keep_its_window(ccbpf: Cli, server: Server) -> None:
-    """Its controller stays, as with any rule; that is about what it sends."""
+    """The program's controller stays, as with any rule; that choice is about what it sends."""
     ccbpf("assign", "--upload", "--download", "--remote-port", server.port)
     with socket.socket() as near:
         kernel.choose(near, "reno")
@@ -266,7 +266,7 @@ def test_the_inner_program_wins(ccbpf: Cli, server: Server) -> None:
 
 @contextmanager
 def cgroup() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """One of the test: its path, and a prefix for commands in it."""
+    """A cgroup of the test: its path, and a prefix for commands in it."""
     path = MOUNT / UNIQUE
     path.mkdir()
     try:
@@ -324,7 +324,7 @@ def test_other_rules_do_not_forget_it(ccbpf: Cli, server: Server) -> None:
 
 @pytest.mark.parametrize("others", [True, False], ids=["other rules stay", "the last rule"])
 def test_when_the_last_one_goes_windows_open(ccbpf: Cli, server: Server, others: bool) -> None:
-    """With the next segment, by the program that follows; where none follows, within a moment."""
+    """With the next segment, opened by the program that follows; where none follows, within a moment."""
     if others:
         ccbpf("assign", "tcp_lp", "--remote", "192.0.2.0/24")
     ccbpf("assign", "--download", "--remote-port", server.port)
@@ -342,7 +342,7 @@ def test_when_the_last_one_goes_windows_open(ccbpf: Cli, server: Server, others:
 
 @contextmanager
 def sending(ends: Ends) -> Iterator[None]:
-    """All the time, little by little."""
+    """Sends small amounts of data all the time."""
 
     stop = threading.Event()
 
@@ -370,7 +370,7 @@ def test_clean_all(ccbpf: Cli, server: Server) -> None:
 
 
 def test_the_records_stay_with_the_rule(ccbpf: Cli, server: Server) -> None:
-    """Their map is there as long as a rule is for downloads, whatever else is removed."""
+    """Their map exists as long as any rule is for downloads, whatever else is removed."""
     ccbpf("assign", "--download", "--remote-port", server.port)
     ccbpf("clean")
     ccbpf("enable", "tcp_lp")
@@ -455,7 +455,7 @@ def file(ccbpf: Cli, tmp_path: Path) -> Iterator[File]:
 
 
 def test_a_file(file: File, server: Server) -> None:
-    """What it says is in force, again and again; what it no longer says goes, with its windows."""
+    """The file is in force after each apply; rules that it drops go, and their windows open."""
     text = f"[[rule]]\nremote-port = {server.port}\n"
     only = f"--download --remote-port {server.port}"
     assert file.apply(text + "download = true\n", "-n") == [(None, only)]
@@ -509,7 +509,7 @@ def path() -> Iterator[native.Path]:
 @pytest.mark.rerun("a host that stands still is a queue, and a pause of the reader")
 @pytest.mark.parametrize(("address", "sender"), [("10.0.1.2", "bbr"), ("fd00:1::2", "cubic")], ids=["IPv4 bbr", "IPv6 cubic"])
 def test_a_download_yields(ccbpf: Cli, path: native.Path, address: str, sender: str) -> None:
-    """That of a cgroup, to one outside of it; and it takes the link back."""
+    """A download in a cgroup yields to one outside of it, and takes the link back."""
     with cgroup() as (name, within):
         ccbpf("assign", "--download", "--cgroup", name)
         words = [*within, *reader(path, address, BYTES, sender)]

@@ -72,7 +72,7 @@ def test_other_rules_do_not_forget_it(run: Cli, sinks: Sinks) -> None:
 
 
 def test_in_which_cgroup_and_by_whom(run: Cli, sinks: Sinks) -> None:
-    """A cgroup that is removed has no name any more; of a socket that is shared all processes are named."""
+    """A cgroup that is removed has no name any more; for a shared socket all processes are named."""
     here = MOUNT / UNIQUE / "a.service"
     here.mkdir(parents=True)
     run("assign", "tcp_lp", "--cgroup", f"/{UNIQUE}")

@@ -78,7 +78,7 @@ def test_killed_at_every_step(run: Cli, kill_at: Path) -> None:
 
 
 def test_pins_that_are_not_ours(run: Cli) -> None:
-    """What lies in the directory of runs and is nothing of ours stays; a map of another shape tells no path."""
+    """Foreign files in the directory of runs stay; no path is read from a map of another shape."""
     victim = MOUNT / f"ccbpf-run-victim-{os.getpid()}"
     victim.mkdir()
     process, _ = waiting(run)
@@ -102,7 +102,7 @@ def test_pins_that_are_not_ours(run: Cli) -> None:
 
 
 def test_a_path_in_a_forged_map(run: Cli) -> None:
-    """A pinned map of the right shape names a cgroup that is none of a run: it stays."""
+    """A pinned map of the right shape names a cgroup that does not belong to a run: the cgroup stays."""
     process, found = waiting(run)
     victim = MOUNT / f"ccbpf-test-victim-{os.getpid()}"
     victim.mkdir()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`ccbpf run`, `netnice`: which connections of which programs get the controller, and what is said about it."""
+"""`ccbpf run`, `netnice`: which connections of which programs get the controller, and what the report at the end says."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_children_and_grandchildren(run: Cli, sinks: Sinks) -> None:
 
 
 def test_a_daemon_stays_in_the_background(run: Cli, sinks: Sinks, tmp_path: Path) -> None:
-    """A double fork in a session of its own, which connects after the command has ended."""
+    """A daemon, by a double fork with a session of its own, connects after the command has ended."""
     go, said = tmp_path / "go", tmp_path / "said"
     script = 'while [ ! -e "$0" ]; do sleep 0.05; done; "$@"'
     words = [str(CCBPF), "run", "setsid", "-f", "sh", "-c", script, str(go), *sinks.client()]

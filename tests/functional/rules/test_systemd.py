@@ -62,7 +62,7 @@ def host(ccbpf: Cli, tmp_path: Path) -> Iterator[Host]:
 
 
 def words(root: Path, unit: str, section: str, given: str = BACKGROUND, programs: tuple[str, ...] = ()) -> str:
-    """Of a drop-in that is made with these words, and names these programs: by default the one that is given."""
+    """The words of the command that makes such a drop-in, and the programs that it names: by default the given one."""
     return (
         f"# Written by `ccbpf systemd {unit} {given}`; `ccbpf systemd {unit} --remove` removes it.\n"
         f"[Unit]\nAfter=ccbpf-units.service\nWants=ccbpf-units.service\n\n"
@@ -196,7 +196,7 @@ def test_a_pin_of_somebody_else_stays(host: Host) -> None:
 
 
 def test_killed_at_every_step(host: Host, kill_at: Path) -> None:
-    """The file is whole or not there, never before its pin, and the next command makes up for what is missing."""
+    """The file is complete or absent, and never there before its pin; the next command completes what is missing."""
     host("enable", "ltcp")
     code, at, seen = 1, 0, set()
     while code:
@@ -309,7 +309,7 @@ def boot(host: Host, tmp_path: Path) -> None:
 
 
 def test_connections_of_its_cgroup_receive_in_the_background(host: Host) -> None:
-    """Its program and its pin go their own ways: a pin that is removed leaves the unit what it has."""
+    """The program does not depend on its pin: a unit keeps its program when the pin is removed."""
     host("systemd", "a", "--download")
     with serving("127.0.0.1") as server, attached(host, "rx_lp") as within:
         with held(server, *within) as port, server.connection() as outside:

@@ -124,7 +124,7 @@ def test_a_group_keeps_its_name_when_its_process_ends(run: Cli, sinks: Sinks) ->
 
 
 def test_a_long_name_is_shortened(run: Cli, sinks: Sinks) -> None:
-    """The sums have room beside it."""
+    """There is room for the sums beside it."""
     here = MOUNT / ("ccbpf-test-" + "long-" * 30)
     here.mkdir()
     run("assign", "--cgroup", f"/{here.name}")

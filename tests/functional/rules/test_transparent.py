@@ -136,7 +136,7 @@ class Terminal:
         self.expect("ready> ")
 
     def expect(self, pattern: str) -> str:
-        """What was said up to the end of this."""
+        """The output up to the end of this text."""
 
         def found() -> str | None:
             with suppress(BlockingIOError):
@@ -212,7 +212,7 @@ def test_job_control(terminal: Terminal, run: Cli) -> None:
 
 
 def test_a_command_that_is_stopped_alone(run: Cli) -> None:
-    """Its ccbpf stops as well, so that a shell sees it; and both go on."""
+    """Its ccbpf stops as well, so that the shell notices it; both continue together."""
     process = run.popen("run", "-q", "sh", "-c", "kill -STOP $$; exit 9")
     try:
         pid, status = os.waitpid(process.pid, os.WUNTRACED)

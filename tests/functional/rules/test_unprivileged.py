@@ -37,7 +37,7 @@ while True:
 
 @dataclass(frozen=True)
 class User:
-    """nobody, with a cgroup as systemd delegates it, and an application in it."""
+    """The user nobody, with a cgroup as systemd delegates it, and an application in it."""
 
     cli: Cli
     cgroup: Path
@@ -55,7 +55,7 @@ class User:
         return f"/{self.cgroup.relative_to(MOUNT)}"
 
     def words(self, *words: object, within: Path | None = None) -> list[str]:
-        """As this user, in this cgroup: the application's, by default."""
+        """The words of a command as this user in this cgroup: by default the application's."""
         script = f'echo $$ > {within or self.application}/cgroup.procs; exec "$@"'
         return ["sh", "-c", script, "sh", *PLAIN, *map(str, words)]
 
@@ -120,7 +120,7 @@ def test_not_prepared(user: User) -> None:
 
 
 def test_out_of_reach(user: User) -> None:
-    """A login by ssh, which is beside the user's own systemd."""
+    """A login by ssh, outside of the cgroups of the user's own systemd."""
     user.cli("run", "--prepare", "nobody")
     done = user.netnice("true", within=MOUNT)
     assert done.code == 125 and done.err.count("\n") == 1
@@ -131,7 +131,7 @@ def test_out_of_reach(user: User) -> None:
 
 
 def plainly(user: User, code: str, *arguments: object) -> str:
-    """What a program of this user finds."""
+    """The result of a program that this user starts without netnice."""
     return kernel.run(*user.words(SYSTEM_PYTHON, "-c", code, *arguments)).stdout
 
 
@@ -154,7 +154,7 @@ for act in (
 
 
 def test_nothing_but_entering_is_allowed(user: User) -> None:
-    """No process of another user comes in, no cgroup below, no pin is seen."""
+    """The user cannot move in a process of another user, make a cgroup below, or see a pin."""
     user.cli("run", "--prepare", "nobody")
     with subprocess.Popen(["sleep", "60"]) as other:
         try:
@@ -226,7 +226,7 @@ def test_what_cannot_be_prepared(user: User) -> None:
 
 
 def test_clean_takes_it_back(user: User, sinks: Sinks) -> None:
-    """Also from a process that is in it, which goes on."""
+    """Even while a process is in it, which goes on."""
     user.cli("run", "--prepare", "nobody")
     assert "it is prepared already" in user.cli("run", "--prepare", "nobody", code=5).err
     words = user.words(CCBPF, "run", SYSTEM_PYTHON, "-c", AGAIN, sinks.port)
@@ -261,7 +261,7 @@ def test_two_commands_that_look_at_once_see_the_same(user: User) -> None:
 
 
 def test_what_clean_could_not_empty_is_shut_and_taken_again(user: User, sinks: Sinks) -> None:
-    """A cgroup with controllers for those below takes no process itself: then it stays until its processes have ended."""
+    """A cgroup that enables controllers for its children takes no process itself: then it stays until its processes have ended."""
     user.prepared.mkdir()
     shutil.chown(user.prepared / "cgroup.procs", 0)
     assert user.netnice("true").code == 125
@@ -270,7 +270,7 @@ def test_what_clean_could_not_empty_is_shut_and_taken_again(user: User, sinks: S
 
 
 def test_killed_at_every_step(user: User, kill_at: Path, sinks: Sinks) -> None:
-    """The user comes in only where the program is; and the next command repairs."""
+    """The user can move processes in only if the program is attached; the next command repairs."""
     seen, code, at = set(), 1, 0
     while code:
         at += 1
@@ -292,8 +292,8 @@ def test_killed_at_every_step(user: User, kill_at: Path, sinks: Sinks) -> None:
 # --- sudo ---
 
 
-def test_who_may_only_sudo_netnice_becomes_nobody_else(run: Cli) -> None:
-    """A line of sudoers for netnice alone is no way to a shell of root's."""
+def test_a_user_with_sudo_for_netnice_alone_becomes_no_other_user(run: Cli) -> None:
+    """A line of sudoers for netnice alone does not lead to a shell of root's."""
     sudo = Cli(run.root, {"SUDO_UID": str(NOBODY.pw_uid), "SUDO_GID": str(NOBODY.pw_gid)})
     for given in ("root", "0", "daemon"):
         done = sudo("run", "-q", "--uid", given, "id", "-u", code=125)

@@ -48,7 +48,7 @@ class Sender:
             assert self.process.stdout.readline() == f"{verb}\n"
 
     def controller(self) -> str:
-        """Of its connection, as `ss` says in its namespace."""
+        """The controller of its connection, by `ss` in its namespace."""
         ((_, _, name),) = [c for c in connections("nsenter", "-t", str(self.process.pid), "-n") if c[1] == PORT]
         return name
 
@@ -64,7 +64,8 @@ def sender(words: list[str], address: str) -> Iterator[Sender]:
 
 
 def test_a_cgroup_removed_while_its_connection_sends(run: Cli, hosts: Hosts) -> None:
-    """What was connected stays, and sends on; the process is no more in the cgroup, so its next connection is not the rule's."""
+    """The connection stays, and goes on sending. The process is not in the cgroup any more, so its next connection is not the
+    rule's."""
     cgroup, arrived = MOUNT / f"ccbpf-test-{os.getpid()}", hashlib.sha256()
     cgroup.mkdir()
     try:
@@ -89,7 +90,7 @@ def test_a_cgroup_removed_while_its_connection_sends(run: Cli, hosts: Hosts) -> 
 
 
 def test_a_namespace_deleted_while_its_connection_sends(run: Cli) -> None:
-    """A process keeps the namespace, which has no name any more, and the rule means that one still."""
+    """A process keeps the namespace, which has no name any more, and the rule still applies to it."""
     arrived = hashlib.sha256()
     with kernel.no_kernel_warning():
         with kernel.Namespace("gone") as there:

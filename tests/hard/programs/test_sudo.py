@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""sudo itself, with the line of sudoers that docs/usage.md gives: it opens `netnice`, and no way to root."""
+"""sudo itself, with the line of sudoers in docs/usage.md: it permits `netnice`, and does not lead to root."""
 
 from __future__ import annotations
 

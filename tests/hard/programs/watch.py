@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What `ss` of iproute2 sees of a namespace's connections while a program runs: nothing of ours is asked."""
+"""What `ss` of iproute2 shows of a namespace's connections while a program runs: no command of ours is used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EVERY_S = 0.02
 
 
 def connections(*words: str) -> list[tuple[int, int, str]]:
-    """Local port, remote port and controller of the established connections; `words` say of which namespace."""
+    """Local port, remote port and controller of the established connections; `words` choose the namespace."""
     shown = kernel.run(*words, "ss", "-tinHO", "state", "established").stdout
     pattern = r"^\d+\s+\d+\s+\S+:(\d+)\s+\S+:(\d+)\s.*?(\S+) wscale:"
     return [(int(local), int(remote), name) for local, remote, name in re.findall(pattern, shown, re.M)]
@@ -43,7 +43,7 @@ class Watch:
         self._thread.join(kernel.COMMAND_S)
 
     def controllers(self, namespace: kernel.Namespace, local: int = 0, remote: int = 0) -> set[str]:
-        """Of the namespace's connections with this local and remote port (0: any), what was seen last of each."""
+        """The last controller seen of each connection of the namespace with this local and remote port (0: any)."""
         return {
             names[-1]
             for (name, here, there), names in self._seen.items()

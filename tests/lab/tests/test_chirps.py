@@ -40,7 +40,7 @@ ccbpf disable nf_tcp >/dev/null
 """
 
 
-def test_fq_keeps_chirps_away_and_is_told(tmp_path: Path) -> None:
+def test_fq_prevents_chirps_and_is_reported(tmp_path: Path) -> None:
     """With fq_codel in its place there are chirps, and nothing to tell."""
     virtual.run(KERNEL, SCRIPT, tmp_path / "out", timeout_s=120)
 

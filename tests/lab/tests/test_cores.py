@@ -109,7 +109,7 @@ def test_a_lock_file_can_be_locked_by_every_user(places: Path) -> None:
     assert modes == dict.fromkeys(names, 0o644)
 
 
-def test_who_waits_for_one_core_keeps_nobody_from_another(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_one_core_does_not_block_another(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One lab has core 1 and another waits for it; core 5 is free."""
     got: list[int] = []
 

@@ -234,7 +234,7 @@ def test_without_capabilities_check_names_them(monkeypatch: pytest.MonkeyPatch, 
     assert lack and lack.code == 4 and "capabilities: lacks cap_bpf" in lack.words
 
 
-def test_not_built_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_build_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(demo, "CCBPF", tmp_path / "ccbpf")
     monkeypatch.setattr(sys, "argv", ["demo"])
     assert demo.main() == 1

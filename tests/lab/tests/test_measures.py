@@ -163,7 +163,7 @@ def test_flows_that_come_together_are_one_phase() -> None:
     assert measures.jain_in_phases(result(*flows)) == pytest.approx(1)
 
 
-def test_who_has_gone_is_in_no_phase() -> None:
+def test_a_flow_that_has_ended_is_in_no_phase() -> None:
     flows = [flow("background", constant(3)), flow("background-2", constant(3)), flow("background-3", between(3, 0, 30))]
     flows[2].flow = VirtualFlow("background-3", "nf_tcp", 30)
     assert measures.jain_in_phases(result(*flows)) == pytest.approx(1)
