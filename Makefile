@@ -82,7 +82,7 @@ help: ## this text
 deps: ## install what is missing (Debian 12, 13, Ubuntu 24.04; asks nothing)
 	$(Q)packaging/deps.sh $(VENV)
 
-all: $(BPF_OBJS) installed $(OUT)/netnice $(OUT)/many-rules $(TOOLS) $(LAWS) $(TEST_BPF) $(SIM) ## build the programs and the command: build/ccbpf
+all: $(BPF_OBJS) installed $(OUT)/netnice $(OUT)/plot.py $(OUT)/many-rules $(TOOLS) $(LAWS) $(TEST_BPF) $(SIM) ## build the programs and the command: build/ccbpf
 
 demo: deps ## a background transfer beside a foreground one, without and with tcp_lp and le; a table and a plot
 	$(Q)$(MAKE) --no-print-directory all
@@ -195,13 +195,14 @@ install: installed ## to $(PREFIX): command, manual pages, completions, units; /
 			install -m 644 /dev/stdin $(DESTDIR)$(UNITDIR)/$$unit || exit; \
 	done
 	install -D -m 644 packaging/grafana/ccbpf.json $(DESTDIR)$(PREFIX)/share/ccbpf/grafana/ccbpf.json
+	install -m 644 loader/cmd/plot.py $(DESTDIR)$(PREFIX)/share/ccbpf/plot.py
 	$(if $(CONFIG),[ -e $(DESTDIR)/etc/ccbpf.toml ] || install -D -m 644 $(CONFIG) $(DESTDIR)/etc/ccbpf.toml)
 
 uninstall: ## from $(PREFIX); /etc/ccbpf.toml stays
 	rm -f $(addprefix $(DESTDIR),$(SBINDIR)/ccbpf $(PREFIX)/bin/netnice $(PREFIX)/share/man/man7/ccbpf-controllers.7 \
 		$(addprefix $(BASHDIR)/,ccbpf netnice) $(addprefix $(FISHDIR)/,ccbpf.fish netnice.fish) $(ZSHDIR)/_ccbpf \
 		$(addprefix $(PREFIX)/share/man/man8/,ccbpf.8 ccbpf-*.8 netnice.8) $(addprefix $(UNITDIR)/,$(UNITS)) \
-		$(PREFIX)/share/ccbpf/grafana/ccbpf.json)
+		$(addprefix $(PREFIX)/share/ccbpf/,grafana/ccbpf.json plot.py))
 
 deb: ## packages for Debian and Ubuntu: build/deb
 	$(Q)packaging/deps.sh $(VENV) deb
@@ -249,7 +250,6 @@ $(OUT)/loader/%.o: loader/%.cc Makefile
 	$(Q)$(CXX) $(ALL_CXXFLAGS) $(or $(SANITIZERS),$(TRAPS)) $(DEPFLAGS) -MF $(@:.o=.d) -c $< -o $@
 
 $(OUT)/loader/sys/objects.o: $(BPF_OBJS)
-$(OUT)/loader/cmd/plot.o: loader/cmd/plot.py
 
 $(OUT)/ccbpf: $(LOADER_OBJS)
 	$(call say,LD,$@)
@@ -293,6 +293,12 @@ $(BUILD)/fuzz/%.o: tests/fuzz/%.cc Makefile
 $(FUZZERS): $(BUILD)/fuzz/%: $(BUILD)/fuzz/%.o $(BUILD)/fuzz/frame/frame.o $(BUILD)/fuzz/libccbpf.a
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(SANITIZERS) -fsanitize=fuzzer -o $@ $^ $(shell pkg-config --libs $(LIBS))
+
+# Where the command finds it before it is installed.
+$(OUT)/plot.py:
+	$(call say,LN,$@)
+	@mkdir -p $(@D)
+	$(Q)ln -srf loader/cmd/plot.py $@
 
 $(OUT)/netnice:
 	$(call say,LN,$@)
