@@ -30,7 +30,8 @@ FORMAT := $(VENV)/bin/clang-format # pinned, see tests/requirements.txt
 C_FILES = $(shell git ls-files '*.c' '*.cc' '*.h' ':!vmlinux.h')
 CC   := gcc
 CXX  := g++
-LIBS := libbpf libelf json-c libcap libmnl ncursesw libmicrohttpd
+LIBS := libbpf libelf json-c libcap libmnl ncursesw
+LOADED := libmicrohttpd # by the command that needs it, loader/metrics/microhttpd.c
 
 WARN       := -Wall -Wextra -Werror
 BPF_CFLAGS := -target bpf -mcpu=v3 -g -O2 -std=gnu11 $(WARN) -Wno-unused-parameter -ffile-compilation-dir=. -Iinclude -I.
@@ -39,7 +40,7 @@ CXXFLAGS   ?= -g -O2
 HERE       := '-ffile-prefix-map=$(subst ','\'',$(CURDIR))=.' # the same bytes wherever the tree lies: results are kept by them
 # -iquote: a header of loader/sys/ must not be found in the place of one of the system's <sys/...>.
 ALL_CPPFLAGS = $(HERE) -D_GNU_SOURCE -DCCBPF_VERSION='"$(VERSION)"' -DCCBPF_BPF_DIR='"$(BUILD)/bpf"' \
-              -Iinclude -iquote loader $(shell pkg-config --cflags $(LIBS)) $(CPPFLAGS) $(CFLAGS)
+              -Iinclude -iquote loader $(shell pkg-config --cflags $(LIBS) $(LOADED)) $(CPPFLAGS) $(CFLAGS)
 ALL_CFLAGS   = -std=gnu11 $(WARN) $(ALL_CPPFLAGS)
 # The one file in C++ has a library in it, which reads what a user writes: what is undefined in it ends the process.
 TRAPS        = -fsanitize=undefined -fsanitize-undefined-trap-on-error

@@ -17,11 +17,21 @@ const char *origin_name(const struct origin *origin)
 	return origin->id ? text("%s %u", words[origin->by], origin->id) : words[origin->by];
 }
 
-static const char *cgroup_of(const struct origin *origin)
+/* Its path, a text(). NULL: it has none, and `*why` says "gone" or, without the privilege to ask, "unknown". */
+static const char *cgroup_or(const struct origin *origin, const char **why)
 {
 	char path[CCBPF_CGROUP_LEN];
+	int err = cgroup_path(origin->cgroup, path, sizeof(path));
 
-	return cgroup_path(origin->cgroup, path, sizeof(path)) ? NULL : text("%s", path);
+	*why = cgroup_removed(err) ? "gone" : "unknown";
+	return err ? NULL : text("%s", path);
+}
+
+static const char *cgroup_of(const struct origin *origin)
+{
+	const char *why;
+
+	return cgroup_or(origin, &why);
 }
 
 /* The lowest unit in the path of its cgroup: what a service or slice has made below is no unit. */
@@ -65,14 +75,19 @@ const struct holder *origin_processes(struct origins *origins, const struct orig
 
 const char *origin_words(struct origins *origins, const struct origin *origin)
 {
-	const char *of = giver(origins, origin), *cgroup = cgroup_of(origin), *by = NULL;
+	const char *of = giver(origins, origin), *by = "unknown", *why, *more = "";
+	const char *cgroup = cgroup_or(origin, &why);
 	size_t n;
 	const struct holder *holder = origin_processes(origins, origin, &n);
 
+	if (!of)
+		of = origin->by == ORIGIN_UNIT && !cgroup ? why : "removed";
 	if (holder)
 		by = text("%s (%d)", process_name(holder->pid), holder->pid);
-	return text("by %s (%s); cgroup %s; process %s%s", origin_name(origin), of ?: "removed",
-		    cgroup ?: "gone", by ?: "unknown", n > 1 ? text(" and %zu more", n - 1) : "");
+	if (n > 1)
+		more = text(" and %zu more", n - 1);
+	return text("by %s (%s); cgroup %s; process %s%s", origin_name(origin), of, cgroup ?: why,
+		    by, more);
 }
 
 struct json_object *origin_id_json(const struct origin *origin)
