@@ -150,7 +150,10 @@ def test_errors_are_json_too(plotting: Cli, tmp_path: Path) -> None:
 def test_where_it_cannot_be_written(plotting: Cli, tmp_path: Path) -> None:
     file = samples(tmp_path / "in", [flow()], [flow()])
     assert "No such file or directory" in plotting("plot", file, "--output", tmp_path / "none/out.svg", code=1).err
-    assert "no picture has the form `.doc`: name it .svg, .png or .pdf" in plotting("plot", file, "--output", tmp_path / "out.doc", code=1).err
+    assert (
+        "no picture has the form `.doc`: name it .svg, .png or .pdf"
+        in plotting("plot", file, "--output", tmp_path / "out.doc", code=1).err
+    )
     assert "no file is named" in plotting("plot", code=2).err
 
 
@@ -206,7 +209,9 @@ def test_a_trace_becomes_a_picture(
     out = (tmp_path / "out").open("w+")
     process = cli.popen("trace", "tcp_lp", "--plot", picture, "-j", "--pretty", stdout=out, stderr=subprocess.PIPE)
     with kernel.Sink(b, "10.77.0.2") as sink:
-        listener = kernel.eventually(lambda: (cli.root / "listener").exists() and kernel.Map.by_pin(cli.root / "listener"), 10, "it")
+        listener = kernel.eventually(
+            lambda: (cli.root / "listener").exists() and kernel.Map.by_pin(cli.root / "listener"), 10, "it"
+        )
         kernel.eventually(lambda: int.from_bytes(listener.lookup(bytes(4)) or b"", "little") > 1, 10, "the trace listens")
         listener.close()
         with a.socket() as sock, a.socket() as other:
