@@ -21,9 +21,9 @@ from urllib.request import urlopen
 import pytest
 
 from tests.functional import kernel
-from tests.functional.cli.test_metrics import samples
 from tests.functional.line import DEV, Frame, Line
 from tests.functional.records import record
+from tests.functional.samples import samples
 
 PROGRAMS = kernel.ROOT / ".cache/servers/usr/bin"  # unpacked by packaging/deps.sh
 CONFIG = """
