@@ -181,6 +181,7 @@ install: installed ## to $(PREFIX): command, manual pages, completions, units; /
 	install -D -m 755 $(OUT)/ccbpf $(DESTDIR)$(SBINDIR)/ccbpf
 	install -d $(DESTDIR)$(PREFIX)/bin
 	ln -srf $(DESTDIR)$(SBINDIR)/ccbpf $(DESTDIR)$(PREFIX)/bin/netnice # users have no sbin in their PATH
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man5 $(OUT)/man/ccbpf.toml.5
 	install -d $(DESTDIR)$(PREFIX)/share/man/man7 $(DESTDIR)$(PREFIX)/share/man/man8
 	install -m 644 $(OUT)/man/*.7 $(DESTDIR)$(PREFIX)/share/man/man7
 	install -m 644 $(OUT)/man/ccbpf*.8 $(DESTDIR)$(PREFIX)/share/man/man8
@@ -202,7 +203,7 @@ install: installed ## to $(PREFIX): command, manual pages, completions, units; /
 uninstall: ## from $(PREFIX); /etc/ccbpf.toml stays
 	rm -f $(addprefix $(DESTDIR),$(SBINDIR)/ccbpf $(PREFIX)/bin/netnice $(PREFIX)/share/man/man7/ccbpf-controllers.7 \
 		$(addprefix $(BASHDIR)/,ccbpf netnice) $(addprefix $(FISHDIR)/,ccbpf.fish netnice.fish) $(ZSHDIR)/_ccbpf \
-		$(addprefix $(PREFIX)/share/man/man8/,ccbpf.8 ccbpf-*.8 netnice.8) $(addprefix $(UNITDIR)/,$(UNITS)) \
+		$(PREFIX)/share/man/man5/ccbpf.toml.5 $(addprefix $(PREFIX)/share/man/man8/,ccbpf.8 ccbpf-*.8 netnice.8) $(addprefix $(UNITDIR)/,$(UNITS)) \
 		$(addprefix $(PREFIX)/share/ccbpf/,grafana/ccbpf.json plot.py))
 
 deb: ## packages for Debian and Ubuntu: build/deb
