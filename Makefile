@@ -30,7 +30,8 @@ FORMAT := $(VENV)/bin/clang-format # pinned, see tests/requirements.txt
 C_FILES = $(shell git ls-files '*.c' '*.cc' '*.h' ':!vmlinux.h')
 CC   := gcc
 CXX  := g++
-LIBS := libbpf libelf json-c libcap libmnl ncursesw libmicrohttpd
+LIBS := libbpf libelf json-c libcap libmnl ncursesw
+LOADED := libmicrohttpd # by the command that needs it, loader/metrics/microhttpd.c
 
 WARN       := -Wall -Wextra -Werror
 BPF_CFLAGS := -target bpf -mcpu=v3 -g -O2 -std=gnu11 $(WARN) -Wno-unused-parameter -ffile-compilation-dir=. -Iinclude -I.
@@ -39,7 +40,7 @@ CXXFLAGS   ?= -g -O2
 HERE       := '-ffile-prefix-map=$(subst ','\'',$(CURDIR))=.' # the same bytes wherever the tree lies: results are kept by them
 # -iquote: a header of loader/sys/ must not be found in the place of one of the system's <sys/...>.
 ALL_CPPFLAGS = $(HERE) -D_GNU_SOURCE -DCCBPF_VERSION='"$(VERSION)"' -DCCBPF_BPF_DIR='"$(BUILD)/bpf"' \
-              -Iinclude -iquote loader $(shell pkg-config --cflags $(LIBS)) $(CPPFLAGS) $(CFLAGS)
+              -Iinclude -iquote loader $(shell pkg-config --cflags $(LIBS) $(LOADED)) $(CPPFLAGS) $(CFLAGS)
 ALL_CFLAGS   = -std=gnu11 $(WARN) $(ALL_CPPFLAGS)
 # The one file in C++ has a library in it, which reads what a user writes: what is undefined in it ends the process.
 TRAPS        = -fsanitize=undefined -fsanitize-undefined-trap-on-error
@@ -82,7 +83,7 @@ help: ## this text
 deps: ## install what is missing (Debian 12, 13, Ubuntu 24.04; asks nothing)
 	$(Q)packaging/deps.sh $(VENV)
 
-all: $(BPF_OBJS) installed $(OUT)/netnice $(OUT)/many-rules $(TOOLS) $(LAWS) $(TEST_BPF) $(SIM) ## build the programs and the command: build/ccbpf
+all: $(BPF_OBJS) installed $(OUT)/netnice $(OUT)/plot.py $(OUT)/many-rules $(TOOLS) $(LAWS) $(TEST_BPF) $(SIM) ## build the programs and the command: build/ccbpf
 
 demo: deps ## a background transfer beside a foreground one, without and with tcp_lp and le; a table and a plot
 	$(Q)$(MAKE) --no-print-directory all
@@ -180,6 +181,7 @@ install: installed ## to $(PREFIX): command, manual pages, completions, units; /
 	install -D -m 755 $(OUT)/ccbpf $(DESTDIR)$(SBINDIR)/ccbpf
 	install -d $(DESTDIR)$(PREFIX)/bin
 	ln -srf $(DESTDIR)$(SBINDIR)/ccbpf $(DESTDIR)$(PREFIX)/bin/netnice # users have no sbin in their PATH
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man5 $(OUT)/man/ccbpf.toml.5
 	install -d $(DESTDIR)$(PREFIX)/share/man/man7 $(DESTDIR)$(PREFIX)/share/man/man8
 	install -m 644 $(OUT)/man/*.7 $(DESTDIR)$(PREFIX)/share/man/man7
 	install -m 644 $(OUT)/man/ccbpf*.8 $(DESTDIR)$(PREFIX)/share/man/man8
@@ -195,13 +197,14 @@ install: installed ## to $(PREFIX): command, manual pages, completions, units; /
 			install -m 644 /dev/stdin $(DESTDIR)$(UNITDIR)/$$unit || exit; \
 	done
 	install -D -m 644 packaging/grafana/ccbpf.json $(DESTDIR)$(PREFIX)/share/ccbpf/grafana/ccbpf.json
+	install -m 644 loader/cmd/plot.py $(DESTDIR)$(PREFIX)/share/ccbpf/plot.py
 	$(if $(CONFIG),[ -e $(DESTDIR)/etc/ccbpf.toml ] || install -D -m 644 $(CONFIG) $(DESTDIR)/etc/ccbpf.toml)
 
 uninstall: ## from $(PREFIX); /etc/ccbpf.toml stays
 	rm -f $(addprefix $(DESTDIR),$(SBINDIR)/ccbpf $(PREFIX)/bin/netnice $(PREFIX)/share/man/man7/ccbpf-controllers.7 \
 		$(addprefix $(BASHDIR)/,ccbpf netnice) $(addprefix $(FISHDIR)/,ccbpf.fish netnice.fish) $(ZSHDIR)/_ccbpf \
-		$(addprefix $(PREFIX)/share/man/man8/,ccbpf.8 ccbpf-*.8 netnice.8) $(addprefix $(UNITDIR)/,$(UNITS)) \
-		$(PREFIX)/share/ccbpf/grafana/ccbpf.json)
+		$(PREFIX)/share/man/man5/ccbpf.toml.5 $(addprefix $(PREFIX)/share/man/man8/,ccbpf.8 ccbpf-*.8 netnice.8) $(addprefix $(UNITDIR)/,$(UNITS)) \
+		$(addprefix $(PREFIX)/share/ccbpf/,grafana/ccbpf.json plot.py))
 
 deb: ## packages for Debian and Ubuntu: build/deb
 	$(Q)packaging/deps.sh $(VENV) deb
@@ -249,7 +252,6 @@ $(OUT)/loader/%.o: loader/%.cc Makefile
 	$(Q)$(CXX) $(ALL_CXXFLAGS) $(or $(SANITIZERS),$(TRAPS)) $(DEPFLAGS) -MF $(@:.o=.d) -c $< -o $@
 
 $(OUT)/loader/sys/objects.o: $(BPF_OBJS)
-$(OUT)/loader/cmd/plot.o: loader/cmd/plot.py
 
 $(OUT)/ccbpf: $(LOADER_OBJS)
 	$(call say,LD,$@)
@@ -293,6 +295,12 @@ $(BUILD)/fuzz/%.o: tests/fuzz/%.cc Makefile
 $(FUZZERS): $(BUILD)/fuzz/%: $(BUILD)/fuzz/%.o $(BUILD)/fuzz/frame/frame.o $(BUILD)/fuzz/libccbpf.a
 	$(call say,LD,$@)
 	$(Q)$(CXX) $(SANITIZERS) -fsanitize=fuzzer -o $@ $^ $(shell pkg-config --libs $(LIBS))
+
+# Where the command finds it before it is installed.
+$(OUT)/plot.py:
+	$(call say,LN,$@)
+	@mkdir -p $(@D)
+	$(Q)ln -srf loader/cmd/plot.py $@
 
 $(OUT)/netnice:
 	$(call say,LN,$@)

@@ -8,7 +8,7 @@
 #       sweep: that, and the workflow engine of `make sweep` (90 MB in VENV)
 #       deb: also what builds and checks the packages (about 100 MB)
 #       rpm: also what builds and checks the RPM (about 20 MB)
-#       hard: these two, and the programs that `make test-hard` runs in the background class, and shells (about 150 MB)
+#       hard: these two, and the programs that `make test-hard` runs in the background class, Prometheus, and shells (about 270 MB)
 #
 # Debian 12's libbpf 1.1 knows no struct_ops links, so there bookworm-backports is enabled; Ubuntu 24.04's 1.3
 # refuses an ops table with a member that the kernel lacks, so libbpf (and bpftool) come from Ubuntu 26.04, and
@@ -140,11 +140,11 @@ system_packages() {
 
 # Their packages would start a service, now and at each boot: they are unpacked beside VENV, and only the libraries that they
 # need are installed.
-servers="nginx haproxy"
+servers="nginx haproxy prometheus"
 
 unpack_servers() {
     there=$(dirname "$venv")/servers
-    if [ -e "$there/complete" ]; then
+    if [ "$servers" = "$(cat "$there/complete" 2>/dev/null)" ]; then
         say "servers: nothing to unpack"
         return
     fi
@@ -154,14 +154,14 @@ unpack_servers() {
     mkdir -p "$there"
     apt update
     # shellcheck disable=SC2046,SC2086 # lists of words are meant
-    apt install --no-install-recommends $(apt-cache depends $servers | sed -n 's/^ *Depends: \(lib.*\)/\1/p' | sort -u)
+    apt install --no-install-recommends $(apt-cache depends $servers | sed -n '/libjs-/d; s/^ *Depends: \(lib.*\)/\1/p' | sort -u)
     # shellcheck disable=SC2086 # the same
     (cd "$there" && apt -o APT::Sandbox::User=root download $servers)
     for package in "$there"/*.deb; do
         dpkg -x "$package" "$there"
         rm "$package"
     done
-    touch "$there/complete"
+    echo "$servers" >"$there/complete"
 }
 
 # A copy of the requirements in the venv, made last, says that all of them is there.

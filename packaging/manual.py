@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The manual pages, in mdoc(7): ccbpf(8), ccbpf-COMMAND(8) for each command, and ccbpf-controllers(7).
+"""The manual pages, in mdoc(7): ccbpf(8), ccbpf-COMMAND(8) for each command, ccbpf.toml(5), and ccbpf-controllers(7).
 
     python3 packaging/manual.py CCBPF DIRECTORY
 
@@ -140,7 +140,7 @@ def of_command(command: Command, t: Tables) -> str:
         "NAME": [*(f".Nm {name}{' ,' if name != names[-1] else ''}" for name in names), f".Nd {what}"],
         "SYNOPSIS": [*synopsis, *([f".Nm {tables.NETNICE}", *own_options, *usage(command.arguments)] if len(names) > 1 else [])],
         "DESCRIPTION": description,
-        "SEE ALSO": see_also((7, "ccbpf-controllers"), (8, "ccbpf")),
+        "SEE ALSO": see_also((5, "ccbpf.toml"), (7, "ccbpf-controllers"), (8, "ccbpf")),
     }
     if not command.takes_command:
         sections["EXIT STATUS"] = ["The exit codes are described in", ".Xr ccbpf 8 ."]
@@ -167,7 +167,9 @@ def of_all(t: Tables) -> str:
             *option_list(t.options),
         ],
         "EXIT STATUS": [".Bl -tag -width Ds", *codes, ".El"],
-        "SEE ALSO": see_also((7, "ccbpf-controllers"), *((8, f"ccbpf-{command.name}") for command in t.commands)),
+        "SEE ALSO": see_also(
+            (5, "ccbpf.toml"), (7, "ccbpf-controllers"), *((8, f"ccbpf-{command.name}") for command in t.commands)
+        ),
     }
     return page("ccbpf", 8, t.version, sections)
 
@@ -196,9 +198,49 @@ def of_controllers(t: Tables) -> str:
     return page("ccbpf-controllers", 7, t.version, sections)
 
 
+def of_file(t: Tables) -> str:
+    """The keys of a rule are the options of `ccbpf assign`."""
+    (assign,) = [command for command in t.commands if command.name == "assign"]
+    keys = [option for option in assign.options if option.name != "--all"]
+    rule = [".It Va controller No = Qq Ar NAME", "The controller that it gives, by default that of", ".Xr ccbpf-assign 8 ."]
+    for option in keys:
+        value = (
+            "Cm true" if not option.argument else f"Qq Ar {quoted(option.argument.removesuffix('|PID'))}"
+        )  # a process lives no boot
+        rule += [f".It Va {option.name[2:]} No = {value}", *paragraph(sentence(option.text))]
+    sections = {
+        "NAME": [".Nm ccbpf.toml", ".Nd which controllers a host has, and which connections get them"],
+        "DESCRIPTION": [
+            ".Ss Sections \\(lB\\fBcontroller.NAME\\fR\\(rB",
+            *paragraph("The controller is enabled, with its default parameters but for those that are set."),
+            "One that a rule gives need not be there.",
+            ".Bl -tag -width Ds",
+            ".It Va set.KEY No = Ar NUMBER",
+            "A parameter of",
+            ".Xr ccbpf-controllers 7 .",
+            ".It Va default No = Cm true",
+            *paragraph("New connections of this network namespace have it; only one controller can be the default."),
+            ".It Va ecn No = Cm true",
+            "Connections of this network namespace ask for ECN.",
+            ".El",
+            ".Ss Sections \\(lB\\(lBrule\\(rB\\(rB",
+            "New connections that meet all conditions of the rule get its controller.",
+            "A port may be a number without quotes.",
+            "Of several rules that match one wins, as with",
+            ".Xr ccbpf-assign 8 ;",
+            "between equals, the first one in the file.",
+            ".Bl -tag -width Ds",
+            *rule,
+            ".El",
+        ],
+        "SEE ALSO": see_also((7, "ccbpf-controllers"), (8, "ccbpf"), (8, "ccbpf-apply"), (8, "ccbpf-assign")),
+    }
+    return page("ccbpf.toml", 5, t.version, sections)
+
+
 def main(ccbpf: str, directory: Path) -> None:
     t = tables.read(ccbpf)
-    pages = {"ccbpf.8": of_all(t), "ccbpf-controllers.7": of_controllers(t)}
+    pages = {"ccbpf.8": of_all(t), "ccbpf.toml.5": of_file(t), "ccbpf-controllers.7": of_controllers(t)}
     for command in t.commands:
         pages[f"ccbpf-{command.name}.8"] = of_command(command, t)
     directory.mkdir(parents=True, exist_ok=True)

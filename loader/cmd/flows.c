@@ -16,6 +16,7 @@
 #include "cc/flowtext.h"
 #include "cc/running.h"
 #include "sys/shared.h"
+#include "cmd/recording.h"
 #include "commands.h"
 #include "out/errors.h"
 #include "out/human.h"
@@ -29,7 +30,6 @@
 #include "util/text.h"
 
 #define WHAT "show"
-#define RECORD_NS 100000000ULL /* --watch of a recording, unless it is given */
 
 enum own_option {
 	OWN_RECORD,

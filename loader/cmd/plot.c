@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * ccbpf plot FILE… [--output PICTURE]: a picture of what `ccbpf flows --record` has written, and
- * of the events of `ccbpf -j trace`, where they are given as well. plot.py, which this file
- * contains, draws it: python3 and matplotlib are needed for this command alone.
+ * of the events of `ccbpf -j trace`, where they are given as well. `ccbpf trace --plot` draws by the
+ * same: see plot.h.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cmd/plot.h"
 #include "commands.h"
 #include "out/errors.h"
-#include "out/json.h"
 #include "out/output.h"
 #include "util/memory.h"
 #include "util/text.h"
@@ -23,33 +22,31 @@
 #define NO_MATPLOTLIB 3 /* plot.py's exit code */
 #define NO_PYTHON 127
 #define WORDS 4096 /* bytes of what it says that are read */
+#define PACKAGE "install the package ccbpf-tools (from the source: `make install`)"
 
 enum own_option {
 	OWN_OUTPUT,
 };
 
-extern const char ccbpf_plot_py[], ccbpf_plot_py_end[];
-
-__asm__(".section .rodata\n"
-	".global ccbpf_plot_py, ccbpf_plot_py_end\n"
-	"ccbpf_plot_py:\n"
-	".incbin \"loader/cmd/plot.py\"\n"
-	"ccbpf_plot_py_end:\n"
-	".byte 0\n"
-	".previous\n");
-
-/* A file in memory with plot.py. Returns it, or -errno. */
-static int script(void)
+/* Where plot.py is, a text(); NULL: it is not installed. */
+static const char *script(void)
 {
-	size_t size = ccbpf_plot_py_end - ccbpf_plot_py;
-	int fd = memfd_create("plot.py", 0);
+	static const char *const places[] = { "../share/ccbpf/plot.py", "plot.py" };
+	char command[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", command, sizeof(command) - 1);
+	char *end;
 
-	if (fd < 0)
-		return -errno;
-	if (write(fd, ccbpf_plot_py, size) == (ssize_t)size)
-		return fd;
-	close(fd);
-	return -EIO;
+	command[n < 0 ? 0 : n] = '\0';
+	end = strrchr(command, '/');
+	if (!end)
+		return NULL;
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		const char *path = text("%.*s/%s", (int)(end - command), command, places[i]);
+
+		if (!access(path, R_OK))
+			return path;
+	}
+	return NULL;
 }
 
 /* The last line of what is read until its end; what is beyond WORDS bytes does not count. */
@@ -75,28 +72,23 @@ static const char *last_line(int fd)
  * Run it: its exit code or -errno, and its last words. -I: nothing of the environment or of the
  * working directory becomes code.
  */
-static int run(const struct request *request, const char *picture, int fd, const char **words)
+static int run(char **argv, const char **words)
 {
-	char **argv = must_alloc(request->n_args + 5, sizeof(*argv)), **at = argv;
 	int status, ends[2];
 	pid_t pid;
 
+	*words = "";
 	if (pipe2(ends, O_CLOEXEC))
 		return -errno;
-	*at++ = (char *)"python3";
-	*at++ = (char *)"-I";
-	*at++ = (char *)text("/proc/self/fd/%d", fd);
-	*at++ = (char *)picture;
-	memcpy(at, request->args, request->n_args * sizeof(*at));
 	pid = fork();
 	if (!pid) {
 		dup2(ends[1], STDERR_FILENO);
 		execvp(argv[0], argv);
 		_exit(NO_PYTHON);
 	}
-	free(argv);
 	close(ends[1]);
-	*words = pid < 0 ? "" : last_line(ends[0]);
+	if (pid > 0)
+		*words = last_line(ends[0]);
 	close(ends[0]);
 	if (pid < 0)
 		return -EAGAIN;
@@ -106,41 +98,58 @@ static int run(const struct request *request, const char *picture, int fd, const
 	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILED;
 }
 
-static int report(const char *picture, int ended, const char *words)
+static int report(const char *what, const char *picture, int ended, const char *words)
 {
 	if (ended < 0)
-		return fail_errno(WHAT, "python3", ended);
+		return fail_errno(what, "python3", ended);
 	if (ended == NO_PYTHON)
-		return FAIL(EXIT_FAILED, .what = WHAT, .on = picture, .why = "there is no python3",
-			    .remedy = "install it (Debian: apt install python3-matplotlib)");
+		return FAIL(EXIT_FAILED, .what = what, .on = picture, .why = "there is no python3",
+			    .remedy = PACKAGE);
 	if (ended == NO_MATPLOTLIB)
 		return FAIL(
-			EXIT_FAILED, .what = WHAT, .on = picture,
+			EXIT_FAILED, .what = what, .on = picture,
 			.why = "python3 finds no matplotlib (a user's own packages are not read)",
-			.remedy = "install it (Debian: apt install python3-matplotlib)");
+			.remedy = "install it (Debian, Fedora: python3-matplotlib)");
 	if (ended)
-		return FAIL(EXIT_FAILED, .what = WHAT, .on = NULL,
+		return FAIL(EXIT_FAILED, .what = what, .on = NULL,
 			    .why = *words ? words : "python3 ended without a word");
-	if (!output.json)
-		output_line("%s", picture);
 	return EXIT_OK;
+}
+
+int plot_draw(const char *what, const char *picture, const char *const *files, unsigned int n)
+{
+	const char *tool = script(), *words;
+	char **argv, **at;
+	int ended;
+
+	if (!tool)
+		return FAIL(EXIT_FAILED, .what = what, .on = picture,
+			    .why = "the tool that draws it is not installed", .remedy = PACKAGE);
+	argv = at = must_alloc(n + 5, sizeof(*argv)); /* the last one stays NULL */
+	*at++ = (char *)"python3";
+	*at++ = (char *)"-I";
+	*at++ = (char *)tool;
+	*at++ = (char *)picture;
+	for (unsigned int i = 0; i < n; i++)
+		*at++ = (char *)files[i];
+	ended = run(argv, &words);
+	free(argv);
+	return report(what, picture, ended, words);
 }
 
 static int plot(const struct request *request)
 {
-	const char *picture = request->own[OWN_OUTPUT], *words = "";
-	int fd, ended;
+	const char *picture = request->own[OWN_OUTPUT];
+	int err;
 
 	if (!request->n_args)
 		return FAIL(EXIT_USAGE, .what = WHAT, .why = "no file is named",
 			    .remedy = "record one: `ccbpf flows --record FILE`");
 	picture = picture ?: text("%s.svg", request->args[0]);
-	fd = script();
-	if (fd < 0)
-		return fail_errno(WHAT, "plot.py", fd);
-	ended = run(request, picture, fd, &words);
-	close(fd);
-	return report(picture, ended, words);
+	err = plot_draw(WHAT, picture, (const char *const *)request->args, request->n_args);
+	if (!err && !output.json)
+		output_line("%s", picture);
+	return err;
 }
 
 static const struct argp_option options[] = {
@@ -154,8 +163,8 @@ const struct command cmd_plot = {
 	.args = "FILE... [--output PICTURE]",
 	.text = "Draw what `flows --record` has written",
 	.more = "Rate, window and queueing delay of the flows over time, with losses, marks and early indications. "
-		"Another FILE may be the output of `ccbpf -j trace` in the same time: its events are exact. Needs python3 "
-		"with matplotlib.",
+		"Another FILE may be the output of `ccbpf -j trace` in the same time: its events are exact. `ccbpf trace --plot` "
+		"does both at once. Needs the package ccbpf-tools (python3 with matplotlib).",
 	.options = options,
 	.run = plot,
 };

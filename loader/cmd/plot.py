@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The picture of `ccbpf plot`: rate, window and queueing delay of each flow over time, with what it met.
+"""The picture of `ccbpf plot` and `ccbpf trace --plot`: rate, window and queueing delay of each flow over time, with what it met.
 
     python3 plot.py PICTURE FILE...
 
 Each FILE has lines of JSON: the documents of `ccbpf flows --record`, which make the curves, and the events of `ccbpf -j trace`.
 Without events the marks come from the counters of the flows, and are as exact as the samples. The form of PICTURE is that of its
-name: .svg, .png or .pdf. Needs matplotlib. It ends with 1 after a sentence on stderr, or with 3 where matplotlib is missing.
+name: .svg, .png or .pdf. Without a FILE it is only looked whether PICTURE could be drawn. Needs matplotlib. It ends with 1 after a
+sentence on stderr, or with 3 where matplotlib is missing.
 """
 
 from __future__ import annotations
 
 import bisect
+import errno
 import json
+import os
 import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -138,8 +141,22 @@ def draw(flows: list[Flow], picture: Path) -> None:
     figure.savefig(picture)
 
 
-def main() -> int:
-    picture, *files = map(Path, sys.argv[1:])
+def try_to_draw(picture: Path) -> None:
+    """Fails where draw() would: nothing is written."""
+    from matplotlib.figure import Figure
+
+    if picture.suffix[1:] not in Figure().canvas.get_supported_filetypes():
+        raise ValueError(f"no picture has the form `{picture.suffix}`: name it .svg, .png or .pdf")
+    if picture.is_dir():
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+    where = picture if picture.exists() else picture.parent
+    if not where.exists():
+        raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+    if not os.access(where, os.W_OK):
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def flows_in(files: list[Path]) -> list[Flow]:
     docs = [doc for path in files for doc in documents(path)]
     try:
         flows = gather(docs) if docs else []
@@ -147,8 +164,16 @@ def main() -> int:
         fail("a sample lacks a field of a flow (was it written by another version of ccbpf?)")
     if not flows:
         fail(f"{', '.join(map(str, files))}: no flow was there while it was recorded")
+    return flows
+
+
+def main() -> int:
+    picture, *files = map(Path, sys.argv[1:])
+    flows = flows_in(files) if files else []
     try:
-        draw(flows, picture)
+        try_to_draw(picture)
+        if files:
+            draw(flows, picture)
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise

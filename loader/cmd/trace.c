@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ccbpf trace [NAME…] [--for SECONDS]: the controllers' events as they happen,
- * one line each (NDJSON under -j), until Ctrl-C. Controllers write events only
- * while `listener` lies in the future: it is renewed every second to now + 3 s,
- * so that a trace that was killed costs them nothing for longer. A ring buffer
- * has one reader: a second trace is refused (lock on <root>/trace).
+ * ccbpf trace [NAME…] [--for SECONDS] [--plot PICTURE]: the controllers' events as
+ * they happen, one line each (NDJSON under -j), until Ctrl-C; --plot then draws them
+ * over samples of the flows. Controllers write events only while `listener` lies in
+ * the future: it is renewed at least every second to now + 3 s, so that a trace that
+ * was killed costs them nothing for longer. A ring buffer has one reader: a second
+ * trace is refused (lock on <root>/trace).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +20,7 @@
 #include "cc/running.h"
 #include "sys/shared.h"
 #include "cc/stats.h"
+#include "cmd/recording.h"
 #include "cmd/sweep.h"
 #include "commands.h"
 #include "out/errors.h"
@@ -34,6 +36,10 @@
 #define RENEW_NS 1000000000ULL
 #define LISTEN_NS (3 * RENEW_NS)
 
+enum own_option {
+	OWN_PLOT,
+};
+
 struct trace {
 	const struct controller *named[CCBPF_KINDS];
 	unsigned int n_named;
@@ -45,6 +51,7 @@ struct trace {
 	unsigned long long shown, dropped_before;
 	uint64_t listens_until_ns; /* as last renewed */
 	uint64_t deaf_ns; /* in all: renewed too late, nobody read our output */
+	struct recording recording; /* of --plot */
 };
 
 static int64_t realtime_offset(void)
@@ -74,22 +81,30 @@ static void print_event(const struct trace *trace, const struct ccbpf_event *eve
 		    type && strcmp(type->b, "0") ? text(", %s: %u", type->b, event->b) : "");
 }
 
+/* Whether events and flows of this kind are asked for. */
+static bool wanted(const void *data, __u32 kind)
+{
+	const struct trace *trace = data;
+
+	for (unsigned int i = 0; i < trace->n_named; i++)
+		if (kind == (__u32)trace->named[i]->kind)
+			return true;
+	return trace->n_named == 0;
+}
+
 static int on_event(void *context, void *data, size_t size)
 {
 	const struct ccbpf_event *event = data;
 	const struct text_block *mark = text_mark();
 	struct trace *trace = context;
-	bool wanted = trace->n_named == 0;
 
-	if (size < sizeof(*event) || event->time_ns < trace->started_ns)
-		return 0;
-	for (unsigned int i = 0; i < trace->n_named; i++)
-		wanted |= event->kind == (__u32)trace->named[i]->kind;
-	if (!wanted)
+	if (size < sizeof(*event) || event->time_ns < trace->started_ns ||
+	    !wanted(trace, event->kind))
 		return 0;
 	if (ticker_cut_short())
 		return -EINTR; /* leave the others where they are */
 	trace->shown++;
+	recording_event(&trace->recording, event);
 	if (output.json)
 		output_json(event_json(event));
 	else
@@ -203,7 +218,8 @@ static int renew(struct trace *trace)
 static int follow(struct trace *trace, uint64_t for_ns)
 {
 	struct ticker ticker;
-	int err = ticker_open(&ticker, WHAT, RENEW_NS, for_ns, ring_buffer__epoll_fd(trace->ring));
+	uint64_t every_ns = trace->recording.picture ? RECORD_NS : RENEW_NS;
+	int err = ticker_open(&ticker, WHAT, every_ns, for_ns, ring_buffer__epoll_fd(trace->ring));
 
 	if (err)
 		return err;
@@ -212,7 +228,7 @@ static int follow(struct trace *trace, uint64_t for_ns)
 		int ticks = ticker_wait(&ticker);
 
 		if (ticks & TICK_TIMER)
-			err = renew(trace);
+			err = renew(trace) ?: recording_sample(&trace->recording, wanted, trace);
 		ring_buffer__consume(trace->ring);
 		if (ticker_cut_short())
 			output_discard();
@@ -242,17 +258,27 @@ static void summarize(const struct trace *trace)
 
 static int trace(const struct request *request)
 {
-	struct trace trace = { .lock_fd = -1, .events_fd = -1, .listener_fd = -1, .stats_fd = -1 };
+	struct trace trace = { .lock_fd = -1,
+			       .events_fd = -1,
+			       .listener_fd = -1,
+			       .stats_fd = -1,
+			       .recording.flows_fd = -1 };
 	bool exists;
 	int err = request_controllers(request, 0, trace.named, &trace.n_named, NULL);
 
 	if (!err)
 		err = kernel_require_reading(WHAT);
 	if (!err)
+		err = recording_open(&trace.recording, WHAT, request->own[OWN_PLOT]);
+	if (!err)
 		err = pins_lock_read(WHAT, &exists);
-	if (err)
+	if (err) {
+		recording_close(&trace.recording);
 		return err;
+	}
 	err = open_maps(&trace);
+	if (!err)
+		err = recording_open_flows(&trace.recording);
 	pins_unlock();
 	if (!err) {
 		trace.started_ns = monotonic_ns();
@@ -263,18 +289,24 @@ static int trace(const struct request *request)
 	if (!err)
 		summarize(&trace);
 	close_maps(&trace);
+	if (!err)
+		err = recording_draw(&trace.recording);
+	recording_close(&trace.recording);
 	return err;
 }
 
 static const struct argp_option options[] = {
 	{ "for", OPTION_FOR, "SECONDS", 0, "stop after SECONDS", 0 },
+	{ "plot", OPTION_OWN + OWN_PLOT, "PICTURE", 0,
+	  "draw the flows and their events at the end: an .svg, .png or .pdf", 0 },
 	{ 0 },
 };
 
 const struct command cmd_trace = {
 	.name = "trace",
-	.args = "[NAME...] [--for SECONDS]",
+	.args = "[NAME...] [--for SECONDS] [--plot PICTURE]",
 	.text = "Follow the controllers' events",
+	.more = "The picture is that of `ccbpf plot`, and needs the same package.",
 	.options = options,
 	.run = trace,
 };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The page over HTTP: see server.h. */
 #include <errno.h>
-#include <microhttpd.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "metrics/metrics.h"
+#include "metrics/microhttpd.h"
 #include "metrics/server.h"
 #include "out/errors.h"
 #include "out/ticker.h"
@@ -28,6 +28,8 @@
 #define OPENMETRICS_MEDIA "application/openmetrics-text"
 #define OPENMETRICS_TYPE OPENMETRICS_MEDIA "; version=1.0.0; charset=utf-8"
 #define PLAIN_TYPE "text/plain; charset=utf-8"
+
+static struct microhttpd mhd;
 
 /* What was gathered last in one of the formats. */
 struct page {
@@ -53,9 +55,9 @@ struct server {
 static struct MHD_Response *response_of(char *body, size_t size, enum MHD_ResponseMemoryMode mode,
 					const char *type)
 {
-	struct MHD_Response *response = MHD_create_response_from_buffer(size, body, mode);
+	struct MHD_Response *response = mhd.create_response_from_buffer(size, body, mode);
 
-	if (!response || !MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type))
+	if (!response || !mhd.add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type))
 		out_of_memory();
 	return response;
 }
@@ -76,11 +78,11 @@ static void gather(struct server *server, bool openmetrics)
 		type = PLAIN_TYPE;
 	}
 	if (page->response)
-		MHD_destroy_response(page->response); /* who is still sent it keeps it */
+		mhd.destroy_response(page->response); /* who is still sent it keeps it */
 	page->response = response_of(body, size, MHD_RESPMEM_MUST_FREE, type);
 	page->status = err ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_OK;
 	page->until_ns = monotonic_ns() + SERVER_CACHE_NS;
-	if (!MHD_add_response_header(page->response, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ACCEPT))
+	if (!mhd.add_response_header(page->response, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ACCEPT))
 		out_of_memory();
 	text_release(mark);
 }
@@ -89,7 +91,7 @@ static void gather(struct server *server, bool openmetrics)
 static bool wants_openmetrics(const struct server *server, struct MHD_Connection *connection)
 {
 	const char *accept =
-		MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
+		mhd.lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
 
 	if (server->format != SERVER_AS_ASKED)
 		return server->format == SERVER_OPENMETRICS;
@@ -103,7 +105,7 @@ static enum MHD_Result answer_page(struct server *server, struct MHD_Connection 
 
 	if (!page->response || monotonic_ns() >= page->until_ns)
 		gather(server, openmetrics);
-	return MHD_queue_response(connection, page->status, page->response);
+	return mhd.queue_response(connection, page->status, page->response);
 }
 
 /* A line of ours; `allow` NULL: without that header. What is not answered well ends the connection. */
@@ -115,12 +117,12 @@ static enum MHD_Result answer_line(struct MHD_Connection *connection, unsigned i
 	enum MHD_Result result = MHD_YES;
 
 	if (allow)
-		result = MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, allow);
+		result = mhd.add_response_header(response, MHD_HTTP_HEADER_ALLOW, allow);
 	if (result && status != MHD_HTTP_OK)
-		result = MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+		result = mhd.add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 	if (result)
-		result = MHD_queue_response(connection, status, response);
-	MHD_destroy_response(response);
+		result = mhd.queue_response(connection, status, response);
+	mhd.destroy_response(response);
 	return result;
 }
 
@@ -139,7 +141,7 @@ static bool has_body(struct MHD_Connection *connection)
 {
 	bool has = false;
 
-	MHD_get_connection_values(connection, MHD_HEADER_KIND, look_for_body, &has);
+	mhd.get_connection_values(connection, MHD_HEADER_KIND, look_for_body, &has);
 	return has;
 }
 
@@ -193,7 +195,7 @@ static void on_connection(void *data, struct MHD_Connection *connection, void **
 				forget(server, i);
 		return;
 	}
-	info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	info = mhd.get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 	if (!info)
 		return;
 	if (server->n_kept == CONNECTIONS_KEPT) {
@@ -211,9 +213,9 @@ static void run(struct server *server)
 
 	for (int i = 0; i < RUNS_MOST; i++) {
 		server->freed = false;
-		MHD_run(server->daemon);
+		mhd.run(server->daemon);
 		if (!server->freed &&
-		    (MHD_get_timeout(server->daemon, &wait_ms) != MHD_YES || wait_ms))
+		    (mhd.get_timeout(server->daemon, &wait_ms) != MHD_YES || wait_ms))
 			return;
 	}
 }
@@ -221,7 +223,7 @@ static void run(struct server *server)
 static int serve(struct server *server, int (*announce)(const void *data), const void *data)
 {
 	const union MHD_DaemonInfo *info =
-		MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+		mhd.get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
 	struct ticker ticker;
 	int err = ticker_open(&ticker, server->what, TICK_NS, 0, info->epoll_fd);
 
@@ -240,8 +242,13 @@ int server_run(const char *what, int listen_fd, enum server_format format,
 	struct server server = { .what = what, .format = format };
 	int err;
 
+	err = microhttpd_load(what, &mhd);
+	if (err) {
+		close(listen_fd);
+		return err;
+	}
 	signal(SIGPIPE, SIG_IGN); /* a reader that leaves ends its connection */
-	server.daemon = MHD_start_daemon(
+	server.daemon = mhd.start_daemon(
 		MHD_USE_EPOLL, 0, NULL, NULL, answer, &server, MHD_OPTION_LISTEN_SOCKET, listen_fd,
 		MHD_OPTION_CONNECTION_LIMIT, (unsigned int)CONNECTIONS_MOST,
 		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)SILENCE_MOST_S,
@@ -250,13 +257,13 @@ int server_run(const char *what, int listen_fd, enum server_format format,
 	if (!server.daemon) {
 		close(listen_fd);
 		return FAIL(EXIT_FAILED, .what = what, .on = "HTTP",
-			    .why = text("libmicrohttpd %s does not start", MHD_get_version()),
+			    .why = text("libmicrohttpd %s does not start", mhd.get_version()),
 			    .remedy = "see whether open files or memory are short: `ulimit -a`");
 	}
 	err = serve(&server, announce, data);
-	MHD_stop_daemon(server.daemon);
+	mhd.stop_daemon(server.daemon);
 	for (size_t i = 0; i < sizeof(server.pages) / sizeof(server.pages[0]); i++)
 		if (server.pages[i].response)
-			MHD_destroy_response(server.pages[i].response);
+			mhd.destroy_response(server.pages[i].response);
 	return err;
 }

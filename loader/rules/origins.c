@@ -118,6 +118,10 @@ void origins_free(struct origins *origins)
 	free(origins->runs);
 	standing_close(&origins->standing);
 	holders_free(&origins->holders);
+	for (unsigned int i = 0; i < ORIGIN_NAMES; i++) {
+		free(origins->cgroups[i].name);
+		free(origins->processes[i].name);
+	}
 	*origins = (struct origins){ 0 };
 }
 

@@ -28,6 +28,8 @@ struct origin {
 	unsigned int id; /* of the rule or run, else 0 */
 };
 
+#define ORIGIN_NAMES 64 /* cgroups and processes whose names are kept: most flows share theirs */
+
 struct origins {
 	struct origin *all; /* sorted by flow */
 	size_t n;
@@ -36,6 +38,11 @@ struct origins {
 	unsigned int n_runs;
 	struct holders holders; /* read when the first is asked for */
 	bool have_holders;
+	struct kept_name {
+		uint64_t id; /* 0: empty */
+		char *name; /* NULL: it has none */
+		const char *why; /* then: "gone" or "unknown" */
+	} cgroups[ORIGIN_NAMES], processes[ORIGIN_NAMES];
 };
 
 /* Read them; needs a lock. What cannot be read is left out: then nobody knows. */

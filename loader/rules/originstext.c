@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Who gave a connection its controller, for a person and as JSON: see origins.h. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "out/json.h"
 #include "rules/origins.h"
 #include "rules/rule.h"
 #include "sys/cgroup.h"
+#include "util/memory.h"
 #include "util/text.h"
 
 static const char *const words[] = {
@@ -17,17 +19,61 @@ const char *origin_name(const struct origin *origin)
 	return origin->id ? text("%s %u", words[origin->by], origin->id) : words[origin->by];
 }
 
-static const char *cgroup_of(const struct origin *origin)
+/* The place of a name among those that are kept; with another id: what was there is forgotten. */
+static struct kept_name *place(struct kept_name *names, uint64_t id, bool *kept)
+{
+	struct kept_name *name = &names[id % ORIGIN_NAMES];
+
+	*kept = id && name->id == id;
+	if (!*kept) {
+		free(name->name);
+		*name = (struct kept_name){ .id = id };
+	}
+	return name;
+}
+
+/*
+ * Its path, until the next one is asked for. NULL: it has none, and `*why` says "gone" or, without
+ * the privilege to ask, "unknown".
+ */
+static const char *cgroup_or(struct origins *origins, const struct origin *origin, const char **why)
 {
 	char path[CCBPF_CGROUP_LEN];
+	bool kept;
+	struct kept_name *name = place(origins->cgroups, origin->cgroup, &kept);
 
-	return cgroup_path(origin->cgroup, path, sizeof(path)) ? NULL : text("%s", path);
+	if (!kept) {
+		int err = cgroup_path(origin->cgroup, path, sizeof(path));
+
+		name->name = err ? NULL : must_copy(path);
+		name->why = cgroup_removed(err) ? "gone" : "unknown";
+	}
+	*why = name->why;
+	return name->name;
+}
+
+static const char *cgroup_of(struct origins *origins, const struct origin *origin)
+{
+	const char *why;
+
+	return cgroup_or(origins, origin, &why);
+}
+
+/* Its name, until the next one is asked for. */
+static const char *process_of(struct origins *origins, pid_t pid)
+{
+	bool kept;
+	struct kept_name *name = place(origins->processes, pid, &kept);
+
+	if (!kept)
+		name->name = must_copy(process_name(pid));
+	return name->name;
 }
 
 /* The lowest unit in the path of its cgroup: what a service or slice has made below is no unit. */
-static const char *unit_of(const struct origin *origin)
+static const char *unit_of(struct origins *origins, const struct origin *origin)
 {
-	const char *at = cgroup_of(origin), *found = NULL, *end;
+	const char *at = cgroup_of(origins, origin), *found = NULL, *end;
 
 	for (; at && *at; at = end) {
 		at += *at == '/';
@@ -41,7 +87,7 @@ static const char *unit_of(const struct origin *origin)
 }
 
 /* The rule's conditions, the run's command, the unit's name; NULL: it is gone. */
-static const char *giver(const struct origins *origins, const struct origin *origin)
+static const char *giver(struct origins *origins, const struct origin *origin)
 {
 	const struct standing *standing = &origins->standing;
 
@@ -51,7 +97,7 @@ static const char *giver(const struct origins *origins, const struct origin *ori
 	for (unsigned int i = 0; origin->by == ORIGIN_RUN && i < origins->n_runs; i++)
 		if (origins->runs[i].id == origin->id)
 			return text("%s", origins->runs[i].about.command);
-	return origin->by == ORIGIN_UNIT ? unit_of(origin) : NULL;
+	return origin->by == ORIGIN_UNIT ? unit_of(origins, origin) : NULL;
 }
 
 const struct holder *origin_processes(struct origins *origins, const struct origin *origin,
@@ -65,14 +111,19 @@ const struct holder *origin_processes(struct origins *origins, const struct orig
 
 const char *origin_words(struct origins *origins, const struct origin *origin)
 {
-	const char *of = giver(origins, origin), *cgroup = cgroup_of(origin), *by = NULL;
+	const char *of = giver(origins, origin), *by = "unknown", *why, *more = "";
+	const char *cgroup = cgroup_or(origins, origin, &why);
 	size_t n;
 	const struct holder *holder = origin_processes(origins, origin, &n);
 
+	if (!of)
+		of = origin->by == ORIGIN_UNIT && !cgroup ? why : "removed";
 	if (holder)
-		by = text("%s (%d)", process_name(holder->pid), holder->pid);
-	return text("by %s (%s); cgroup %s; process %s%s", origin_name(origin), of ?: "removed",
-		    cgroup ?: "gone", by ?: "unknown", n > 1 ? text(" and %zu more", n - 1) : "");
+		by = text("%s (%d)", process_of(origins, holder->pid), holder->pid);
+	if (n > 1)
+		more = text(" and %zu more", n - 1);
+	return text("by %s (%s); cgroup %s; process %s%s", origin_name(origin), of, cgroup ?: why,
+		    by, more);
 }
 
 struct json_object *origin_id_json(const struct origin *origin)
@@ -91,12 +142,12 @@ struct json_object *origin_json(struct origins *origins, const struct origin *or
 	const struct holder *holder = origin_processes(origins, origin, &n);
 
 	add_text(doc, "of", giver(origins, origin));
-	add_text(doc, "cgroup", cgroup_of(origin));
+	add_text(doc, "cgroup", cgroup_of(origins, origin));
 	for (size_t i = 0; holder && i < n; i++) {
 		struct json_object *process = json_object_new_object();
 
 		add_number(process, "pid", holder[i].pid);
-		add_text(process, "name", process_name(holder[i].pid));
+		add_text(process, "name", process_of(origins, holder[i].pid));
 		json_object_array_add(list, process);
 	}
 	json_object_object_add(doc, "processes", list);

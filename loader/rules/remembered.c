@@ -11,9 +11,10 @@
 #include "sys/objects.h"
 #include "sys/records.h"
 #include "util/memory.h"
+#include "util/text.h"
 
 #define WHAT "flows"
-#define MAP "remembered"
+#define AT_ONCE 4 /* maps for which one object of bpf/chosen_tcp.bpf.c has programs */
 
 typedef void each_socket(const struct remembered *map, const struct ccbpf_chosen_record *record);
 
@@ -63,14 +64,20 @@ static struct bpf_link *attach(const struct bpf_program *program, int map_fd)
 	return bpf_program__attach_iter(program, &opts);
 }
 
-/* Returns whether the kernel accepts the iterator. */
+/* Returns whether the kernel accepts the iterator. One that refused it once is not asked again. */
 static bool by_storage(const struct walk *walk)
 {
 	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "chosen");
-	struct bpf_object *obj = bpf_object__open_mem(
-		ccbpf_object_chosen, ccbpf_object_chosen_end - ccbpf_object_chosen, &opts);
-	bool accepted = obj && !bpf_object__load(obj);
+	static bool refused;
+	struct bpf_object *obj;
+	bool accepted;
 
+	if (refused)
+		return false;
+	obj = bpf_object__open_mem(ccbpf_object_chosen,
+				   ccbpf_object_chosen_end - ccbpf_object_chosen, &opts);
+	accepted = obj && !bpf_object__load(obj);
+	refused = !accepted;
 	for (size_t i = 0; accepted && i < walk->n; i++) {
 		struct bpf_link *link =
 			attach(bpf_object__next_program(obj, NULL), map_at(walk, i)->fd);
@@ -84,20 +91,40 @@ static bool by_storage(const struct walk *walk)
 
 /* --- by a look at all TCP sockets -------------------------------------------------- */
 
-/* An iterator over the sockets that are in this map, or NULL. It lives as long as its link. */
-static struct bpf_link *over_sockets(int map_fd)
+/* Put map i into the object; without it, leave out what is for it. Returns 0 or -errno. */
+static int put(struct bpf_object *obj, const struct walk *walk, size_t first, size_t i)
+{
+	struct bpf_map *map = bpf_object__find_map_by_name(obj, text("remembered_%zu", i));
+	struct bpf_program *program =
+		bpf_object__find_program_by_name(obj, text("chosen_tcp_%zu", i));
+
+	if (!map || !program)
+		return -ENOENT;
+	if (first + i < walk->n)
+		return bpf_map__reuse_fd(map, map_at(walk, first + i)->fd);
+	return bpf_map__set_autocreate(map, false) ?: bpf_program__set_autoload(program, false);
+}
+
+/*
+ * Iterators over the sockets that are in the maps from `first` on, at most AT_ONCE. They live as long as
+ * their links; NULL: the kernel has none.
+ */
+static void over_sockets(struct walk *walk, size_t first)
 {
 	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "chosen_tcp");
 	struct bpf_object *obj =
 		bpf_object__open_mem(ccbpf_object_chosen_tcp,
 				     ccbpf_object_chosen_tcp_end - ccbpf_object_chosen_tcp, &opts);
-	struct bpf_map *map = obj ? bpf_object__find_map_by_name(obj, MAP) : NULL;
-	struct bpf_link *link = NULL;
+	int err = obj ? 0 : -errno;
 
-	if (map && !bpf_map__reuse_fd(map, map_fd) && !bpf_object__load(obj))
-		link = bpf_program__attach_iter(bpf_object__next_program(obj, NULL), NULL);
+	for (size_t i = 0; !err && i < AT_ONCE; i++)
+		err = put(obj, walk, first, i);
+	if (!err)
+		err = bpf_object__load(obj);
+	for (size_t i = 0; !err && i < AT_ONCE && first + i < walk->n; i++)
+		walk->links[first + i] = bpf_program__attach_iter(
+			bpf_object__find_program_by_name(obj, text("chosen_tcp_%zu", i)), NULL);
 	bpf_object__close(obj);
-	return link;
 }
 
 /* The namespace of an iterator is that of the process that makes it. */
@@ -120,9 +147,9 @@ static int visit(void *data, const struct netns *netns)
 
 static void by_sockets(struct walk *walk)
 {
-	walk->links = must_grow(NULL, walk->n * sizeof(*walk->links));
-	for (size_t i = 0; i < walk->n; i++)
-		walk->links[i] = over_sockets(map_at(walk, i)->fd);
+	walk->links = must_alloc(walk->n, sizeof(*walk->links));
+	for (size_t first = 0; first < walk->n; first += AT_ONCE)
+		over_sockets(walk, first);
 	netns_each(WHAT, visit, walk);
 	for (size_t i = 0; i < walk->n; i++)
 		bpf_link__destroy(walk->links[i]);

@@ -217,6 +217,11 @@ int cgroup_path(uint64_t id, char *path, unsigned int size)
 	return err;
 }
 
+bool cgroup_removed(int err)
+{
+	return err == -ESTALE;
+}
+
 bool cgroup_populated(const char *path)
 {
 	char events[256];

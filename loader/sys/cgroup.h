@@ -56,6 +56,9 @@ int cgroup_remove(const char *path);
 /* The path of the cgroup with this id, in a buffer of `size` bytes. Returns 0 or -errno. */
 int cgroup_path(uint64_t id, char *path, unsigned int size);
 
+/* Whether an error of cgroup_path() says that the cgroup was removed; others only that it has no name here. */
+bool cgroup_removed(int err);
+
 /*
  * The cgroups with this name or, unless `whole`, with names in which it is, where no cgroup
  * above is one as well. Returns how many there are, 2 for several, and the paths of the first

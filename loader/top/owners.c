@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Whose the flows are: see owners.h. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -53,8 +54,13 @@ static const char *name_now(enum grouping by, uint64_t group)
 	char path[CCBPF_CGROUP_LEN];
 	const char *name;
 
-	if (by == GROUPING_CGROUP)
-		return cgroup_path(group, path, sizeof(path)) ? NULL : text("%s", path);
+	if (by == GROUPING_CGROUP) {
+		int err = cgroup_path(group, path, sizeof(path));
+
+		if (err)
+			return cgroup_removed(err) ? NULL : text("unknown cgroup %" PRIu64, group);
+		return text("%s", path);
+	}
 	name = process_name(group);
 	return *name ? text("%s (%d)", name, (int)group) : NULL;
 }

@@ -92,6 +92,10 @@ def of_command(packages: dict[str, Path]) -> Path:
     return next(path for name, path in packages.items() if name.startswith("ccbpf_"))
 
 
+def of_tools(packages: dict[str, Path]) -> Path:
+    return next(path for name, path in packages.items() if name.startswith("ccbpf-tools_"))
+
+
 @dataclass
 class Machine:
     root: Path
@@ -129,6 +133,11 @@ class Machine:
         backports = f"-t {release['VERSION_CODENAME']}-backports" if release["VERSION_ID"] == "12" else ""
         self(f"apt-get install -q -y --no-install-recommends {backports} /ccbpf.deb")
         (self.root / "ccbpf.deb").unlink()
+
+    def unpack_only(self, package: Path) -> None:
+        """Without what it depends on."""
+        shutil.copy(package, self.root / "package.deb")
+        self("dpkg --force-depends --install /package.deb; rm /package.deb")
 
     def traces(self) -> set[str]:
         found = self("find / -xdev -name '*ccbpf*' -o -xdev -name 'netnice*'").split()

@@ -17,7 +17,7 @@ import pytest
 from tests.functional import kernel
 from tests.functional.conftest import Cli
 from tests.functional.rules.background import BACKGROUND
-from tests.hard.machine import Machine, build, of_command
+from tests.hard.machine import Machine, build, of_command, of_tools
 from tests.packaging import BUILD, run
 
 EXPOSURE_MOST = 40  # of 100: what `systemd-analyze security` calls 4.0
@@ -28,7 +28,7 @@ SENDS = "exec 3<>/dev/tcp/127.0.0.1/{port}; echo hello >&3; read -r answer <&3; 
 def test_the_same_commit_gives_the_same_bytes(packages: dict[str, Path], tmp_path: Path) -> None:
     """In another directory, time zone, language and umask."""
     again = build(tmp_path / "some where/else", umask="077", TZ="Asia/Tokyo", LC_ALL="C")
-    assert {name.split("_")[0] for name in packages} == {"ccbpf", "ccbpf-dbgsym"}
+    assert {name.split("_")[0] for name in packages} == {"ccbpf", "ccbpf-dbgsym", "ccbpf-tools"}
     digests = [
         {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in built.items()} for built in (packages, again)
     ]
@@ -82,6 +82,15 @@ def test_the_life_of_a_package(packages: dict[str, Path], machine: Machine, echo
     machine.install(newer(package, tmp_path))
     assert (machine.pins / BACKGROUND / "link").stat().st_ino == link, "an upgrade leaves what runs alone"
 
+    said = machine("ccbpf plot /etc/hostname 2>&1 || echo $?")
+    assert said.endswith("install the package ccbpf-tools (from the source: `make install`)\n1\n"), said
+    assert not (machine.root / "usr/bin/python3").exists(), "the command is tried without Python"
+    machine.unpack_only(of_tools(packages))  # what it needs for its pictures is some 200 MB
+    assert (machine.root / "usr/share/ccbpf/plot.py").exists()
+    assert "there is no python3" in machine("ccbpf plot /etc/hostname 2>&1 || echo $?")
+    machine("dpkg --purge ccbpf-tools")
+    assert not (machine.root / "usr/share/ccbpf/plot.py").exists()
+
     machine("apt-get remove -q -y ccbpf")
     assert BACKGROUND not in kernel.available() and not machine.pins.exists(), "nothing runs that no command could end"
     machine("apt-get purge -q -y ccbpf")
@@ -97,13 +106,16 @@ def files(paths: Iterable[str]) -> set[str]:
 
 def test_the_life_of_an_rpm(packages: dict[str, Path], machine: Machine, tmp_path: Path) -> None:
     """The same files as in the Debian package; installed where that has left its libraries, used, and erased."""
-    (package,) = build(tmp_path / "rpm", "rpm").values()
+    tools, package = sorted(build(tmp_path / "rpm", "rpm").values(), key=lambda path: "tools" not in path.name)
     query = ("rpm", "--query", "--package", package)
     listed = [line.split() for line in run(*query, "--queryformat", r"[%{FILEMODES:perms} %{FILENAMES}\n]").splitlines()]
     tree = tmp_path / "tree"
     run("dpkg-deb", "--extract", of_command(packages), tree)
     of_deb = {f"/{path.relative_to(tree)}" for path in tree.rglob("*") if path.is_symlink() or not path.is_dir()}
     assert files(path for mode, path in listed if mode[0] != "d") == files(of_deb)
+    assert files(run("rpm", "--query", "--package", "--list", tools).splitlines()) == {"/usr/share/ccbpf/plot.py"}
+    needed = set(run("rpm", "--query", "--package", "--requires", tools).split())
+    assert needed >= {"ccbpf", "python3", "python3-matplotlib"} and "python3" not in run(*query, "--requires")
     assert run(*query, "--configfiles") == "/etc/ccbpf.toml\n"
 
     machine.install(of_command(packages))

@@ -29,7 +29,9 @@ def test_mandoc_finds_nothing() -> None:
 
 
 def test_every_command_has_a_page_and_no_other() -> None:
-    assert {page.name for page in PAGES} == {"ccbpf.8", "ccbpf-controllers.7"} | {f"ccbpf-{command}.8" for command in COMMANDS}
+    assert {page.name for page in PAGES} == {"ccbpf.8", "ccbpf.toml.5", "ccbpf-controllers.7"} | {
+        f"ccbpf-{command}.8" for command in COMMANDS
+    }
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -60,6 +62,15 @@ def test_every_controller_has_its_parameters() -> None:
         for p in controller["params"]:
             row = f" {p['name']} {p['min']} to {p['max']} {p['unit']}, by default {p['default']} ({p['source']}). "
             assert f"{row}{p['text'][0].upper()}{p['text'][1:].replace('`', '')}" in section
+
+
+def test_the_file_has_the_keys_that_are_read() -> None:
+    page = plain("ccbpf.toml.5")
+    keys = set(re.findall(r'\{ "([a-z-]+)", NODE_', (ROOT / "loader/config/config.c").read_text()))
+    assert keys >= {"cgroup", "remote-port", "download", "ecn"}
+    assert not [key for key in keys - {"set", "rule"} if not re.search(rf" {key} = |\[{key}\.NAME\]", page)]
+    assert set(re.findall(r" ([a-z-]+) = (?:true|NUMBER|“NAME”)", page)) <= keys | {"set.KEY"}
+    assert "[[rule]]" in page and "set.KEY = NUMBER" in page
 
 
 def test_prose_is_of_pages_that_exist() -> None:

@@ -567,3 +567,14 @@ def test_a_pin_directory_that_comes_and_goes(ccbpf: Cli) -> None:
         assert "ccbpf_live_flows" not in exporter.page()
         if ccbpf.root.exists():
             shutil.rmtree(ccbpf.root)
+
+
+def test_the_library_is_loaded_for_it_alone(ccbpf: Cli, tmp_path: Path) -> None:
+    """It brings GnuTLS along. Where it is missing, the error names the package and the other commands work."""
+    needed = kernel.run("readelf", "-d", ccbpf.command).stdout
+    assert "libbpf.so" in needed and "microhttpd" not in needed
+    (tmp_path / "libmicrohttpd.so.12").touch()
+    without = Cli(ccbpf.root, {"LD_LIBRARY_PATH": str(tmp_path)}, ccbpf.command)
+    error = without("-j", "metrics", "--listen", "0", code=1).error
+    assert error["on"] == "HTTP" and "libmicrohttpd.so.12" in error["why"] and "libmicrohttpd12" in error["remedy"]
+    assert without("metrics").out.startswith("# HELP")

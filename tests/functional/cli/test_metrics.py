@@ -14,27 +14,14 @@ import time
 from pathlib import Path
 
 import pytest
-from prometheus_client import parser
-from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
 from tests.functional import kernel
 from tests.functional.conftest import Cli
 from tests.functional.line import DEV, Frame, Line
 from tests.functional.records import record, settle, ss
+from tests.functional.samples import Samples, samples
 
-Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 LIMITS_S = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, float("inf")]
-
-
-def samples(cli: Cli, form: str = "prometheus") -> Samples:
-    """All samples, as the parser of that format reads them; each family has a help and a type."""
-    parse = parse_openmetrics if form == "openmetrics" else parser.text_string_to_metric_families
-    families = list(parse(cli("metrics", "--format", form).out))
-    assert len({family.name for family in families}) == len(families)
-    for family in families:
-        assert family.documentation and family.type != "unknown" and family.name.startswith("ccbpf_"), family
-        assert all(("_total" in sample.name) == (family.type == "counter") for sample in family.samples), family
-    return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
 
 
 def of(found: Samples, name: str, **labels: str) -> float:
@@ -180,6 +167,9 @@ def test_queues(line: Line) -> None:
         sums = [sum(bucket["packets"] for bucket in shown["histogram"][: i + 1]) for i in range(len(ends))]
         assert below == dict(zip(ends, sums, strict=True))
         assert below[float("inf")] == 5
+        waiting = line.statistics()
+        assert sum(v for (n, _), v in found.items() if n == "ccbpf_queue_packets_total") == waiting["qlen"] == 5
+        assert sum(v for (n, _), v in found.items() if n == "ccbpf_queue_bytes_total") == waiting["backlog"]
 
 
 def test_the_dashboard_asks_for_what_is_printed(line: Line) -> None:

@@ -7,8 +7,10 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import signal
 import struct
+import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
@@ -148,7 +150,10 @@ def test_errors_are_json_too(plotting: Cli, tmp_path: Path) -> None:
 def test_where_it_cannot_be_written(plotting: Cli, tmp_path: Path) -> None:
     file = samples(tmp_path / "in", [flow()], [flow()])
     assert "No such file or directory" in plotting("plot", file, "--output", tmp_path / "none/out.svg", code=1).err
-    assert "Format 'doc' is not supported" in plotting("plot", file, "--output", tmp_path / "out.doc", code=1).err
+    assert (
+        "no picture has the form `.doc`: name it .svg, .png or .pdf"
+        in plotting("plot", file, "--output", tmp_path / "out.doc", code=1).err
+    )
     assert "no file is named" in plotting("plot", code=2).err
 
 
@@ -161,7 +166,87 @@ def test_without_python_or_matplotlib(ccbpf: Cli, tmp_path: Path) -> None:
             (bin_ / "python3").write_text(said)
             (bin_ / "python3").chmod(0o755)
         err = Cli(ccbpf.root, {"PATH": str(bin_)}, ccbpf.command)("plot", file, code=1).err
-        assert why in err and "apt install python3-matplotlib" in err
+        assert why in err and ("ccbpf-tools" if not said else "python3-matplotlib") in err
+
+
+def test_without_the_tool(ccbpf: Cli, tmp_path: Path) -> None:
+    """The command alone, as in a package of its own; and where the other package has the tool."""
+    command = tmp_path / "usr/sbin/ccbpf"
+    command.parent.mkdir(parents=True)
+    shutil.copy(ccbpf.command, command)
+    alone, file = Cli(ccbpf.root, PYTHON, command), samples(tmp_path / "in", [flow()], [flow()])
+    assert "install the package ccbpf-tools" in alone("plot", file, code=1).err
+    assert "install the package ccbpf-tools" in alone("trace", "--plot", tmp_path / "x.svg", code=1).err
+    tool = tmp_path / "usr/share/ccbpf/plot.py"
+    tool.parent.mkdir(parents=True)
+    shutil.copy(kernel.ROOT / "loader/cmd/plot.py", tool)
+    alone("plot", file)
+
+
+# --- trace --plot ---
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    """A python3 that keeps the recording which it is given to draw."""
+    copy = tmp_path / "bin/python3"
+    copy.parent.mkdir()
+    copy.write_text(f'#!/bin/sh\n[ -z "$4" ] || cp "$4" {tmp_path}/recorded\nexec {sys.executable} "$@"\n')
+    copy.chmod(0o755)
+    return tmp_path / "recorded"
+
+
+def test_a_trace_becomes_a_picture(
+    ccbpf: Cli, recorded: Path, tmp_path: Path, netns_pair: tuple[kernel.Namespace, kernel.Namespace]
+) -> None:
+    """Samples of the flows, and their events: of the controller that is named."""
+    a, b = netns_pair
+    cli = Cli(ccbpf.root, {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}, ccbpf.command)
+    cli("enable", "tcp_lp", "nf_tcp")
+    device = a.run("sh", "-c", "ls /sys/class/net | grep -v lo").stdout.split()[0]
+    a.run("tc", "qdisc", "add", "dev", device, "root", "tbf", "rate", "20mbit", "burst", "5k", "limit", "10k")
+    picture = tmp_path / "picture.svg"
+    out = (tmp_path / "out").open("w+")
+    process = cli.popen("trace", "tcp_lp", "--plot", picture, "-j", "--pretty", stdout=out, stderr=subprocess.PIPE)
+    with kernel.Sink(b, "10.77.0.2") as sink:
+        listener = kernel.eventually(
+            lambda: (cli.root / "listener").exists() and kernel.Map.by_pin(cli.root / "listener"), 10, "it"
+        )
+        kernel.eventually(lambda: int.from_bytes(listener.lookup(bytes(4)) or b"", "little") > 1, 10, "the trace listens")
+        listener.close()
+        with a.socket() as sock, a.socket() as other:
+            for one, name in ((sock, "tcp_lp"), (other, "nf_tcp")):
+                kernel.choose(one, name)
+                one.connect(sink.address)
+            sock.sendall(bytes(1 << 20))
+            kernel.eventually(lambda: sink.received >= 1 << 20, 10, "all is received")
+            port = sock.getsockname()[1]
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 0, process.stderr and process.stderr.read()
+    docs = [json.loads(line) for line in recorded.read_text().splitlines()]
+    ports = {record["local_port"] for doc in docs for record in doc.get("flows", [])}
+    assert ports == {port}, "not that of nf_tcp"
+    events = [doc["type"] for doc in docs if "type" in doc]
+    assert events[0] == "opened" and "loss" in events
+    out.seek(0)
+    assert len(events) == out.read().count('"type"'), "those that were shown"
+    assert process.stderr and f"the picture is {picture}" in process.stderr.read()
+    assert {"tcp_lp to 10.77.0.2:" + str(sink.address[1]), "loss"} <= texts(picture)
+
+
+def test_nobody_traces_in_vain(plotting: Cli, tmp_path: Path) -> None:
+    """What the picture lacks is said before, and a picture that is there is not touched."""
+    plotting("enable", "tcp_lp")
+    (tmp_path / "d.svg").mkdir()
+    for name, why in (("none/x.svg", "No such file"), ("x.doc", "no picture has the form"), ("d.svg", "Is a directory")):
+        err = plotting("trace", "--plot", tmp_path / name, code=1).err
+        assert "cannot trace" in err and why in err and "events" not in err
+    old = tmp_path / "old.svg"
+    old.write_text("mine")
+    assert f"{old}: no flow was there" in plotting("trace", "--plot", old, "--for", "0.1", code=1).err
+    assert old.read_text() == "mine"
+    short = Cli(plotting.root, {**PYTHON, "TMPDIR": str(tmp_path / "none")}, plotting.command)
+    assert "cannot record" in short("trace", "--plot", old, code=1).err
 
 
 def test_nothing_of_the_working_directory_is_run(plotting: Cli, tmp_path: Path) -> None:

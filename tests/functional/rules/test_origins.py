@@ -81,6 +81,8 @@ def test_in_which_cgroup_and_by_whom(run: Cli, sinks: Sinks) -> None:
         with sinks.held(*within, forks=1) as (pid, port):
             origin = origin_of(run, port)
             assert origin["cgroup"] == f"/{UNIQUE}/a.service"
+            less = run("-v", "flows", prefix=("setpriv", "--bounding-set=-dac_read_search")).out
+            assert "cgroup unknown; process" in less, "one that only may not be named is not gone"
             pids = [process["pid"] for process in origin["processes"]]
             assert pid in pids and len(pids) == 2 and "and 1 more" in row_of(run, port)
             for moved in pids:

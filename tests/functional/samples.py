@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What `ccbpf metrics` prints, as a parser of its format reads it."""
+
+from __future__ import annotations
+
+from prometheus_client import parser
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+
+from tests.functional.conftest import Cli
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def samples(cli: Cli, form: str = "prometheus") -> Samples:
+    """All samples, as the parser of that format reads them; each family has a help and a type."""
+    parse = parse_openmetrics if form == "openmetrics" else parser.text_string_to_metric_families
+    families = list(parse(cli("metrics", "--format", form).out))
+    assert len({family.name for family in families}) == len(families)
+    for family in families:
+        assert family.documentation and family.type != "unknown" and family.name.startswith("ccbpf_"), family
+        assert all(("_total" in sample.name) == (family.type == "counter") for sample in family.samples), family
+    return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
