@@ -4,7 +4,7 @@
  * window that yields, as TCP-LP's congestion window does (law/rx_window.h), to rising one-way
  * delay of what it receives. Kuzmanovic and Knightly, IEEE/ACM ToN 2006, figure 3; RFC 9840 for
  * what a receiver must do otherwise. Whose connections these are is the program's business:
- * bpf/rx_lp.bpf.c, bpf/assign.bpf.c, bpf/unit.bpf.c.
+ * bpf/rx_lp.bpf.c, bpf/assign.bpf.c, bpf/unit.bpf.c, bpf/rx_moved.bpf.c.
  *
  *	established	 timestamps agreed?  no: left alone, and counted
  *			                     yes: state in the socket's storage, and the flag that
@@ -56,8 +56,11 @@
 #define SHUTDOWN_MASK 3 /* include/net/sock.h: the application has closed it */
 #define GAP_MOST_US 2000000 /* more is a pause of the application, or of the sender */
 
+/* What makes the kernel call us. */
+#define RECEIVE_CALLBACKS (BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG)
+
 struct receive {
-	u32 rule; /* its id, else 0; the first member: bpf/chosen.bpf.c */
+	u32 rule; /* its id; of renice: RECEIVE_CALLBACKS that it set; the first member: bpf/chosen.bpf.c */
 	u32 mss; /* bytes: the largest segment so far */
 	struct rx rx;
 	u64 key; /* of its record in `flows`: the socket's cookie, which is no address */
@@ -280,8 +283,7 @@ static __always_inline void receive_begin(struct bpf_sock_ops *ctx, struct tcp_s
 	}
 	r->rule = rule;
 	r->key = bpf_get_socket_cookie(ctx);
-	bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG |
-					       BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
+	bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | RECEIVE_CALLBACKS);
 }
 
 /*
