@@ -28,7 +28,7 @@ static __always_inline void segment(struct bpf_sock_ops *ctx, struct tcp_sock *t
 		receive_segment(ctx, tp, r, CCBPF_RECEIVED_BY_RENICE, NULL);
 		return;
 	}
-	receive_end(ctx, tp, r);
+	receive_end(ctx, tp, r, NULL);
 	bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags & ~ours);
 }
 

@@ -34,7 +34,9 @@
  *     messages, and a window below the sender's segment would stop it.
  *  7. A clamp stays with its socket when the program goes. So the windows are opened first
  *     (receive_end()).
- *  8. Of two programs at nested cgroups the inner one wins, which is called first: a connection
+ *  8. Where net.ipv4.tcp_shrink_window is 1 the kernel would follow a smaller clamp at once, and drop
+ *     what is in flight beyond it. There the clamp follows what is left of the window.
+ *  9. Of two programs at nested cgroups the inner one wins, which is called first: a connection
  *     for which a program asks for HDR_OPT_LEN_CB already is left to that.
  *
  * Cost: nothing for a segment that is received, and one call for each that is sent.
@@ -242,6 +244,12 @@ static __noinline int decide(struct receive *r, const struct rx_ack *a)
 	return 0;
 }
 
+/* bytes: @window, where the kernel would take back what is advertised not less than that */
+static __always_inline u32 not_taken_back(struct tcp_sock *tp, const struct rx_ack *a, u32 window)
+{
+	return law_unlikely(compat_shrinks_window(tp)) ? law_max(window, a->left) : window;
+}
+
 static __always_inline void set_window(struct bpf_sock_ops *ctx, struct tcp_sock *tp, u32 window)
 {
 	int clamp = window;
@@ -306,19 +314,22 @@ static __always_inline bool receive_segment(struct bpf_sock_ops *ctx, struct tcp
 		record_open(tp, r->key, instance);
 	}
 	decide(r, &a);
-	set_window(ctx, tp, rx_window(&r->rx, &a));
+	set_window(ctx, tp, not_taken_back(tp, &a, rx_window(&r->rx, &a)));
 	publish(tp, r, account);
 	return begins;
 }
 
-/* At HDR_OPT_LEN_CB, in its place: the window opens, and nothing is remembered. */
+/* At HDR_OPT_LEN_CB, in its place: the window opens, and nothing is remembered. The account has what
+ * came until now. */
 static __always_inline void receive_end(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
-					struct receive *r)
+					struct receive *r, struct ccbpf_run_counts *account)
 {
 	u64 key = r->key;
 
-	if (r->rx.started)
+	if (r->rx.started) {
+		count_received(tp, r, account);
 		set_window(ctx, tp, RX_MOST);
+	}
 	bpf_map_delete_elem(&flows, &key);
 	bpf_sk_storage_delete(&receives, tp);
 }
@@ -330,7 +341,7 @@ static __always_inline void receive_not(struct bpf_sock_ops *ctx, struct tcp_soc
 	struct receive *r = receive_of(tp);
 
 	if (law_unlikely(r))
-		receive_end(ctx, tp, r);
+		receive_end(ctx, tp, r, NULL);
 }
 
 /* At STATE_CB. */
