@@ -66,7 +66,8 @@ esac
 
 if [ "$with" = hard ]; then
     again="packaging/deps.sh ${venv#"$top"/} $with"
-    packages="$packages $deb $rpm restic rclone dropbear-bin openssh-client sudo mmdebstrap zsh fish"
+    packages="$packages $deb $rpm restic rclone dropbear-bin openssh-client sudo mmdebstrap zsh fish
+              aria2 skopeo openssl"
     command -v go >/dev/null || packages="$packages golang-go"
 fi
 
@@ -140,11 +141,11 @@ system_packages() {
 
 # Their packages would start a service, now and at each boot: they are unpacked beside VENV, and only the libraries that they
 # need are installed.
-servers="nginx haproxy"
+servers="nginx haproxy docker-registry"
 
 unpack_servers() {
     there=$(dirname "$venv")/servers
-    if [ -e "$there/complete" ]; then
+    if [ "$(cat "$there/complete" 2>/dev/null)" = "$servers" ]; then
         say "servers: nothing to unpack"
         return
     fi
@@ -161,7 +162,7 @@ unpack_servers() {
         dpkg -x "$package" "$there"
         rm "$package"
     done
-    touch "$there/complete"
+    echo "$servers" >"$there/complete"
 }
 
 # A copy of the requirements in the venv, made last, says that all of them is there.

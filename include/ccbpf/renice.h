@@ -37,14 +37,14 @@ struct ccbpf_renice_config {
 #define ccbpf_renice_receives(config) (!*(config)->to)
 
 /*   X(name, text); the order is that of the enum */
-#define CCBPF_RENICE_VERDICTS(X)                           \
-	X(HAS_IT, "it has the controller already, or is let go")                 \
-	X(WOULD_MOVE, "it would be moved")                                       \
-	X(MOVED, "it was moved")                                                 \
-	X(REFUSED, "the kernel refused; `error` says why")                       \
-	X(LISTENS, "it accepts connections: left alone")                         \
-	X(CONNECTS, "its handshake is not over: left alone")                     \
-	X(UNSTAMPED, "a download without TCP timestamps: left alone")            \
+#define CCBPF_RENICE_VERDICTS(X)                                      \
+	X(HAS_IT, "it has the controller already, or is let go")      \
+	X(WOULD_MOVE, "it would be moved")                            \
+	X(MOVED, "it was moved")                                      \
+	X(REFUSED, "the kernel refused; `error` says why")            \
+	X(LISTENS, "it accepts connections: left alone")              \
+	X(CONNECTS, "its handshake is not over: left alone")          \
+	X(UNSTAMPED, "a download without TCP timestamps: left alone") \
 	X(ELSEWHERE, "a download that another sockops program is called for: left to that")
 
 enum ccbpf_renice_verdict {

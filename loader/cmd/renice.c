@@ -115,7 +115,8 @@ static int read_words(const struct request *request, struct selection_words *wor
 	};
 	any = words->n_pids || words->cgroup || words->dst || words->port || words->from;
 	if (request->off && !request->download)
-		return bad_usage("--off", "it is for --download; a controller is named to move back");
+		return bad_usage("--off",
+				 "it is for --download; a controller is named to move back");
 	if (request->download && request->n_args)
 		return bad_usage(request->args[0],
 				 "--download takes no controller: that is for what is sent");
@@ -149,9 +150,11 @@ static int require_callbacks(void)
 {
 	if (kernel_has_callbacks())
 		return EXIT_OK;
-	return FAIL(EXIT_KERNEL, .what = WHAT, .on = "--download",
-		    .why = "this kernel cannot call a program for a connection that runs already; that needs Linux " KERNEL_CALLBACKS,
-		    .remedy = "`ccbpf run --download` and `ccbpf assign --download` hold new connections here");
+	return FAIL(
+		EXIT_KERNEL, .what = WHAT, .on = "--download",
+		.why = "this kernel cannot call a program for a connection that runs already; that needs Linux " KERNEL_CALLBACKS,
+		.remedy =
+			"`ccbpf run --download` and `ccbpf assign --download` hold new connections here");
 }
 
 /* Those that are held already are found by the program that holds them. */
@@ -236,7 +239,8 @@ const struct command cmd_renice = {
 		"Transfers of all network namespaces are moved, if all conditions hold. A socket's cgroup is "
 		"that of the process that made it, or that made its listener. Listeners, and connections "
 		"whose handshake is not over, are left alone; -v counts them. With --download and without a NAME the receive window of "
-		"the transfers yields instead (Linux " KERNEL_CALLBACKS "); their controller stays.",
+		"the transfers yields instead (Linux " KERNEL_CALLBACKS
+		"); their controller stays.",
 	.options = options,
 	.run = renice,
 };

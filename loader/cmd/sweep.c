@@ -213,9 +213,9 @@ int sweep(const char *what, enum sweep_extent extent, struct json_object *remove
 /* Whether a name is ours in the pin directory. */
 static bool is_ours(void *data, const char *name)
 {
-	static const char *const names[] = { PINS_TRACE, "default", "ecn",	  PINS_APPLIED,
-					     AQM_DIR,	 RUNS_DIR,  STANDING_DIR, UNITS_DIR,
-					     MOVED_DIR };
+	static const char *const names[] = { PINS_TRACE,   "default", "ecn",
+					     PINS_APPLIED, AQM_DIR,   RUNS_DIR,
+					     STANDING_DIR, UNITS_DIR, MOVED_DIR };
 
 	(void)data;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)

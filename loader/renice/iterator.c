@@ -67,7 +67,8 @@ static int share(const char *what, const struct bpf_object *obj, const struct mo
 int iterator_open(const char *what, const struct selection *selection, const struct moved *moved,
 		  struct iterator *iterator)
 {
-	const struct object *object = ccbpf_renice_receives(&selection->config) ? &receives : &sends;
+	const struct object *object = ccbpf_renice_receives(&selection->config) ? &receives
+										: &sends;
 	int err;
 
 	memset(iterator, 0, sizeof(*iterator));
@@ -85,8 +86,8 @@ int iterator_open(const char *what, const struct selection *selection, const str
 	err = fill_inodes(iterator->obj, selection);
 	if (err)
 		return fail_errno(what, object->name, err);
-	iterator->link = bpf_program__attach_iter(bpf_object__next_program(iterator->obj, NULL),
-						  NULL);
+	iterator->link =
+		bpf_program__attach_iter(bpf_object__next_program(iterator->obj, NULL), NULL);
 	return iterator->link ? EXIT_OK : fail_errno(what, object->name, errno);
 }
 

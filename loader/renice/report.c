@@ -254,8 +254,8 @@ static int report_nothing(const char *what, const struct transfers *t)
 
 	for (enum outcome outcome = OUTCOME_UNSTAMPED; outcome <= OUTCOME_ELSEWHERE; outcome++)
 		if (t->counts[outcome])
-			append(others, sizeof(others), ", ", "%s %s",
-			       plural(t->counts[outcome]), outcome_words(outcome));
+			append(others, sizeof(others), ", ", "%s %s", plural(t->counts[outcome]),
+			       outcome_words(outcome));
 	if (*others)
 		return FAIL(EXIT_NOTHING, .what = what, .on = on,
 			    .why = text("what matches is left alone: %s", others),
@@ -269,9 +269,11 @@ static int report_nothing(const char *what, const struct transfers *t)
 		EXIT_NOTHING, .what = what, .on = on,
 		.why = left ? text("no running transfer matches; what listens is left alone (%zu)",
 				   left)
-		     : t->config->off ? "no running transfer matches that `renice` holds"
-			    : "no running transfer matches",
-		.remedy = t->config->off ? "`ccbpf flows rx_lp` shows by what a download is held" : "`ss -ti` shows the transfers of this network namespace");
+		       : t->config->off ? "no running transfer matches that `renice` holds"
+					: "no running transfer matches",
+		.remedy = t->config->off
+				  ? "`ccbpf flows rx_lp` shows by what a download is held"
+				  : "`ss -ti` shows the transfers of this network namespace");
 }
 
 int report(const char *what, const struct transfers *t)

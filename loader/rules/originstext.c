@@ -9,7 +9,9 @@
 #include "util/text.h"
 
 static const char *const words[] = {
-	[ORIGIN_RULE] = "rule", [ORIGIN_RUN] = "run", [ORIGIN_UNIT] = "systemd",
+	[ORIGIN_RULE] = "rule",
+	[ORIGIN_RUN] = "run",
+	[ORIGIN_UNIT] = "systemd",
 	[ORIGIN_RENICE] = "renice",
 };
 

@@ -47,7 +47,6 @@ from tests.lab.engine.experiment import Link
 DOWNLOAD = ("renice", "--download")
 
 
-
 @pytest.fixture(params=["127.0.0.1", "::1"], ids=["IPv4", "IPv6"])
 def either(request: pytest.FixtureRequest) -> Iterator[Server]:
     with serving(request.param) as server:
@@ -153,7 +152,10 @@ def test_what_a_rule_holds_is_left_to_it(ccbpf: Cli, server: Server) -> None:
         answer = ccbpf("-j", *DOWNLOAD, "--port", ends.port).json
         assert (answer["moved"], answer["elsewhere"]) == (1, 1), "the far end has no rule"
         assert ends.origin(ccbpf) == ("rule", 1)
-        assert "left to a run, a rule" in ccbpf(*DOWNLOAD, "--pid", os.getpid(), "--dst", "127.0.0.1", "--port", ends.port, code=5).err
+        assert (
+            "left to a run, a rule"
+            in ccbpf(*DOWNLOAD, "--pid", os.getpid(), "--dst", "127.0.0.1", "--port", ends.port, code=5).err
+        )
         ccbpf(*DOWNLOAD, "--off", "--all")
         ends.receive()
         assert ends.origin(ccbpf) == ("rule", 1) and ends.clamp < OPEN
@@ -276,6 +278,7 @@ def path() -> Iterator[native.Path]:
 def test_a_running_download_yields(ccbpf: Cli, path: native.Path) -> None:
     words = reader(path, "10.0.1.2", BYTES, "cubic")
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as background:
+
         def there() -> bool:
             return "10.0.1.2:7" in path.command(path.receiver, "ss", "-tnH", "state", "established")
 
