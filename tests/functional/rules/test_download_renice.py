@@ -208,6 +208,21 @@ def test_clean_all(ccbpf: Cli, server: Server) -> None:
         assert ends.clamp == OPEN and not ccbpf.root.exists()
 
 
+def test_clean_all_where_the_namespace_is_not_found_any_more(ccbpf: Cli) -> None:
+    """Only its sockets keep it alive: the program opens their windows, with their next segments."""
+    with kernel.Namespace("gone") as place:
+        listener, near = place.socket(), place.socket()
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        near.connect(listener.getsockname())
+        ends = Ends(near, listener.accept()[0])
+        ccbpf(*DOWNLOAD, "--port", listener.getsockname()[1])
+        assert is_held(ccbpf, ends)
+    with listener, near, ends.far, sending(ends):
+        ccbpf("clean", "--all")
+        assert ends.clamp == OPEN and not ccbpf.root.exists()
+
+
 KILLED = {"there": (1, ()), "back": (2, DOWNLOAD), "clean": (2, DOWNLOAD)}  # at every step, or every second one; what was before
 
 
