@@ -348,7 +348,7 @@ static __always_inline void segment(struct bpf_sock_ops *ctx, struct tcp_sock *t
 	if (!r || ctx->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS)
 		return;
 	if (!table.receives) {
-		receive_end(ctx, tp, r);
+		receive_end(ctx, tp, r, NULL);
 		return;
 	}
 	if (!receive_segment(ctx, tp, r, CCBPF_RECEIVED_BY_RULE, NULL))

@@ -24,7 +24,7 @@ static __always_inline void segment(struct bpf_sock_ops *ctx, struct tcp_sock *t
 				    struct receive *r, struct ccbpf_run_counts *to)
 {
 	if (law_unlikely(to->opening))
-		receive_end(ctx, tp, r);
+		receive_end(ctx, tp, r, to);
 	else if (receive_segment(ctx, tp, r, run.started_ns, to))
 		choose_count(&to->choice, receivers);
 }

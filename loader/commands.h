@@ -61,6 +61,7 @@ struct request {
 	bool print; /* --print */
 	bool remove; /* --remove */
 	bool download; /* -d, --download */
+	bool off; /* --off */
 	bool upload; /* -u, --upload */
 	char **rest; /* the command to run, with its arguments and a NULL; NULL: none */
 	const char *own[MOST_OWN]; /* of options with key OPTION_OWN + i */
@@ -105,6 +106,7 @@ enum option_key {
 	OPTION_FORCE,
 	OPTION_PRINT,
 	OPTION_REMOVE,
+	OPTION_OFF,
 	OPTION_OWN, /* and up to MOST_OWN - 1 more */
 };
 #define ROW_SET { "set", OPTION_SET, "KEY=VALUE", 0, "set a parameter (can be repeated)", 0 }

@@ -148,6 +148,7 @@ static bool *switch_of(int key, struct request *request)
 		SWITCH(OPTION_FORCE, force),
 		SWITCH(OPTION_PRINT, print),
 		SWITCH(OPTION_REMOVE, remove),
+		SWITCH(OPTION_OFF, off),
 		SWITCH('b', batch),
 		SWITCH('d', download),
 		SWITCH('n', dry_run),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What `ccbpf renice` asks of its iterator (bpf/renice.bpf.c), and the iterator's answer: one record for each socket that
- * was selected. None of these maps is pinned.
+ * What `ccbpf renice` asks of its iterators (bpf/renice.bpf.c, and bpf/renice_rx.bpf.c for downloads), and their answer: one
+ * record for each socket that was selected. None of these maps is pinned.
  *
  * Addresses are compared as IPv6: that of an IPv4 peer is ::ffff:a.b.c.d, also where the socket is of IPv4.
  */
@@ -20,7 +20,7 @@ enum ccbpf_renice_peer {
 
 /* A socket is selected if all conditions hold. */
 struct ccbpf_renice_config {
-	char to[CCBPF_RENICE_NAME_LEN]; /* the controller to move to, zeroes behind it */
+	char to[CCBPF_RENICE_NAME_LEN]; /* the controller to move to, zeroes behind it; of downloads: empty */
 	char from[CCBPF_RENICE_NAME_LEN]; /* only sockets that have this one, or `to`; empty: any */
 	__u32 prefix[4]; /* of the peer's address, network byte order */
 	__u32 mask[4]; /* the prefix's bits; all 0: any address */
@@ -29,16 +29,23 @@ struct ccbpf_renice_config {
 	__u64 cgroup; /* id of a cgroup v2: it or one below; 0: any */
 	__u32 by_inode; /* 1: only sockets whose inode is in the map `inodes` */
 	__u32 look; /* 1: change nothing */
+	__u32 off; /* 1: of downloads, let them go */
+	__u32 reserved;
 };
 
+/* Are they for what is received? */
+#define ccbpf_renice_receives(config) (!*(config)->to)
+
 /*   X(name, text); the order is that of the enum */
-#define CCBPF_RENICE_VERDICTS(X)                           \
-	X(HAS_IT, "it has the controller already")         \
-	X(WOULD_MOVE, "it would be moved")                 \
-	X(MOVED, "it was moved")                           \
-	X(REFUSED, "the kernel refused; `error` says why") \
-	X(LISTENS, "it accepts connections: left alone")   \
-	X(CONNECTS, "its handshake is not over: left alone")
+#define CCBPF_RENICE_VERDICTS(X)                                      \
+	X(HAS_IT, "it has the controller already, or is let go")      \
+	X(WOULD_MOVE, "it would be moved")                            \
+	X(MOVED, "it was moved")                                      \
+	X(REFUSED, "the kernel refused; `error` says why")            \
+	X(LISTENS, "it accepts connections: left alone")              \
+	X(CONNECTS, "its handshake is not over: left alone")          \
+	X(UNSTAMPED, "a download without TCP timestamps: left alone") \
+	X(ELSEWHERE, "a download that another sockops program is called for: left to that")
 
 enum ccbpf_renice_verdict {
 #define X(name, text) CCBPF_RENICE_##name,

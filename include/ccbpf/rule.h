@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Which connections get which controller: the maps of bpf/run.bpf.c, bpf/assign.bpf.c and bpf/unit.bpf.c.
+ * Which connections get which controller, or receive in the background: the maps of bpf/run.bpf.c, bpf/assign.bpf.c,
+ * bpf/unit.bpf.c and bpf/rx_moved.bpf.c.
  *
  *   <root>/runs/<name>/run      array of 1, read-only: struct ccbpf_run
  *                     /counts   array of 1: struct ccbpf_run_counts
@@ -17,6 +18,9 @@
  *               rx_lp           the same for what they receive
  *        unit_counts            array of 1: struct ccbpf_choice_counts, of all these units together
  *        chosen, receives       as above, with 0 in the place of a rule's id
+ *   <root>/renice/link          bpf/rx_moved.bpf.c at the root cgroup, while `renice --download` holds a connection
+ *        receives               as above: it holds their receive window, and which callbacks it has switched on for that
+ *        .data.moved            array of 1: struct ccbpf_moved
  */
 #ifndef CCBPF_RULE_H
 #define CCBPF_RULE_H
@@ -94,6 +98,13 @@ struct ccbpf_chosen_record {
 /* The instance in a receive window's record is `started_ns` of the run, or one of these. */
 #define CCBPF_RECEIVED_BY_RULE 1
 #define CCBPF_RECEIVED_BY_UNIT 2
+#define CCBPF_RECEIVED_BY_RENICE 3
+
+/* The program that holds what `renice --download` has moved. */
+struct ccbpf_moved {
+	__u32 abi; /* CCBPF_RULE_ABI of the object */
+	__u32 opening; /* 1: the program goes, so their windows open */
+};
 
 /* A run: one command in a cgroup of its own. */
 struct ccbpf_run {

@@ -16,6 +16,9 @@
  *  6. bpf_setsockopt(SOL_IP) on a socket of IPv6 that carries IPv4: refused where
  *     the kernel looks at the socket's family only. We try it (kern/dscp.bpf.h).
  *  7. sock.sk_ino (6.18): a socket's inode number. Absent: read from the inode.
+ *  8. net.ipv4.tcp_shrink_window (6.5): the kernel takes back what it has advertised. Absent: it
+ *     never does.
+ *  9. TCP_BPF_SOCK_OPS_CB_FLAGS (6.12): the loader looks for it (loader/sys/kernel.c).
  */
 #ifndef CCBPF_KERN_COMPAT_BPF_H
 #define CCBPF_KERN_COMPAT_BPF_H
@@ -73,6 +76,15 @@ static __always_inline __u64 compat_sock_inode(struct sock *sk)
 	if (bpf_core_field_exists(sk->sk_ino))
 		return sk->sk_ino;
 	return BPF_CORE_READ(both, vfs_inode.i_ino);
+}
+
+/* 8. */
+static __always_inline bool compat_shrinks_window(struct tcp_sock *tp)
+{
+	struct net *net = tp->inet_conn.icsk_inet.sk.__sk_common.skc_net.net;
+
+	return bpf_core_field_exists(net->ipv4.sysctl_tcp_shrink_window) &&
+	       net->ipv4.sysctl_tcp_shrink_window;
 }
 
 #endif

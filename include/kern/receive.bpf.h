@@ -4,7 +4,7 @@
  * window that yields, as TCP-LP's congestion window does (law/rx_window.h), to rising one-way
  * delay of what it receives. Kuzmanovic and Knightly, IEEE/ACM ToN 2006, figure 3; RFC 9840 for
  * what a receiver must do otherwise. Whose connections these are is the program's business:
- * bpf/rx_lp.bpf.c, bpf/assign.bpf.c, bpf/unit.bpf.c.
+ * bpf/rx_lp.bpf.c, bpf/assign.bpf.c, bpf/unit.bpf.c, bpf/rx_moved.bpf.c.
  *
  *	established	 timestamps agreed?  no: left alone, and counted
  *			                     yes: state in the socket's storage, and the flag that
@@ -34,7 +34,9 @@
  *     messages, and a window below the sender's segment would stop it.
  *  7. A clamp stays with its socket when the program goes. So the windows are opened first
  *     (receive_end()).
- *  8. Of two programs at nested cgroups the inner one wins, which is called first: a connection
+ *  8. Where net.ipv4.tcp_shrink_window is 1 the kernel would follow a smaller clamp at once, and drop
+ *     what is in flight beyond it. There the clamp follows what is left of the window.
+ *  9. Of two programs at nested cgroups the inner one wins, which is called first: a connection
  *     for which a program asks for HDR_OPT_LEN_CB already is left to that.
  *
  * Cost: nothing for a segment that is received, and one call for each that is sent.
@@ -56,8 +58,11 @@
 #define SHUTDOWN_MASK 3 /* include/net/sock.h: the application has closed it */
 #define GAP_MOST_US 2000000 /* more is a pause of the application, or of the sender */
 
+/* What makes the kernel call us. */
+#define RECEIVE_CALLBACKS (BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG)
+
 struct receive {
-	u32 rule; /* its id, else 0; the first member: bpf/chosen.bpf.c */
+	u32 rule; /* its id; of renice: RECEIVE_CALLBACKS that it set; the first member: bpf/chosen.bpf.c */
 	u32 mss; /* bytes: the largest segment so far */
 	struct rx rx;
 	u64 key; /* of its record in `flows`: the socket's cookie, which is no address */
@@ -239,6 +244,12 @@ static __noinline int decide(struct receive *r, const struct rx_ack *a)
 	return 0;
 }
 
+/* bytes: @window, where the kernel would take back what is advertised not less than that */
+static __always_inline u32 not_taken_back(struct tcp_sock *tp, const struct rx_ack *a, u32 window)
+{
+	return law_unlikely(compat_shrinks_window(tp)) ? law_max(window, a->left) : window;
+}
+
 static __always_inline void set_window(struct bpf_sock_ops *ctx, struct tcp_sock *tp, u32 window)
 {
 	int clamp = window;
@@ -280,8 +291,7 @@ static __always_inline void receive_begin(struct bpf_sock_ops *ctx, struct tcp_s
 	}
 	r->rule = rule;
 	r->key = bpf_get_socket_cookie(ctx);
-	bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG |
-					       BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
+	bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | RECEIVE_CALLBACKS);
 }
 
 /*
@@ -304,19 +314,22 @@ static __always_inline bool receive_segment(struct bpf_sock_ops *ctx, struct tcp
 		record_open(tp, r->key, instance);
 	}
 	decide(r, &a);
-	set_window(ctx, tp, rx_window(&r->rx, &a));
+	set_window(ctx, tp, not_taken_back(tp, &a, rx_window(&r->rx, &a)));
 	publish(tp, r, account);
 	return begins;
 }
 
-/* At HDR_OPT_LEN_CB, in its place: the window opens, and nothing is remembered. */
+/* At HDR_OPT_LEN_CB, in its place: the window opens, and nothing is remembered. The account has what
+ * came until now. */
 static __always_inline void receive_end(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
-					struct receive *r)
+					struct receive *r, struct ccbpf_run_counts *account)
 {
 	u64 key = r->key;
 
-	if (r->rx.started)
+	if (r->rx.started) {
+		count_received(tp, r, account);
 		set_window(ctx, tp, RX_MOST);
+	}
 	bpf_map_delete_elem(&flows, &key);
 	bpf_sk_storage_delete(&receives, tp);
 }
@@ -328,7 +341,7 @@ static __always_inline void receive_not(struct bpf_sock_ops *ctx, struct tcp_soc
 	struct receive *r = receive_of(tp);
 
 	if (law_unlikely(r))
-		receive_end(ctx, tp, r);
+		receive_end(ctx, tp, r, NULL);
 }
 
 /* At STATE_CB. */

@@ -155,6 +155,19 @@ static void check_downloads(struct rows *rows)
 	    " or newer; the controllers work without");
 }
 
+/* And `renice --download`. */
+static void check_callbacks(struct rows *rows)
+{
+	bool has = kernel_has_callbacks();
+
+	if (!kernel_btf())
+		return; /* that row says it */
+	add(rows, "renice --download", has, NOTE,
+	    has ? "running downloads can be moved" : "no callbacks for a running connection",
+	    "`renice --download` needs Linux " KERNEL_CALLBACKS
+	    "; `run` and `assign` hold new downloads");
+}
+
 static void check_bpffs(struct rows *rows)
 {
 	bool standard = bpffs_is_above(pins_root());
@@ -314,6 +327,7 @@ static int check(const struct request *request)
 	check_queue(rows);
 	check_renice(rows);
 	check_downloads(rows);
+	check_callbacks(rows);
 	check_bpffs(rows);
 	check_cgroup(rows);
 	check_security(rows);

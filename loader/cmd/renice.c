@@ -4,6 +4,9 @@
  * give running TCP transfers another congestion controller, and back, in all network
  * namespaces. Several conditions must all hold.
  *
+ * ccbpf renice --download [--off] (the same conditions): put what they receive in the background,
+ * and back. The program that holds it (rules/moved.h) is there before, and goes with the last one.
+ *
  *	parse     the conditions; what they name is looked up
  *	require   capabilities, BTF, libbpf
  *	lock      for reading: nobody disables the controller meanwhile
@@ -21,7 +24,9 @@
 
 #include "cc/running.h"
 #include "commands.h"
+#include "cmd/sweep.h"
 #include "out/errors.h"
+#include "renice/downloads.h"
 #include "renice/report.h"
 #include "sys/kernel.h"
 #include "sys/pins.h"
@@ -74,17 +79,17 @@ static int require_target(const char *name)
 		    .remedy = text("`ccbpf list` shows ours, the kernel has %s now", available));
 }
 
-static int move(const struct selection *selection)
+static int move(const struct selection *selection, const struct moved *moved)
 {
 	const struct ccbpf_renice_config *config = &selection->config;
 	struct transfers transfers = { 0 };
 	struct iterator iterator;
-	int err = iterator_open(WHAT, selection, &iterator);
+	int err = iterator_open(WHAT, selection, moved, &iterator);
 
 	if (!err)
 		err = transfers_move(WHAT, &iterator, config, &transfers);
 	if (!err)
-		err = report(WHAT, config->to, config->look, &transfers);
+		err = report(WHAT, &transfers);
 	transfers_free(&transfers);
 	iterator_close(&iterator);
 	return err;
@@ -109,11 +114,17 @@ static int read_words(const struct request *request, struct selection_words *wor
 		.from = request->own[OWN_FROM],
 	};
 	any = words->n_pids || words->cgroup || words->dst || words->port || words->from;
-	if (!request->n_args)
+	if (request->off && !request->download)
+		return bad_usage("--off",
+				 "it is for --download; a controller is named to move back");
+	if (request->download && request->n_args)
+		return bad_usage(request->args[0],
+				 "--download takes no controller: that is for what is sent");
+	if (!request->download && !request->n_args)
 		return bad_usage(NULL, "no controller is named");
 	if (request->n_args > 1)
 		return bad_usage(request->args[1], "only one controller can be named");
-	words->to = request->args[0];
+	words->to = request->n_args ? request->args[0] : NULL;
 	if (any && request->all)
 		return bad_usage(words->to, "--all takes no other condition");
 	if (!any && !request->all)
@@ -121,26 +132,86 @@ static int read_words(const struct request *request, struct selection_words *wor
 	return EXIT_OK;
 }
 
+static int move_sent(const struct selection *selection)
+{
+	bool exists;
+	int err = pins_lock_read(WHAT, &exists);
+
+	if (err)
+		return err;
+	err = require_target(selection->config.to);
+	if (!err)
+		err = move(selection, NULL);
+	pins_unlock();
+	return err;
+}
+
+static int require_callbacks(void)
+{
+	if (kernel_has_callbacks())
+		return EXIT_OK;
+	return FAIL(
+		EXIT_KERNEL, .what = WHAT, .on = "--download",
+		.why = "this kernel cannot call a program for a connection that runs already; that needs Linux " KERNEL_CALLBACKS,
+		.remedy =
+			"`ccbpf run --download` and `ccbpf assign --download` hold new connections here");
+}
+
+/* Those that are held already are found by the program that holds them. */
+static int open_moved(const struct ccbpf_renice_config *config, struct moved *moved)
+{
+	int err;
+
+	if (!config->off && !config->look)
+		return moved_make(WHAT, moved);
+	err = moved_open(moved);
+	if (err)
+		return pin_unusable(WHAT, pin_path(MOVED_DIR, NULL), err);
+	if (config->off && moved->receives_fd < 0)
+		return FAIL(EXIT_NOTHING, .what = WHAT, .on = "--off",
+			    .why = "`renice` holds no download",
+			    .remedy = "`ccbpf flows rx_lp` shows by what a download is held");
+	return EXIT_OK;
+}
+
+static int move_received(const struct selection *selection)
+{
+	const struct ccbpf_renice_config *config = &selection->config;
+	struct moved moved = MOVED_NONE;
+	int err = require_callbacks(), swept;
+	bool exists;
+
+	if (!err)
+		err = config->look ? pins_lock_read(WHAT, &exists) : pins_lock_change(WHAT);
+	if (err)
+		return err;
+	err = open_moved(config, &moved);
+	if (!err)
+		err = move(selection, &moved);
+	moved_close(&moved);
+	if (!config->look) {
+		swept = sweep(WHAT, SWEEP_UNUSED, NULL);
+		if (!err)
+			err = swept;
+	}
+	pins_unlock();
+	return err;
+}
+
 static int renice(const struct request *request)
 {
 	struct selection_words words;
 	struct selection selection = { 0 };
-	bool exists;
 	int err = read_words(request, &words);
 
 	if (!err)
 		err = selection_parse(WHAT, &words, &selection);
 	selection.config.look = request->dry_run;
+	selection.config.off = request->off;
 	if (!err)
 		err = kernel_require_bpf(WHAT);
 	if (!err)
-		err = pins_lock_read(WHAT, &exists);
-	if (!err) {
-		err = require_target(words.to);
-		if (!err)
-			err = move(&selection);
-		pins_unlock();
-	}
+		err = request->download ? move_received(&selection) : move_sent(&selection);
 	selection_free(&selection);
 	return err;
 }
@@ -154,18 +225,22 @@ static const struct argp_option options[] = {
 	{ "port", OPTION_OWN + OWN_PORT, "N", 0, "with this local or remote port, 1 to 65535", 0 },
 	{ "from", OPTION_OWN + OWN_FROM, "NAME", 0, "that have this controller", 0 },
 	{ "all", OPTION_ALL, 0, 0, "all transfers of this system", 0 },
+	{ "download", 'd', 0, 0, "what they receive is put in the background", 0 },
+	{ "off", OPTION_OFF, 0, 0, "with --download: no longer", 0 },
 	{ "dry-run", 'n', 0, 0, "only show what would be moved", 0 },
 	{ 0 },
 };
 
 const struct command cmd_renice = {
 	.name = "renice",
-	.args = "NAME CONDITION...",
+	.args = "[NAME] CONDITION...",
 	.text = "Move running transfers to a controller",
 	.more = "NAME is an enabled controller, or any other that the kernel has (to move back: cubic). "
 		"Transfers of all network namespaces are moved, if all conditions hold. A socket's cgroup is "
 		"that of the process that made it, or that made its listener. Listeners, and connections "
-		"whose handshake is not over, are left alone; -v counts them.",
+		"whose handshake is not over, are left alone; -v counts them. With --download and without a NAME the receive window of "
+		"the transfers yields instead (Linux " KERNEL_CALLBACKS
+		"); their controller stays.",
 	.options = options,
 	.run = renice,
 };

@@ -25,6 +25,7 @@
 #include "out/human.h"
 #include "out/json.h"
 #include "out/table.h"
+#include "rules/moved.h"
 #include "rules/units.h"
 #include "sys/kernel.h"
 #include "sys/pins.h"
@@ -266,6 +267,29 @@ static void print(const struct report *reports, unsigned int n)
 	print_stats(reports, n);
 }
 
+/* How many connections receive in the background by `renice`. */
+static size_t moved_now(void)
+{
+	struct origins origins;
+	size_t now;
+
+	if (!moved_is_pinned())
+		return 0;
+	origins_read(&origins);
+	now = origins_count(&origins, ORIGIN_RENICE);
+	origins_free(&origins);
+	return now;
+}
+
+static void print_moved(void)
+{
+	size_t now = moved_now();
+
+	if (now)
+		output_line("renice: %zu connection%s in the background", now,
+			    now == 1 ? " receives" : "s receive");
+}
+
 static void print_none(void)
 {
 	output_line("no controller is enabled");
@@ -286,6 +310,7 @@ static void show(const struct report *reports, unsigned int n)
 		rules_print(WHAT, false);
 		units_print();
 		runs_print();
+		print_moved();
 		output_line("default: %s%s%s", sysdefault_now(), previous ? ", before: " : "",
 			    previous ?: "");
 		sweep_note_foreign();
@@ -303,6 +328,7 @@ static void show(const struct report *reports, unsigned int n)
 	json_object_object_add(doc, "rules", rules);
 	json_object_object_add(doc, "units", units_json());
 	json_object_object_add(doc, "runs", runs_json());
+	add_number(doc, "renice_receives", moved_now());
 	json_object_object_add(doc, "foreign", sweep_foreign());
 	output_json(doc);
 }

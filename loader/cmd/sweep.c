@@ -15,6 +15,8 @@
 #include "config/applied.h"
 #include "out/errors.h"
 #include "out/json.h"
+#include "renice/downloads.h"
+#include "rules/moved.h"
 #include "rules/run.h"
 #include "rules/standing.h"
 #include "rules/units.h"
@@ -71,7 +73,7 @@ static bool flows_left(void)
 
 /* Those that hold back what is received. */
 struct receivers {
-	bool rules, units;
+	bool rules, units, moved;
 	struct run *runs;
 	unsigned int n_runs;
 };
@@ -83,6 +85,8 @@ static bool is_live(const struct receivers *there, __u64 instance)
 		return there->rules;
 	if (instance == CCBPF_RECEIVED_BY_UNIT)
 		return there->units;
+	if (instance == CCBPF_RECEIVED_BY_RENICE)
+		return there->moved;
 	for (unsigned int i = 0; i < there->n_runs; i++)
 		if (there->runs[i].known && there->runs[i].about.started_ns == instance)
 			return true;
@@ -101,6 +105,7 @@ static void sweep_records(void)
 		return;
 	there.rules = standing_receives();
 	there.units = units_receive();
+	there.moved = moved_is_pinned();
 	there.n_runs = runs_read(&there.runs);
 	if (flows_read(fd, &flows, &n) == 0)
 		for (size_t i = 0; i < n; i++)
@@ -110,6 +115,18 @@ static void sweep_records(void)
 	free(flows);
 	free(there.runs);
 	close(fd);
+}
+
+/* What `renice --download` holds: with `all`, or where a command was killed at that, all is let go. */
+static int sweep_moved(const char *what, bool all, struct json_object *removed)
+{
+	if (!moved_is_pinned())
+		return moved_remove(what, removed); /* its directory */
+	if (all || moved_is_going())
+		downloads_release(what);
+	else if (downloads_are_held())
+		return EXIT_OK;
+	return moved_remove(what, removed);
 }
 
 /* Whether `ccbpf trace` runs: it listens to the shared maps. */
@@ -173,11 +190,14 @@ int sweep(const char *what, enum sweep_extent extent, struct json_object *remove
 	failed = units_sweep(what, all, removed);
 	if (!err)
 		err = failed;
+	failed = sweep_moved(what, all, removed);
+	if (!err)
+		err = failed;
 	sweep_records();
 	if (extent == SWEEP_RESTS)
 		return err;
 	sweep_sysctls(all, enabled);
-	if (enabled || trace_runs() || standing_receives() || units_receive())
+	if (enabled || trace_runs() || standing_receives() || units_receive() || moved_is_pinned())
 		return err;
 	pin_remove_dir(pin_path(PINS_TRACE, NULL));
 	if (!all && flows_left())
@@ -193,8 +213,9 @@ int sweep(const char *what, enum sweep_extent extent, struct json_object *remove
 /* Whether a name is ours in the pin directory. */
 static bool is_ours(void *data, const char *name)
 {
-	static const char *const names[] = { PINS_TRACE, "default", "ecn",	  PINS_APPLIED,
-					     AQM_DIR,	 RUNS_DIR,  STANDING_DIR, UNITS_DIR };
+	static const char *const names[] = { PINS_TRACE,   "default", "ecn",
+					     PINS_APPLIED, AQM_DIR,   RUNS_DIR,
+					     STANDING_DIR, UNITS_DIR, MOVED_DIR };
 
 	(void)data;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -220,6 +241,7 @@ struct json_object *sweep_foreign(void)
 	runs_collect_foreign(foreign);
 	standing_collect_foreign(foreign);
 	units_collect_foreign(foreign);
+	moved_collect_foreign(foreign);
 	return foreign;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The iterator bpf/renice.bpf.c: see iterator.h.
+ * The iterators over TCP sockets: see iterator.h.
  *
  * Before Linux 6.5 (6.1.42 of the series 6.1) the kernel ran an iterator's program with the
  * socket's spin lock held and softirqs off. A program that unhashes a listener, and so takes
@@ -19,7 +19,13 @@
 #include "sys/objects.h"
 #include "sys/records.h"
 
-#define OBJECT "renice"
+struct object {
+	const char *name, *begin, *end;
+};
+
+static const struct object sends = { "renice", ccbpf_object_renice, ccbpf_object_renice_end };
+static const struct object receives = { "renice_rx", ccbpf_object_renice_rx,
+					ccbpf_object_renice_rx_end };
 
 /* Write the selection into the object that is not yet loaded. Returns 0 or -errno. */
 static int configure(struct bpf_object *obj, const struct selection *selection)
@@ -47,27 +53,42 @@ static int fill_inodes(struct bpf_object *obj, const struct selection *selection
 	return 0;
 }
 
-int iterator_open(const char *what, const struct selection *selection, struct iterator *iterator)
+/* Let it find what is held. */
+static int share(const char *what, const struct bpf_object *obj, const struct moved *moved)
 {
 	int err;
 
+	if (!moved || moved->receives_fd < 0)
+		return EXIT_OK;
+	err = object_reuse(what, obj, "receives", moved->receives_fd);
+	return err ?: object_reuse(what, obj, "flows", moved->flows_fd);
+}
+
+int iterator_open(const char *what, const struct selection *selection, const struct moved *moved,
+		  struct iterator *iterator)
+{
+	const struct object *object = ccbpf_renice_receives(&selection->config) ? &receives
+										: &sends;
+	int err;
+
 	memset(iterator, 0, sizeof(*iterator));
-	err = object_open(what, OBJECT, ccbpf_object_renice, ccbpf_object_renice_end,
-			  &iterator->obj);
+	err = object_open(what, object->name, object->begin, object->end, &iterator->obj);
 	if (err)
 		return err;
 	err = configure(iterator->obj, selection);
 	if (err)
-		return fail_errno(what, OBJECT, err);
-	err = bpf_object__load(iterator->obj);
+		return fail_errno(what, object->name, err);
+	err = share(what, iterator->obj, moved);
+	if (!err)
+		err = object_load(what, iterator->obj);
 	if (err)
-		return fail_load(what, OBJECT, err);
+		return err;
 	err = fill_inodes(iterator->obj, selection);
 	if (err)
-		return fail_errno(what, OBJECT, err);
-	iterator->link = bpf_program__attach_iter(
-		bpf_object__find_program_by_name(iterator->obj, OBJECT), NULL);
-	return iterator->link ? EXIT_OK : fail_errno(what, OBJECT, errno);
+		return fail_errno(what, object->name, err);
+	iterator->link =
+		bpf_program__attach_iter(bpf_object__next_program(iterator->obj, NULL), NULL);
+	return iterator->link ? EXIT_OK : fail_errno(what, object->name, errno);
 }
 
 /* The namespace of an iterator is that of the process that makes it. */

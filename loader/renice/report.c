@@ -15,9 +15,20 @@
 
 #define ROWS_MOST 20 /* of a table without -v */
 
-/* Why the kernel refused a socket. */
-static const char *refusal(int error)
+/* What they are moved to, for a person. */
+static const char *aim(const struct transfers *t)
 {
+	if (!ccbpf_renice_receives(t->config))
+		return text("%s", t->config->to);
+	return t->config->off ? "the foreground" : "the background";
+}
+
+/* Why the kernel refused a socket. */
+static const char *refusal(const struct transfers *t, int error)
+{
+	if (ccbpf_renice_receives(t->config))
+		return error == -ENOMEM ? "no memory for the state of its receive window"
+					: strerror(-error);
 	switch (-error) {
 	case EPERM:
 		return "its route locks the controller (`congctl lock`)";
@@ -36,10 +47,10 @@ static bool is_failure(enum outcome outcome)
 }
 
 /* Why the outcome is a failure, or NULL. */
-static const char *why(const struct transfer *transfer)
+static const char *why(const struct transfers *t, const struct transfer *transfer)
 {
 	if (transfer->outcome == OUTCOME_REFUSED)
-		return refusal(transfer->record.error);
+		return refusal(t, transfer->record.error);
 	return transfer->outcome == OUTCOME_LOST ? "its program took it back" : NULL;
 }
 
@@ -53,7 +64,7 @@ static const char *first_failure(const struct transfers *t)
 {
 	for (size_t i = 0; i < t->n; i++)
 		if (is_failure(t->all[i].outcome))
-			return why(&t->all[i]);
+			return why(t, &t->all[i]);
 	return NULL;
 }
 
@@ -70,7 +81,7 @@ static struct json_object *transfer_json(const struct transfers *t, const struct
 	add_number(doc, "remote_port", r->remote_port);
 	add_text(doc, "from", r->from);
 	add_text(doc, "outcome", outcome_word(transfer->outcome));
-	add_text(doc, "why", why(transfer));
+	add_text(doc, "why", why(t, transfer));
 	return doc;
 }
 
@@ -85,13 +96,17 @@ static struct json_object *place_json(const struct place *place)
 	return doc;
 }
 
-static void print_json(const char *to, bool look, const struct transfers *t)
+static void print_json(const struct transfers *t)
 {
+	const struct ccbpf_renice_config *config = t->config;
+	bool receives = ccbpf_renice_receives(config);
 	struct json_object *doc = json_object_new_object(), *places = json_object_new_array();
 	struct json_list *list;
 
-	add_text(doc, "to", to);
-	add_bool(doc, "dry_run", look);
+	add_text(doc, "to", receives ? NULL : config->to);
+	add_bool(doc, "download", receives);
+	add_bool(doc, "off", config->off);
+	add_bool(doc, "dry_run", config->look);
 	for (enum outcome outcome = 0; outcome < OUTCOMES; outcome++)
 		add_number(doc, outcome_word(outcome), t->counts[outcome]);
 	for (unsigned int i = 0; i < t->n_places; i++)
@@ -109,7 +124,15 @@ static void print_json(const char *to, bool look, const struct transfers *t)
 	output_json_close(list);
 }
 
-static void print_row(struct table *table, const char *to, const struct transfers *t,
+/* "cubic → tcp_lp"; of what is received "in the background" */
+static const char *change(const struct transfers *t, const struct transfer *transfer)
+{
+	if (ccbpf_renice_receives(t->config))
+		return text("in %s", aim(t));
+	return text("%.*s → %s", CCBPF_RENICE_NAME_LEN, transfer->record.from, t->config->to);
+}
+
+static void print_row(struct table *table, const struct transfers *t,
 		      const struct transfer *transfer)
 {
 	const struct ccbpf_renice_record *r = &transfer->record;
@@ -119,10 +142,10 @@ static void print_row(struct table *table, const char *to, const struct transfer
 	table_cell(table, "%s", t->places[transfer->netns].name);
 	table_cell(table, "%s", endpoint(r->family, r->local_addr, r->local_port));
 	table_cell(table, "%s", endpoint(r->family, r->remote_addr, r->remote_port));
-	table_cell(table, "%.*s → %s", CCBPF_RENICE_NAME_LEN, r->from, to);
+	table_cell(table, "%s", change(t, transfer));
 	table_styled(table, failed ? STYLE_BAD : STYLE_GOOD, outcome_words(transfer->outcome));
 	if (failed)
-		table_note(table, why(transfer));
+		table_note(table, why(t, transfer));
 	text_release(mark);
 }
 
@@ -145,13 +168,13 @@ static size_t count_named(const struct transfers *t)
 	return n;
 }
 
-static void print_table(const char *to, const struct transfers *t)
+static void print_table(const struct transfers *t)
 {
-	static const struct column columns[] = {
+	const struct column columns[] = {
 		{ .title = "NETNS", .elastic = true },
 		{ .title = "LOCAL", .elastic = true },
 		{ .title = "REMOTE", .elastic = true },
-		{ .title = "CONTROLLER" },
+		{ .title = ccbpf_renice_receives(t->config) ? "RECEIVES" : "CONTROLLER" },
 		{ .title = "OUTCOME" },
 	};
 	size_t named = count_named(t), n = 0;
@@ -164,7 +187,7 @@ static void print_table(const char *to, const struct transfers *t)
 			order[n++] = &t->all[i];
 	qsort(order, n, sizeof(*order), by_outcome);
 	for (size_t i = 0; i < shown; i++)
-		print_row(table, to, t, order[i]);
+		print_row(table, t, order[i]);
 	table_print(table);
 	if (shown < named)
 		output_line("... and %zu more: -v shows all", named - shown);
@@ -176,19 +199,26 @@ static const char *plural(size_t n)
 	return text("%zu transfer%s", n, n == 1 ? "" : "s");
 }
 
-/* "moved 3 transfers to tcp_lp; 1 refused" */
-static void print_summary(const char *to, bool look, const struct transfers *t)
+/* What is counted even without -v, as it was asked for and not done. */
+static bool is_left(enum outcome outcome)
 {
+	return is_failure(outcome) || outcome == OUTCOME_CLOSED || outcome == OUTCOME_UNSTAMPED ||
+	       outcome == OUTCOME_ELSEWHERE;
+}
+
+/* "moved 3 transfers to tcp_lp; 1 refused" */
+static void print_summary(const struct transfers *t)
+{
+	bool look = t->config->look;
 	char rest[256] = "";
 
 	for (enum outcome outcome = 0; outcome < OUTCOMES; outcome++)
 		if (t->counts[outcome] && outcome != OUTCOME_MOVED &&
-		    outcome != OUTCOME_WOULD_MOVE &&
-		    (is_failure(outcome) || outcome == OUTCOME_CLOSED || output.verbose))
+		    outcome != OUTCOME_WOULD_MOVE && (is_left(outcome) || output.verbose))
 			append(rest, sizeof(rest), ", ", "%zu %s", t->counts[outcome],
 			       outcome_words(outcome));
 	output_line("%s %s to %s%s%s", look ? "would move" : "moved",
-		    plural(t->counts[look ? OUTCOME_WOULD_MOVE : OUTCOME_MOVED]), to,
+		    plural(t->counts[look ? OUTCOME_WOULD_MOVE : OUTCOME_MOVED]), aim(t),
 		    *rest ? "; " : "", rest);
 }
 
@@ -208,40 +238,57 @@ static void note_places(const struct transfers *t)
 			note(on, text("it cannot be searched: %s", strerror(-place->error)), NULL);
 		else if (place->unsettled)
 			note(on, "connections are opened faster than they can be moved",
-			     "new ones get another default: `ccbpf enable NAME --default`");
+			     ccbpf_renice_receives(t->config)
+				     ? "`ccbpf assign --download` is for new ones"
+				     : "new ones get another default: `ccbpf enable NAME --default`");
 	}
 }
 
 /* There was nothing to move. */
-static int report_nothing(const char *what, const char *to, const struct transfers *t)
+static int report_nothing(const char *what, const struct transfers *t)
 {
 	size_t left = t->counts[OUTCOME_LISTENS], has_it = t->counts[OUTCOME_HAS_IT];
+	bool receives = ccbpf_renice_receives(t->config);
+	const char *on = text("to %s", aim(t));
+	char others[256] = "";
 
+	for (enum outcome outcome = OUTCOME_UNSTAMPED; outcome <= OUTCOME_ELSEWHERE; outcome++)
+		if (t->counts[outcome])
+			append(others, sizeof(others), ", ", "%s %s", plural(t->counts[outcome]),
+			       outcome_words(outcome));
+	if (*others)
+		return FAIL(EXIT_NOTHING, .what = what, .on = on,
+			    .why = text("what matches is left alone: %s", others),
+			    .remedy = "`ccbpf flows rx_lp` shows by what a download is held");
 	if (has_it)
-		return FAIL(EXIT_NOTHING, .what = what, .on = text("to %s", to),
+		return FAIL(EXIT_NOTHING, .what = what, .on = on,
 			    .why = text("what matches, %s, has it already", plural(has_it)),
-			    .remedy = "`ss -ti` shows the controller of each");
+			    .remedy = receives ? "`ccbpf flows rx_lp` shows them"
+					       : "`ss -ti` shows the controller of each");
 	return FAIL(
-		EXIT_NOTHING, .what = what, .on = text("to %s", to),
+		EXIT_NOTHING, .what = what, .on = on,
 		.why = left ? text("no running transfer matches; what listens is left alone (%zu)",
 				   left)
-			    : "no running transfer matches",
-		.remedy = "`ss -ti` shows the transfers of this network namespace");
+		       : t->config->off ? "no running transfer matches that `renice` holds"
+					: "no running transfer matches",
+		.remedy = t->config->off
+				  ? "`ccbpf flows rx_lp` shows by what a download is held"
+				  : "`ss -ti` shows the transfers of this network namespace");
 }
 
-int report(const char *what, const char *to, bool look, const struct transfers *t)
+int report(const char *what, const struct transfers *t)
 {
 	size_t failed = t->counts[OUTCOME_REFUSED] + t->counts[OUTCOME_LOST];
 	size_t named = count_named(t);
 
 	note_places(t);
 	if (!named)
-		return report_nothing(what, to, t);
+		return report_nothing(what, t);
 	if (output.json) {
-		print_json(to, look, t);
+		print_json(t);
 	} else {
-		print_table(to, t);
-		print_summary(to, look, t);
+		print_table(t);
+		print_summary(t);
 	}
 	if (!failed)
 		return EXIT_OK;

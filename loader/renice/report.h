@@ -7,9 +7,9 @@
 
 /*
  * Print the answer, or the reason why nothing was done. Returns the exit code: EXIT_OK if
- * all that were selected have the controller `to` now (or would have), EXIT_NOTHING if there was
+ * all that were selected are moved now (or would be), EXIT_NOTHING if there was
  * nothing to move, EXIT_FAILED if one was refused.
  */
-int report(const char *what, const char *to, bool look, const struct transfers *transfers);
+int report(const char *what, const struct transfers *transfers);
 
 #endif

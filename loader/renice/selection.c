@@ -151,7 +151,7 @@ int selection_parse(const char *what, const struct selection_words *words,
 	int err;
 
 	memset(selection, 0, sizeof(*selection));
-	err = parse_name(what, NULL, words->to, config->to);
+	err = words->to ? parse_name(what, NULL, words->to, config->to) : EXIT_OK;
 	if (!err && words->from)
 		err = parse_name(what, "--from", words->from, config->from);
 	if (!err && words->port)

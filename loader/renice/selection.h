@@ -10,7 +10,7 @@
 
 /* What the command line says. NULL: not given. */
 struct selection_words {
-	const char *to; /* the new controller */
+	const char *to; /* the new controller; NULL: downloads */
 	char *const *pids;
 	unsigned int n_pids;
 	const char *cgroup, *dst, *port, *from;

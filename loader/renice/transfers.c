@@ -104,10 +104,12 @@ static struct transfer *find(struct transfers *t, size_t known,
 
 /*
  * Take over what a walk has seen. With --from the iterator shows also what has the new
- * controller, so that a move can be verified; what had it before was not asked for.
+ * controller, with --off what is not held, so that a move can be verified; what was so before was
+ * not asked for.
  */
-static void merge(struct transfers *t, struct pass *pass, unsigned int number, bool by_name)
+static void merge(struct transfers *t, struct pass *pass, unsigned int number)
 {
+	bool verifies = *t->config->from || t->config->off;
 	size_t known = t->n;
 
 	t->all = must_grow(t->all, (t->n + pass->n + 1) * sizeof(*t->all));
@@ -120,7 +122,7 @@ static void merge(struct transfers *t, struct pass *pass, unsigned int number, b
 		pass->moved |= record->verdict == CCBPF_RENICE_MOVED;
 		if (at) {
 			see_again(at, record);
-		} else if (by_name && record->verdict == CCBPF_RENICE_HAS_IT) {
+		} else if (verifies && record->verdict == CCBPF_RENICE_HAS_IT) {
 			continue;
 		} else {
 			at = &t->all[t->n++];
@@ -146,7 +148,6 @@ static void find_closed(struct transfers *t, unsigned int last)
 struct visit {
 	const char *what;
 	const struct iterator *iterator;
-	const struct ccbpf_renice_config *config;
 	struct transfers *transfers;
 };
 
@@ -165,7 +166,7 @@ static int visit_place(void *data, const struct netns *netns)
 		pass.n = 0;
 		pass.moved = false;
 		place->error = iterator_walk(visit->what, visit->iterator, netns, collect, &pass);
-		merge(t, &pass, ++number, *visit->config->from);
+		merge(t, &pass, ++number);
 	} while (!place->error && (number < PASSES_LEAST || (pass.moved && number < PASSES_MOST)));
 	find_closed(t, number);
 	place->unsettled = pass.moved;
@@ -176,10 +177,10 @@ static int visit_place(void *data, const struct netns *netns)
 int transfers_move(const char *what, const struct iterator *iterator,
 		   const struct ccbpf_renice_config *config, struct transfers *out)
 {
-	struct visit visit = { what, iterator, config, out };
+	struct visit visit = { what, iterator, out };
 	int err;
 
-	memset(out, 0, sizeof(*out));
+	*out = (struct transfers){ .config = config };
 	err = netns_each(what, visit_place, &visit);
 	for (size_t i = 0; i < out->n; i++)
 		out->counts[out->all[i].outcome]++;

@@ -28,6 +28,8 @@
 	X(MOVED, "moved", "moved") /* and verified */                                  \
 	X(CLOSED, "closed", "moved, then closed") /* before that was verified */       \
 	X(WOULD_MOVE, "would_move", "would move")                                      \
+	X(UNSTAMPED, "unstamped", "without TCP timestamps")                            \
+	X(ELSEWHERE, "elsewhere", "left to a run, a rule, a unit or another program")  \
 	X(HAS_IT, "has_it", "have it") /* the controller, already */                   \
 	X(LISTENS, "listens", "listens")                                               \
 	X(CONNECTS, "connects", "connects")
@@ -55,6 +57,7 @@ struct place {
 };
 
 struct transfers {
+	const struct ccbpf_renice_config *config;
 	struct transfer *all; /* sorted by cookie */
 	size_t n;
 	struct place *places;

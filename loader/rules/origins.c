@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "rules/moved.h"
 #include "rules/origins.h"
 #include "rules/remembered.h"
 #include "rules/units.h"
@@ -86,6 +87,7 @@ void origins_read(struct origins *out)
 {
 	struct givers givers = { 0 };
 	struct unit_program *units;
+	struct moved moved;
 	unsigned int n_units;
 
 	*out = (struct origins){ 0 };
@@ -104,6 +106,10 @@ void origins_read(struct origins *out)
 		add(&givers, copy_of(units[i].chosen_fd), copy_of(units[i].receives_fd),
 		    (struct giver){ .to = out, .by = ORIGIN_UNIT });
 	units_free(units, n_units);
+	if (!moved_open(&moved))
+		add(&givers, -1, copy_of(moved.receives_fd),
+		    (struct giver){ .to = out, .by = ORIGIN_RENICE });
+	moved_close(&moved);
 	if (givers.n)
 		remembered_each(&givers.all->map, givers.n, sizeof(*givers.all), collect);
 	for (size_t i = 0; i < givers.n; i++)
@@ -130,6 +136,15 @@ const struct origin *origins_of(const struct origins *origins, uint64_t flow)
 	const struct origin key = { .flow = flow };
 
 	return origins->n ? bsearch(&key, origins->all, origins->n, sizeof(key), by_flow) : NULL;
+}
+
+size_t origins_count(const struct origins *origins, enum origin_by by)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < origins->n; i++)
+		count += origins->all[i].by == by;
+	return count;
 }
 
 int origin_by_giver(const void *a, const void *b)

@@ -19,6 +19,7 @@ enum origin_by {
 	ORIGIN_RULE,
 	ORIGIN_RUN,
 	ORIGIN_UNIT, /* of systemd */
+	ORIGIN_RENICE, /* `renice --download` */
 };
 
 struct origin {
@@ -56,7 +57,7 @@ const struct origin *origins_of(const struct origins *origins, uint64_t flow);
 const struct holder *origin_processes(struct origins *origins, const struct origin *origin,
 				      size_t *n);
 
-/* "rule 3", "run 1", "systemd", a text(). */
+/* "rule 3", "run 1", "systemd", "renice", a text(). */
 const char *origin_name(const struct origin *origin);
 
 /* The same with its conditions or command, its cgroup and its processes, a text(). */
@@ -67,6 +68,9 @@ struct json_object *origin_json(struct origins *origins, const struct origin *or
 
 /* {"by", "id"}, to which more can be added. */
 struct json_object *origin_id_json(const struct origin *origin);
+
+/* How many connections there are by this giver. */
+size_t origins_count(const struct origins *origins, enum origin_by by);
 
 /* An order of origins by what gave the controller. */
 int origin_by_giver(const void *a, const void *b);

@@ -11,7 +11,10 @@
 #include "util/text.h"
 
 static const char *const words[] = {
-	[ORIGIN_RULE] = "rule", [ORIGIN_RUN] = "run", [ORIGIN_UNIT] = "systemd"
+	[ORIGIN_RULE] = "rule",
+	[ORIGIN_RUN] = "run",
+	[ORIGIN_UNIT] = "systemd",
+	[ORIGIN_RENICE] = "renice",
 };
 
 const char *origin_name(const struct origin *origin)
@@ -86,7 +89,7 @@ static const char *unit_of(struct origins *origins, const struct origin *origin)
 	return found;
 }
 
-/* The rule's conditions, the run's command, the unit's name; NULL: it is gone. */
+/* The rule's conditions, the run's command, the unit's name, renice's option; NULL: it is gone. */
 static const char *giver(struct origins *origins, const struct origin *origin)
 {
 	const struct standing *standing = &origins->standing;
@@ -97,6 +100,8 @@ static const char *giver(struct origins *origins, const struct origin *origin)
 	for (unsigned int i = 0; origin->by == ORIGIN_RUN && i < origins->n_runs; i++)
 		if (origins->runs[i].id == origin->id)
 			return text("%s", origins->runs[i].about.command);
+	if (origin->by == ORIGIN_RENICE)
+		return "--download";
 	return origin->by == ORIGIN_UNIT ? unit_of(origins, origin) : NULL;
 }
 

@@ -49,6 +49,29 @@ bool kernel_has_tcx(void)
 	return !is_set("CCBPF_NO_TCX") && has_struct("tcx_link");
 }
 
+static bool has_enumerator(const struct btf *btf, const struct btf_type *type, const char *name)
+{
+	const struct btf_enum *at = btf_enum(type);
+
+	for (int i = 0; i < btf_vlen(type); i++, at++)
+		if (!strcmp(btf__name_by_offset(btf, at->name_off), name))
+			return true;
+	return false;
+}
+
+bool kernel_has_callbacks(void)
+{
+	const struct btf *btf = is_set("CCBPF_NO_CALLBACKS") ? NULL : kernel_btf();
+
+	for (__u32 id = 1; btf && id < btf__type_cnt(btf); id++) {
+		const struct btf_type *type = btf__type_by_id(btf, id);
+
+		if (btf_is_enum(type) && has_enumerator(btf, type, "TCP_BPF_SOCK_OPS_CB_FLAGS"))
+			return true;
+	}
+	return false;
+}
+
 bool kernel_has_libbpf(void)
 {
 	unsigned int major = libbpf_major_version();

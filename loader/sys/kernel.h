@@ -30,6 +30,14 @@ bool kernel_has_links(void);
  */
 bool kernel_has_tcx(void);
 
+/*
+ * Whether the callbacks of sockops programs can be switched on for a running connection
+ * (TCP_BPF_SOCK_OPS_CB_FLAGS, 6.12). For tests only: CCBPF_NO_CALLBACKS=1 in the environment
+ * says no.
+ */
+bool kernel_has_callbacks(void);
+#define KERNEL_CALLBACKS "6.12"
+
 /* Whether the libbpf that runs is new enough: struct_ops links need 1.4. */
 bool kernel_has_libbpf(void);
 #define KERNEL_LIBBPF_REMEDY "install libbpf 1.4 or newer (`make deps` does)"

@@ -16,6 +16,7 @@
 static const char *const optional[] = {
 	"tcp_sock.tcp_usec_ts", /* 6.7: timestamps in microseconds */
 	"sock.sk_ino", /* 6.18: compat_sock_inode() */
+	"netns_ipv4.sysctl_tcp_shrink_window", /* 6.5: compat_shrinks_window() */
 	"tcp_congestion_ops.cwnd_event_tx_start", /* 7.1 */
 };
 

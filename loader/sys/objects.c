@@ -27,12 +27,14 @@ CCBPF_CONTROLLERS(X)
 #undef X
 EMBED(nf_red)
 EMBED(renice)
+EMBED(renice_rx)
 EMBED(run)
 EMBED(chosen)
 EMBED(chosen_tcp)
 EMBED(unit)
 EMBED(assign)
 EMBED(rx_lp)
+EMBED(rx_moved)
 
 int object_open(const char *what, const char *name, const char *begin, const char *end,
 		struct bpf_object **obj)

@@ -19,12 +19,14 @@ CCBPF_CONTROLLERS(X)
 #undef X
 OBJECT_DECLARE(nf_red)
 OBJECT_DECLARE(renice)
+OBJECT_DECLARE(renice_rx)
 OBJECT_DECLARE(run)
 OBJECT_DECLARE(chosen)
 OBJECT_DECLARE(chosen_tcp)
 OBJECT_DECLARE(unit)
 OBJECT_DECLARE(assign)
 OBJECT_DECLARE(rx_lp)
+OBJECT_DECLARE(rx_moved)
 
 /* Open one, by the name that its errors are to say. */
 int object_open(const char *what, const char *name, const char *begin, const char *end,

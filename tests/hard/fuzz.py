@@ -130,7 +130,7 @@ def command_line(dice: random.Random) -> list[str]:
     elif verb == "renice":
         words += dice.choices(["cubic", "reno", *NAMES], k=dice.choice([1, 1, 1, 0, 2]))
         words += [condition(dice) for _ in range(dice.choice([0, 1, 1, 2, 4]))]
-        words += dice.choices(["-n", "--dry-run", "--all"], k=dice.choice([0, 0, 1, 2]))
+        words += dice.choices(["-n", "--dry-run", "--all", "--download", "-d", "--off"], k=dice.choice([0, 0, 1, 2]))
     elif verb == "assign":
         words += assign_words(dice)
     elif verb == "help":

@@ -2,7 +2,8 @@
 """The ways to give a connection its controller on a guest of `make kernels`: `ccbpf run`, `assign` and `renice`.
 
 Each carries a transfer of iperf3 that has not asked for this controller. iperf3 says which one its socket uses when it is
-connected; `ss`, when it was moved later. And the way to hold a receive window, `assign --download`: the rule counts its connection.
+connected; `ss`, when it was moved later. And the ways to hold a receive window: `assign --download`, whose rule counts its connection, and
+`renice --download` of one that runs, which a kernel before Linux 6.12 cannot: there it must say so.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from typing import Any
 CONTROLLER = "tcp_lp"
 CONTROLLING = ("run", "assign", "renice")
 DOWNLOAD = "download"
-NAMES = (*CONTROLLING, DOWNLOAD)
+MOVED = "moved"
+NAMES = (*CONTROLLING, DOWNLOAD, MOVED)
+UNABLE = 3  # its exit code where the kernel lacks something
 
 SCRIPT = """\
-mkdir run assign renice download
+mkdir run assign renice download moved
 ccbpf enable {controller} >/dev/null
 client() {{ # seconds, options
     ip netns exec sender timeout 20 iperf3 -c {address} -J -t "$@"
@@ -56,7 +59,21 @@ client 1 -R >download/iperf3.json
 ccbpf -j assign list >download/said.json
 ccbpf assign remove --all >download/disable.txt 2>&1
 echo $? >download/disabled
-for way in run assign renice download; do [ "$(cat $way/enabled)" != 0 ] || keep_cost $way; done
+
+serve
+client 5 -R >moved/iperf3.json & flow=$!
+until_true 'ip netns exec sender ss -tinHO state established "dport = :5201" | grep -qE "bytes_received:[0-9]{{6}}"'
+ccbpf -j renice --download --dst {address} >moved/said.json 2>moved/log
+code=$?
+until_true '[ $code != 0 ] || ccbpf flows rx_lp | grep -q renice'
+ccbpf -j flows >moved/flows.json
+ccbpf -j check >moved/check.json
+[ $code != {unable} ] || {{ echo "{{}}" >moved/said.json; code=0; }}
+echo $code >moved/enabled
+wait $flow
+ccbpf clean --all >moved/disable.txt 2>&1
+echo $? >moved/disabled
+for way in run assign renice download moved; do [ "$(cat $way/enabled)" != 0 ] || keep_cost $way; done
 """
 
 
@@ -79,8 +96,23 @@ def used(name: str, directory: Path) -> str:
     return str(report.get("end", {}).get("sender_tcp_congestion") or report.get("error"))
 
 
+def moved_fault(said: Any, directory: Path) -> str:
+    """Of `renice --download`: it holds the download, or `check` says that this kernel cannot."""
+    rows = json.loads((directory / "check.json").read_text())["rows"]
+    (verdict,) = [row["verdict"] for row in rows if row["name"] == "renice --download"]
+    if not said:
+        return "" if verdict == "note" else "it says that this kernel cannot, and `check` that it can"
+    origins = [
+        flow["origin"] for flow in json.loads((directory / "flows.json").read_text())["flows"] if flow["controller"] == "rx_lp"
+    ]
+    held = [origin for origin in origins if origin and origin["by"] == "renice"]
+    return "" if verdict == "ok" and said["moved"] and held else f"verdict {verdict}, moved {said['moved']}, held {len(held)}"
+
+
 def fault(name: str, directory: Path) -> str:
     """What did not work, or ''."""
+    if name == MOVED:
+        return moved_fault(json.loads((directory / "said.json").read_text()), directory)
     given = connections(name, json.loads((directory / "said.json").read_text()))
     if name == DOWNLOAD:
         return "" if given else "it says that no connection received in the background"

@@ -4,7 +4,7 @@
 A file includes only its own room and those that its room may know:
 
     util <- out <- sys <- cc, aqm, rules <- cmd <- main.c      in loader/; cc, aqm and rules do not know each other
-    cc <- renice, top <- cmd;  cc, aqm, rules <- metrics <- cmd;  cc, rules <- config <- cmd
+    cc <- top <- cmd;  cc, rules <- renice <- cmd;  cc, aqm, rules <- metrics <- cmd;  cc, rules <- config <- cmd
     law <- kern <- bpf/                                         on the kernel's side
     ccbpf                                                       the ABI of the maps, known to all
 
@@ -36,7 +36,7 @@ KNOWS = {
     "cc": {"util", "out", "sys", "ccbpf"},
     "aqm": {"util", "out", "sys", "ccbpf"},
     "rules": {"util", "out", "sys", "ccbpf"},
-    "renice": {"util", "out", "sys", "ccbpf", "cc"},
+    "renice": {"util", "out", "sys", "ccbpf", "cc", "rules"},
     "config": {"util", "out", "sys", "ccbpf", "cc", "rules"},
     "metrics": {"util", "out", "sys", "ccbpf", "cc", "aqm", "rules"},
     "top": {"util", "out", "sys", "ccbpf", "cc"},

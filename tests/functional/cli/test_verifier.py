@@ -33,3 +33,9 @@ def test_a_download_is_looked_at_soon(ccbpf: Cli) -> None:
 def test_rules_are_looked_at_soon(ccbpf: Cli) -> None:
     counts = processed(ccbpf("-vv", "assign", "--download", "--remote", "198.51.100.0/24").err)
     assert counts and max(counts) <= MOST
+
+
+def test_running_downloads_are_looked_at_soon(ccbpf: Cli) -> None:
+    """The program that holds them, and the iterator. No connection is of this prefix."""
+    counts = processed(ccbpf("-vv", "renice", "--download", "--dst", "198.51.100.0/24", code=5).err)
+    assert len(counts) >= 2 and max(counts) <= MOST

@@ -22,7 +22,7 @@ import pytest
 
 from tests.functional import kernel
 from tests.functional.conftest import CCBPF, Cli
-from tests.functional.rules.background import BACKGROUND, ENDS_S, MOUNT, PYTHON, default
+from tests.functional.rules.background import BACKGROUND, ENDS_S, MOUNT, PYTHON, account, default
 from tests.functional.rules.test_download import (
     FOREGROUND_S,
     KEEPS,
@@ -262,6 +262,27 @@ def test_the_inner_program_wins(ccbpf: Cli, server: Server) -> None:
         (run,) = ccbpf("-j", "status").json["runs"]
         assert run["counts"]["receivers"] == 1
     assert counts(ccbpf)["receivers"] == 0
+
+
+def test_a_run_that_is_let_go_counts_what_came_until_then(ccbpf: Cli, server: Server) -> None:
+    """`opening` of the account is what `clean --all` sets."""
+    words = ("-j", "run", "-d", "--", PYTHON, "-c", HOLD, server.address, str(server.port), str(LEAST))
+    process = ccbpf.popen(*words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout
+    with server.listener.accept()[0] as far:
+        far.sendall(bytes(LEAST))
+        process.stdout.readline()
+        far.recv(1)
+        counts = kernel.Map.by_pin(ccbpf.root / "runs" / "1" / "counts")
+        value = counts.lookup(bytes(4))
+        assert value
+        counts.update(bytes(4), value[:-8] + (1).to_bytes(8, "little"))
+        counts.close()
+        far.sendall(bytes(5000))
+        kernel.eventually(lambda: not records(ccbpf), ENDS_S, "it is let go")
+        _, err = process.communicate("", timeout=ENDS_S)
+    found = account(err)["counts"]
+    assert (found["receivers"], found["received"]) == (1, LEAST + 5000)
 
 
 @contextmanager

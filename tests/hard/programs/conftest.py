@@ -24,7 +24,7 @@ class Hosts:
     near: Namespace
     far: Namespace
 
-    address = "10.77.0.2"  # of the far one
+    address: str = "10.77.0.2"  # of the far one
 
     def on_near(self, *words: object) -> list[str]:
         return ["ip", "netns", "exec", self.near.name, *map(str, words)]

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What `ccbpf renice --download` holds: a sockops program at the root cgroup. The receive window
+ * of connections that bpf/renice_rx.bpf.c has put into the map `receives` yields
+ * (kern/receive.bpf.h). All others it leaves alone.
+ *
+ *  1. It takes no connection by itself: those that are opened later are not its business.
+ *  2. Where it goes before its connections (`ccbpf clean --all`) that iterator opens their windows
+ *     first. What the iterator does not find opens with its next segment: `opening`.
+ *
+ * Cost: nothing per packet of other connections; per connection of this host two or three calls that
+ * look up its storage. Of what is received that of kern/receive.bpf.h.
+ */
+#include "kern/receive.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+volatile struct ccbpf_moved moved SEC(".data.moved") = { .abi = CCBPF_RULE_ABI };
+
+static __always_inline void segment(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
+				    struct receive *r)
+{
+	u32 ours = r->rule;
+
+	if (ctx->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS)
+		return;
+	if (law_likely(!moved.opening)) {
+		receive_segment(ctx, tp, r, CCBPF_RECEIVED_BY_RENICE, NULL);
+		return;
+	}
+	receive_end(ctx, tp, r, NULL);
+	bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags & ~ours);
+}
+
+SEC("sockops")
+int ccbpf_rx_moved(struct bpf_sock_ops *ctx)
+{
+	struct tcp_sock *tp = choose_socket(ctx);
+	struct receive *r = tp ? receive_of(tp) : NULL;
+
+	if (!r)
+		return 1;
+	switch (ctx->op) {
+	case BPF_SOCK_OPS_TCP_CONNECT_CB:
+		receive_not(ctx, tp); /* the socket is connected anew */
+		break;
+	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
+		segment(ctx, tp, r);
+		break;
+	case BPF_SOCK_OPS_STATE_CB:
+		receive_state(ctx, tp, NULL);
+		break;
+	}
+	return 1;
+}

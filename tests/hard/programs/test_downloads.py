@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What programs download, from servers that know nothing of it: as they are, and by `ccbpf run --download`.
+
+Each program brings the same bytes in both ways. In the background `ccbpf flows` shows its connections while they receive, and the
+account of the run has them at the end; as they are nothing is seen of them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.functional import kernel
+from tests.functional.conftest import Cli
+from tests.functional.rules.background import ENDS_S, PYTHON, account
+from tests.functional.rules.test_download import RATE_MBIT, path, received
+from tests.hard.programs.conftest import SIZE, Hosts
+from tests.hard.programs.test_programs import NGINX_PORT, SERVERS, SSH_PORT, going, nginx, ssh_keys, ssh_server
+
+TLS_PORT, REGISTRY_PORT = 8443, 5000
+REGISTRY = SERVERS.parent / "bin/docker-registry"
+LOOKS_S = 0.02
+FOREGROUND, BACKGROUND = 4_000_000, 9_000_000  # bytes
+ALONE_S = FOREGROUND * 8 / (RATE_MBIT * 1e6 * 1448 / 1514)  # of the foreground
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+# --- servers ---------------------------------------------------------------------------
+
+
+@contextmanager
+def http(hosts: Hosts, source: Path, room: Path) -> Iterator[None]:
+    with going(nginx(hosts, source, room)):
+        hosts.listens(NGINX_PORT)
+        yield
+
+
+@contextmanager
+def http2(hosts: Hosts, source: Path, room: Path) -> Iterator[None]:
+    """The same server, with HTTP/2 over TLS as well."""
+    words = nginx(hosts, source, room)
+    made = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=test"
+    kernel.run(
+        *made.split(), "-addext", f"subjectAltName=IP:{hosts.address}", "-keyout", room / "key.pem", "-out", room / "cert.pem"
+    )
+    config = room / "nginx.conf"
+    server = f"server {{ listen {hosts.address}:{TLS_PORT} ssl http2; root {source}; "
+    server += f"ssl_certificate {room}/cert.pem; ssl_certificate_key {room}/key.pem; }} }}"
+    config.write_text(config.read_text().rstrip().removesuffix("}") + server)
+    with going(words):
+        hosts.listens(TLS_PORT)
+        yield
+
+
+@contextmanager
+def ssh(hosts: Hosts, _: Path, room: Path) -> Iterator[None]:
+    ssh_keys(room)
+    with going(ssh_server(hosts, room)):
+        hosts.listens(SSH_PORT)
+        yield
+
+
+@contextmanager
+def archive(hosts: Hosts, source: Path, room: Path) -> Iterator[None]:
+    """One package in an archive of apt, which holds the file."""
+    tree = room / "package"
+    (tree / "DEBIAN").mkdir(parents=True)
+    about = "Package: thing\nVersion: 1\nArchitecture: all\nMaintainer: nobody <nobody@example.org>\nDescription: a thing\n"
+    (tree / "DEBIAN/control").write_text(about)
+    (tree / "file").write_bytes((source / "file").read_bytes())
+    package = source / "thing_1_all.deb"
+    kernel.run("dpkg-deb", "-Znone", "--root-owner-group", "--build", tree, package)
+    data = package.read_bytes()
+    (source / "Packages").write_text(f"{about}Filename: ./{package.name}\nSize: {len(data)}\nSHA256: {digest(data)}\n")
+    (room / "apt/etc/apt.conf.d").mkdir(parents=True)
+    (room / "apt/etc/sources.list").write_text(f"deb [trusted=yes] http://{hosts.address}:{NGINX_PORT}/ ./\n")
+    (room / "apt/status").touch()
+    for name in ("state/lists/partial", "cache/archives/partial"):
+        (room / "apt" / name).mkdir(parents=True)
+    with http(hosts, source, room):
+        yield
+
+
+def layout(source: Path, room: Path) -> str:
+    """An image of one layer, the file, as the OCI lays it out in a directory. Returns the layer's digest."""
+    blobs = room / "image/blobs/sha256"
+    blobs.mkdir(parents=True)
+
+    def blob(kind: str, data: bytes) -> dict[str, object]:
+        (blobs / digest(data)).write_bytes(data)
+        return {"mediaType": f"application/vnd.oci.image.{kind}", "digest": f"sha256:{digest(data)}", "size": len(data)}
+
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w") as tar:
+        tar.add(source / "file", "file")
+    config = {
+        "architecture": "amd64",
+        "os": "linux",
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest(layer.getvalue())}"]},
+    }
+    packed = blob("layer.v1.tar+gzip", gzip.compress(layer.getvalue(), 1, mtime=0))
+    manifest = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "layers": [packed]}
+    manifest["config"] = blob("config.v1+json", json.dumps(config).encode())
+    entry = blob("manifest.v1+json", json.dumps(manifest).encode())
+    entry["annotations"] = {"org.opencontainers.image.ref.name": "latest"}
+    (room / "image/index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [entry]}))
+    (room / "image/oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
+    return str(packed["digest"]).removeprefix("sha256:")
+
+
+@contextmanager
+def registry(hosts: Hosts, source: Path, room: Path) -> Iterator[None]:
+    """With that image in it."""
+    layer = layout(source, room)
+    (room / "layer").write_text(layer)
+    (room / "registry.yml").write_text(
+        f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {room}/registry}}}}\n"
+        f"http: {{addr: '{hosts.address}:{REGISTRY_PORT}'}}\n"
+    )
+    with going(hosts.on_far(REGISTRY, "serve", room / "registry.yml")):
+        hosts.listens(REGISTRY_PORT)
+        to = f"docker://{hosts.address}:{REGISTRY_PORT}/thing:latest"
+        copy = hosts.on_far("skopeo", "--insecure-policy", "copy", "-q", "--dest-tls-verify=false")
+        kernel.run(*copy, f"oci:{room}/image:latest", to)
+        yield
+
+
+# --- programs --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Program:
+    """Its server, its words behind a prefix of `ip netns exec`, and where what it brought lies."""
+
+    server: Callable[[Hosts, Path, Path], AbstractContextManager[None]]
+    port: int
+    words: Callable[[Hosts, Path, Path], list[object]]
+    brought: Callable[[Path, Path], Path] = lambda to, _: to / "file"
+    wanted: Callable[[Path, Path], str] = lambda source, _: digest((source / "file").read_bytes())
+    says: str = ""  # its stdout
+    least: int = 1  # connections
+
+
+def curl_http2(hosts: Hosts, room: Path, to: Path) -> list[object]:
+    url = f"https://{hosts.address}:{TLS_PORT}/file"
+    return ["curl", "-sf", "--http2", "--cacert", room / "cert.pem", "-w", "%{http_version}", "-o", to / "file", url]
+
+
+def aria2(hosts: Hosts, _: Path, to: Path) -> list[object]:
+    url = f"http://{hosts.address}:{NGINX_PORT}/file"
+    return ["aria2c", "-q", "--no-conf", "-x4", "-s4", "-k1M", "--file-allocation=none", "-d", to, "-o", "file", url]
+
+
+APT = """
+set -e
+apt="apt-get -qq -o Dir=$1 -o Dir::Etc=$1/etc -o Dir::State=$1/state -o Dir::State::status=$1/status -o Dir::Cache=$1/cache
+     -o APT::Sandbox::User=root -o Acquire::AllowInsecureRepositories=true -o Acquire::Languages=none"
+$apt update 2>/dev/null
+cd "$2"
+exec $apt download thing
+"""
+
+
+def apt(_: Hosts, room: Path, to: Path) -> list[object]:
+    return ["sh", "-c", APT, "sh", room / "apt", to]
+
+
+def skopeo(hosts: Hosts, _: Path, to: Path) -> list[object]:
+    copy = ["skopeo", "--insecure-policy", "copy", "-q", "--src-tls-verify=false"]
+    return [*copy, f"docker://{hosts.address}:{REGISTRY_PORT}/thing:latest", f"oci:{to}/image:latest"]
+
+
+def rsync(hosts: Hosts, room: Path, to: Path) -> list[object]:
+    shell = (
+        f"ssh -F none -p {SSH_PORT} -i {room}/key -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
+    )
+    return ["rsync", "-a", "-e", shell, f"root@{hosts.address}:{room}/from/file", f"{to}/"]
+
+
+def python(hosts: Hosts, _: Path, to: Path) -> list[object]:
+    code = "import sys, urllib.request; urllib.request.urlretrieve(*sys.argv[1:])"
+    return [PYTHON, "-c", code, f"http://{hosts.address}:{NGINX_PORT}/file", to / "file"]
+
+
+PROGRAMS = {
+    "curl, HTTP/2 over TLS": Program(http2, TLS_PORT, curl_http2, says="2"),
+    "aria2, four connections": Program(http, NGINX_PORT, aria2, least=3),
+    "apt": Program(
+        archive,
+        NGINX_PORT,
+        apt,
+        lambda to, _: to / "thing_1_all.deb",
+        lambda source, _: digest((source / "thing_1_all.deb").read_bytes()),
+    ),
+    "skopeo from a registry": Program(
+        registry,
+        REGISTRY_PORT,
+        skopeo,
+        lambda to, room: to / "image/blobs/sha256" / (room / "layer").read_text(),
+        lambda _, room: (room / "layer").read_text(),
+    ),
+    "rsync over ssh": Program(ssh, SSH_PORT, rsync),
+    "Python's urllib": Program(http, NGINX_PORT, python),
+}
+
+
+@dataclass
+class Looks:
+    """At `ccbpf flows`, until the block ends: local ports of downloads from this port."""
+
+    cli: Cli
+    port: int
+    found: set[int] = field(default_factory=set)
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    def _look(self) -> None:
+        while not self._stop.wait(LOOKS_S):
+            result = self.cli.run("-j", "flows")
+            for flow in result.json["flows"] if result.code == 0 else []:
+                if flow["controller"] == "rx_lp" and flow["remote_port"] == self.port:
+                    self.found.add(flow["local_port"])
+
+    def __enter__(self) -> Looks:
+        self._thread = threading.Thread(target=self._look)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(kernel.COMMAND_S)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_download(ccbpf: Cli, hosts: Hosts, source: Path, tmp_path: Path, name: str) -> None:
+    program = PROGRAMS[name]
+    with program.server(hosts, source, tmp_path):
+        for way in ("plain", "background"):
+            to = tmp_path / way
+            to.mkdir()
+            words = hosts.on_near(*program.words(hosts, tmp_path, to))
+            with Looks(ccbpf, program.port) as looks:
+                if way == "plain":
+                    said = kernel.run(*words).stdout
+                else:
+                    done = ccbpf("-j", "run", "--download", "--", *words)
+                    said = done.out
+            assert said.strip() == program.says
+            assert digest(program.brought(to, tmp_path).read_bytes()) == program.wanted(source, tmp_path)
+            assert bool(looks.found) == (way == "background"), way
+    counts = account(done.err)["counts"]
+    assert counts["receivers"] >= program.least and counts["received"] >= SIZE and not counts["unstamped"], counts
+    assert not ccbpf.root.exists()
+
+
+# --- beside somebody else --------------------------------------------------------------
+
+
+def namespace(name: str) -> kernel.Namespace:
+    """One that is there already."""
+    found = kernel.Namespace("")
+    found.name = name
+    return found
+
+
+@pytest.mark.quiet
+@pytest.mark.rerun("a host that stands still is a queue, and a pause of the reader")
+def test_four_connections_of_aria2_yield_to_one_of_curl(ccbpf: Cli, path: Any, tmp_path: Path) -> None:
+    """On the path of the native lab. Without the option curl would have a fifth of the link until aria2 is done."""
+    hosts = Hosts(namespace(path.receiver), namespace(path.sender), "10.0.1.2")
+    source = tmp_path / "from"
+    source.mkdir()
+    (source / "file").write_bytes(bytes(BACKGROUND))
+    (source / "foreground").write_bytes(bytes(FOREGROUND))
+    with http(hosts, source, tmp_path):
+        words = hosts.on_near(*aria2(hosts, tmp_path, tmp_path))
+        background = ccbpf.popen("run", "-q", "-d", "--", *words)
+        kernel.eventually(lambda: received(ccbpf) > BACKGROUND / 3, ENDS_S, "the download")
+        start = time.monotonic()
+        kernel.run(*hosts.on_near("curl", "-sf", "-o", tmp_path / "got", f"http://{hosts.address}:{NGINX_PORT}/foreground"))
+        took, beside = time.monotonic() - start, received(ccbpf)
+        assert background.wait(2 * ENDS_S) == 0
+    assert (tmp_path / "file").read_bytes() == bytes(BACKGROUND)
+    assert took < 1.5 * ALONE_S, (took, beside)
