@@ -89,7 +89,7 @@ class Flow:
         self.epoch = -1.0
 
     def grow(self, now: float, new: int) -> None:
-        if self.next - self.una < self.cwnd / 2:
+        if self.next - self.una + new < self.cwnd / 2:
             return  # not the limit
         if self.sender == "unlimited":
             self.cwnd = 20_000.0
