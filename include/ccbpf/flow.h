@@ -128,7 +128,7 @@ enum ccbpf_chirp_wait {
 	X(of, phase, phase, "word", "what the controller does")                                        \
 	X(of, delay_source, signal, "word", "what the controller reacts to")                           \
 	X(of, ecn, u32, "switch", "1: ECN was agreed")                                                 \
-	X(of, cwnd, u32, "packets", "congestion window; of a download the receive window")             \
+	X(of, cwnd, u32, "packets", "congestion window; for a download the receive window")            \
 	X(of, ssthresh, u32, "packets", "slow start threshold; 2147483647: not set yet")               \
 	X(of, rtt_us, u32, "us", "round-trip time, the last valid sample")                             \
 	X(of, srtt_us, u32, "us", "round-trip time, smoothed by the kernel")                           \
@@ -141,9 +141,9 @@ enum ccbpf_chirp_wait {
 	  "d_min, relative to the connection's first pair of timestamps")                              \
 	X(of, retransmits, u32, "packets", "retransmitted packets, the kernel's total")                \
 	X(of, rate_bps, u64, "bit/s",                                                                  \
-	  "delivery rate, the kernel's last sample; of a download that of the last round trip")        \
+	  "delivery rate, the kernel's last sample; for a download that of the last round trip")       \
 	X(of, bytes_acked, u64, "bytes",                                                               \
-	  "acknowledged payload: what was sent; of a download what was received")                      \
+	  "acknowledged payload that was sent; for a download payload that was received")              \
 	X(of, indications, u32, "times", "early congestion indications that were acted upon")          \
 	X(of, cuts_to_one, u32, "times",                                                               \
 	  "second indications among them, which reduced the window to one packet (hstcp_lp: by c(w))") \
@@ -217,7 +217,7 @@ enum ccbpf_chirp_wait {
 	X(of, held_ms, u32, "ms", "time in which the window was held back")                \
 	X(of, window_bytes, u32, "bytes",                                                  \
 	  "window that the law allows; cwnd is the same in packets")                       \
-	X(of, flight_bytes, u32, "bytes", "what the last round trip brought")              \
+	X(of, flight_bytes, u32, "bytes", "payload that arrived in the last round trip")   \
 	X(of, scale_bytes, u32, "bytes", "unit of the window scale")                       \
 	X(of, inference_left_us, u32, "us", "time until the inference phase ends, else 0") \
 	X(of, peer_tick_ns, u32, "ns", "tick of the sender's timestamp clock; 0: not known (yet)")

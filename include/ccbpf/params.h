@@ -43,7 +43,7 @@
 	X(inference_rtts, "RTT", 1, 16, 3, "III-D.3",                                                                                                                                                                \
 	  "length of the inference phase after an indication")                                                                                                                                                       \
 	X(delay_memory, "s", 10, 3600, 180, "VI-A",                                                                                                                                                                  \
-	  "time after which the smallest delay is forgotten, in two halves, and with it that a router marks (tcp_lp_ecn); the largest delay is never forgotten")                                                     \
+	  "the smallest delay, and that a router marks (tcp_lp_ecn), are remembered for at most this time, and at least half of it; the largest delay is never forgotten")                                           \
 	X(threshold_floor, "us", 0, 100000, 500, "ours",                                                                                                                                                             \
 	  "least threshold; it is also never below the measured noise of the path. Where the buffer is known, this floor is at most half of the largest queueing delay, and the noise counts up to a quarter of it") \
 	X(small_window, "packets", 0, 16, 5, "III-B.4",                                                                                                                                                              \
@@ -73,7 +73,7 @@
 	X(averaging, "reductions", 1, 64, 4, "ours",                                                                                                              \
 	  "weight of a new sample in the averages D_min, D_max and D_loss: 1/averaging")                                                                          \
 	X(delay_memory, "s", 10, 3600, 180, "ours",                                                                                                               \
-	  "the smallest RTT is forgotten after this time, in two halves")                                                                                         \
+	  "the smallest RTT is remembered for at most this time, and at least half of it")                                                                        \
 	X(noise_floor, "us", 0, 100000, 500, "ours",                                                                                                              \
 	  "queueing delays up to this (at most half of D_loss) are noise; so are three quarters of the measured noise of the path (at most an eighth of D_loss)") \
 	X(chance, "losses", 0, 255, 16, "4.1; ours",                                                                                                              \
@@ -92,7 +92,7 @@
 	X(rtt_ref, "us", 1000, 1000000, 10000, "ours",                                                     \
 	  "RTT_ref: with a base RTT of n times this, the window grows by the cube root of n faster (K_R)") \
 	X(rtt_memory, "s", 10, 3600, 180, "ours",                                                          \
-	  "the base RTT is forgotten after this time, in two halves")                                      \
+	  "the base RTT is remembered for at most this time, and at least half of it")                     \
 	GENTLE_START_PARAM(X)
 
 #define NF_TCP_PARAMS(X)                                                                                                                        \
@@ -110,7 +110,7 @@
 	  "1: chirps of 2, 4, 8 packets from the first RTT on; 0: only chirps of full length, and none in the first slow start")                \
 	X(packets, "packets", 2, 15, 15, "3.2", "N: steps of a chirp")                                                                          \
 	X(spread, "permille", 1010, 2000, 1200, "3.2, eq. 3",                                                                                   \
-	  "SF: from one gap of a chirp to the next")                                                                                            \
+	  "SF: ratio of each gap of a chirp to the next one")                                                                                   \
 	X(min_rate, "kbit/s", 100, 10000000, 1000, "3.2", "lowest rate at which a chirp begins")                                                \
 	X(probe_dscp, "DSCP", 0, 63, 7, "3.2; ours",                                                                                            \
 	  "DSCP of a chirp's packets (7, 000111: for local use, RFC 2474; Linux ranks it no lower than LE); 0: that of the data")               \
@@ -119,25 +119,25 @@
 	X(noise_floor, "us", 0, 100000, 100, "ours",                                                                                            \
 	  "a delay that rises within a chirp by no more than this is noise")                                                                    \
 	X(rtt_memory, "s", 10, 3600, 180, "ours",                                                                                               \
-	  "the base RTT is forgotten after this time, in two halves")                                                                           \
+	  "the base RTT is remembered for at most this time, and at least half of it")                                                          \
 	DSCP_PARAM(X)                                                                                                                           \
 	GENTLE_START_PARAM(X)                                                                                                                   \
 	PACE_PARAM(X)
 
-#define LE_PARAMS(X)                                                                                                            \
-	X(threshold, "us", 500, 100000, 4000, "ours",                                                                           \
-	  "T: a queueing delay above this is an indication; T is never below the noise of the path or the time of 1.5 packets") \
-	X(threshold_min, "us", 100, 100000, 500, "ours",                                                                        \
-	  "where losses have shown that the buffer is small, T is half of its delay, and at least this")                        \
-	X(gap_max, "RTT", 3, 64, 16, "ours",                                                                                    \
-	  "largest time between two pairs of packets while others keep a queue")                                                \
-	X(gap_share, "packets", 1, 10000, 150, "ours",                                                                          \
-	  "the same, times the window to return to: fast flows look more often; at least 3 RTT")                                \
-	X(quiet_rounds, "RTT", 1, 200, 8, "ours",                                                                               \
-	  "after so many round trips without a queue the growth doubles with each further one, up to 1/16 of the window")       \
-	X(delay_memory, "s", 10, 3600, 180, "ours",                                                                             \
-	  "the smallest delay is forgotten after this time, in two halves")                                                     \
-	REBASE_PARAM(X)                                                                                                         \
+#define LE_PARAMS(X)                                                                                                                   \
+	X(threshold, "us", 500, 100000, 4000, "ours",                                                                                  \
+	  "T: a queueing delay above this is an indication; T is never below the noise of the path or the time of 1.5 packets")        \
+	X(threshold_min, "us", 100, 100000, 500, "ours",                                                                               \
+	  "where losses have shown that the buffer is small, T is half of its delay, and at least this")                               \
+	X(gap_max, "RTT", 3, 64, 16, "ours",                                                                                           \
+	  "largest time between two pairs of packets while others keep a queue")                                                       \
+	X(gap_share, "packets", 1, 10000, 150, "ours",                                                                                 \
+	  "the same for large windows: this number divided by the window to return to, at least 3 RTT; so fast flows look more often") \
+	X(quiet_rounds, "RTT", 1, 200, 8, "ours",                                                                                      \
+	  "after so many round trips without a queue the growth doubles with each further one, up to 1/16 of the window")              \
+	X(delay_memory, "s", 10, 3600, 180, "ours",                                                                                    \
+	  "the smallest delay is remembered for at most this time, and at least half of it")                                           \
+	REBASE_PARAM(X)                                                                                                                \
 	PACE_PARAM(X)
 
 #define CCBPF_PARAM_FIELD(name, unit, min, max, def, source, text) __u32 name;

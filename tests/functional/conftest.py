@@ -38,9 +38,9 @@ FLOWS = Path(__file__).parent / "flow"  # tests whose peer, in Python, keeps tim
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A host that stands still for some milliseconds fails one of hundreds of tests that keep time, another one each time.
-    Those that say why (`rerun`) are tried again; what fails three times in a row has failed, and the summary counts the others
-    as rerun. All flows run while nothing else does."""
+    """A host that stands still for some milliseconds makes one of hundreds of timed tests fail, another one each time. Tests
+    with the mark `rerun`, which gives the reason, are tried again. A test that fails three times in a row has failed; the
+    summary counts the reruns. All flows run while nothing else does."""
     for item in items:
         if item.path.parent == FLOWS:
             item.add_marker(pytest.mark.quiet)

@@ -27,8 +27,12 @@ MSS = 1448
 INITIAL_WINDOW = 10  # RFC 6928
 FIRST = {name: 4 if name == "le" else INITIAL_WINDOW for name in ALL}  # packets: le's start is gentle
 
-# They keep time beside this kernel. What fails three times in a row has failed; see tests/functional/conftest.py.
-TIMED = [pytest.mark.quiet, pytest.mark.flaky(reruns=RERUNS, reruns_delay=1)]
+# What fails three times in a row has failed; see tests/functional/conftest.py.
+TIMED = [
+    pytest.mark.quiet,
+    pytest.mark.rerun("segments and ACKs are timed: a host that stands still looks like a delay, or lets a timer expire"),
+    pytest.mark.flaky(reruns=RERUNS, reruns_delay=1),
+]
 
 # The largest part of a window below 38 packets that a loss may leave. TCPW-LP keeps what the path carried.
 KEPT = {name: 1.0 if name == "tcpw_lp" else 0.5 for name in ALL}

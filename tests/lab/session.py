@@ -103,7 +103,7 @@ def hash_of(path: Path) -> str:
 
 
 def digest_of(experiment: VirtualExperiment, memory_mb: int, kernel: str, seed: int) -> str:
-    """Of all that decides the result."""
+    """A digest of everything that decides the result."""
     ours = virtual_experiment.objects_of(experiment)
     guest = image.build(kernel)
     parts = {
@@ -154,7 +154,7 @@ def make(job: Job, watch: Callable[[str], None] | None = None) -> Note:
 
 
 def keep(job: Job, note: Note) -> None:
-    """The run is whole. Put in place at once: others look for it while it is written, and we may be killed."""
+    """Keeps a complete run. It is renamed into place: others look for it while it is written, and we may be killed."""
     draft = job.directory / f"{MADE}.new"
     draft.write_text(json.dumps(note, indent=1) + "\n")
     draft.replace(job.directory / MADE)
@@ -235,7 +235,7 @@ class Work:
 
 
 def plan(rows: Sequence[Row], kernel: str, seed: int, set_: str, repeat: int = 0) -> list[Work]:
-    """Each draw has a seed of its own: the losses that netem draws are others."""
+    """Plans the jobs. Each draw has its own seed, so the random losses of netem differ."""
     return [
         Work(
             row,
@@ -263,7 +263,7 @@ class Progress:
         self.live = sys.stderr.isatty()
 
     def rest_s(self) -> float:
-        """Of the wall: jobs that are to be made, divided among the guests."""
+        """Wall time of the jobs that are still to be run, divided among the guests."""
         return sum(job.estimate_s for job in self.jobs if not job.made) * self.factor / self.at_once
 
     def ended(self, job: Job, wall_s: float) -> None:
@@ -395,7 +395,7 @@ def said(value: float | None, bound: Mapping[str, Any]) -> str:
 
 
 def draws_of(bound: Mapping[str, Any]) -> str:
-    """Of several draws what is judged, their range, and the worst."""
+    """For several draws the value that is judged, their range, and the worst."""
     if "draws" not in bound:
         return ""
     span = f"{bound['least']:.4g} … {bound['most']:.4g}, " if "least" in bound else ""

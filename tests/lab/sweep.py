@@ -37,7 +37,7 @@ SLACK = 5  # a cluster ends a job that takes so many times what was estimated
 
 @dataclass(frozen=True)
 class Sweep:
-    """What was asked for, by the words of `make lab`; KERNEL may be several, comma-separated."""
+    """The request, with the words of `make lab`; KERNEL may be several, comma-separated."""
 
     works: tuple[Work, ...]
 
@@ -87,7 +87,7 @@ def memory_mb(job: Job) -> int:
 
 
 def minutes(job: Job) -> int:
-    """After which a cluster may end it."""
+    """The time limit of a job on a cluster."""
     return 5 + round(SLACK * session.RECORD_FACTOR * job.estimate_s / 60)
 
 

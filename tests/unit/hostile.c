@@ -222,6 +222,24 @@ static void check_backlog(const struct backlog *b, const struct backlog_params *
 	HOLDS(backlog_limit_us(b, window, p) >= backlog_noise(b, p));
 }
 
+static void backlog_loses(struct backlog *b, const struct backlog_params *p, struct chance *c,
+			  struct westwood *w, u64 now_us, u32 rtt_us, u32 window, u32 most)
+{
+	bool chance = chance_lost(c, any_u32(), window, most);
+	u32 kept;
+
+	HOLDS(!chance || (window >= CHANCE_WINDOW && !chance_slow(c)));
+	HOLDS(c->low <= CHANCE_INTERVAL_MOST && c->high <= CHANCE_INTERVAL_MOST);
+	HOLDS(c->wait <= CHANCE_WAIT_MOST && c->next <= CHANCE_WAIT_MOST &&
+	      c->tried <= CHANCE_LONG);
+	westwood_turn(w, any_u32(), now_us);
+	kept = westwood_ssthresh(window, backlog_pipe(b, window, p),
+				 westwood_delivered(w, backlog_base(b)), chance);
+	HOLDS(kept >= WESTWOOD_LEAST && (kept <= window || window < WESTWOOD_LEAST));
+	backlog_overflows(b, rtt_us, window, p);
+	backlog_lost(b, rtt_us, chance, p);
+}
+
 static void backlog_life(u32 acks)
 {
 	struct backlog_params p = { .most = 1 + below(64000),
@@ -230,7 +248,7 @@ static void backlog_life(u32 acks)
 				    .memory_s = 1 + below(3600),
 				    .floor_us = below(100001) };
 	u64 now_us = any() >> below(64);
-	u32 window = any_u32(), most = below(256), queue_us = 0, kept;
+	u32 window = any_u32(), most = below(256), queue_us = 0;
 	struct westwood w;
 	struct chance c;
 	struct path path;
@@ -242,7 +260,6 @@ static void backlog_life(u32 acks)
 	westwood_restart(&w, any_u32(), now_us);
 	while (acks--) {
 		u32 rtt_us = any_u32(), before_us = queue_us;
-		bool chance;
 
 		step++;
 		now_us += any_u32() >> below(32);
@@ -260,18 +277,7 @@ static void backlog_life(u32 acks)
 			backlog_reduced(&b, any_u32(), &p);
 			break;
 		case 1:
-			chance = chance_lost(&c, any_u32(), window, most);
-			HOLDS(!chance || (window >= CHANCE_WINDOW && !chance_slow(&c)));
-			HOLDS(c.low <= CHANCE_INTERVAL_MOST && c.high <= CHANCE_INTERVAL_MOST);
-			HOLDS(c.wait <= CHANCE_WAIT_MOST && c.next <= CHANCE_WAIT_MOST &&
-			      c.tried <= CHANCE_LONG);
-			westwood_turn(&w, any_u32(), now_us);
-			kept = westwood_ssthresh(window, backlog_pipe(&b, window, &p),
-						 westwood_delivered(&w, backlog_base(&b)), chance);
-			HOLDS(kept >= WESTWOOD_LEAST &&
-			      (kept <= window || window < WESTWOOD_LEAST));
-			backlog_overflows(&b, rtt_us, window, &p);
-			backlog_lost(&b, rtt_us, chance, &p);
+			backlog_loses(&b, &p, &c, &w, now_us, rtt_us, window, most);
 			break;
 		case 2:
 			if (below(8) == 0)

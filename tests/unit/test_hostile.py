@@ -72,82 +72,89 @@ def test_anything(
         law.check(law.ack(now, rtt, tsval, own, stood, late), rtt)
 
 
+class HostileFlow(RuleBasedStateMachine):
+    """Rules that mix honest progress with every kind of lie, so that lies also meet a law that has learned something."""
+
+    estimator: MakeEstimator  # of the test
+
+    @initialize(
+        peer_tick=st.sampled_from([1_000, 976_562, 1_000_000]),
+        now=st.integers(0, 2**62),
+        tsval=u32,
+        smoothing=st.integers(1, 64),
+    )
+    def start(self, peer_tick: int, now: int, tsval: int, smoothing: int) -> None:
+        self.law = self.estimator(smoothing=smoothing)
+        self.peer_tick = peer_tick
+        self.now, self.tsval = now, tsval
+        self.seen: tuple[int, int] | None = None
+
+    def ack(self, rtt: int, late: bool = False, stood: int = 0) -> None:
+        queue = self.law.ack(self.now % 2**64, rtt, self.tsval % 2**32, stood_us=stood, late=late)
+        self.seen = queue, rtt
+
+    def honest(self, us: int) -> None:
+        self.now += us
+        self.tsval += us * 1000 // self.peer_tick
+
+    @rule(seconds=st.integers(1, 10), base=st.integers(10, 10**6), top=st.integers(0, 10**5))
+    def goes_well(self, seconds: int, base: int, top: int) -> None:
+        for i in range(seconds * 4):
+            self.honest(250_000)
+            self.ack(base + (i % 4) * top // 4)
+
+    @rule(value=u32, rtt=u32)
+    def tsval_is_anything(self, value: int, rtt: int) -> None:
+        self.tsval = value
+        self.ack(rtt)
+
+    @rule(back=st.integers(1, 2**31), rtt=st.integers(1, 10**5))
+    def tsval_runs_backwards(self, back: int, rtt: int) -> None:
+        for _i in range(5):
+            self.honest(300_000)
+            self.tsval -= back
+            self.ack(rtt)
+
+    @rule(us=st.integers(0, 100 * day_us), rtt=u32)
+    def days_pass(self, us: int, rtt: int) -> None:
+        self.honest(us)
+        self.ack(rtt)
+
+    @rule(us=st.integers(-100 * day_us, 100 * day_us), rtt=u32)
+    def our_clock_jumps(self, us: int, rtt: int) -> None:
+        self.now = max(0, self.now + us)
+        self.ack(rtt)
+
+    @rule(rtt=u32)
+    def is_late(self, rtt: int) -> None:
+        self.ack(rtt, late=True)
+
+    @rule(rtt=u32, stood=st.integers(0, 2**20))
+    def stands_still(self, rtt: int, stood: int) -> None:
+        self.ack(rtt, stood=stood)
+
+    @rule(queue=st.integers(0, 2**23), slow_start=st.booleans())
+    def loses(self, queue: int, slow_start: bool) -> None:
+        self.law.lose(queue, slow_start)
+
+    @rule(rtt=st.integers(1, 2**31))
+    def becomes_longer(self, rtt: int) -> None:
+        self.law.law.delay_rebase(self.law.state, rtt)
+        self.seen = None  # against another base
+
+    @rule()
+    def restarts(self) -> None:
+        self.law.restart()
+
+    @invariant()
+    def holds(self) -> None:
+        if seen := getattr(self, "seen", None):
+            self.law.check(*seen)
+
+
 def test_an_honest_flow_with_hostile_moments(estimator: MakeEstimator) -> None:
-    """The rules mix honest progress with every kind of lie, so that lies also meet a law that has learned something."""
+    class Flow(HostileFlow):
+        pass
 
-    class Flow(RuleBasedStateMachine):
-        @initialize(
-            peer_tick=st.sampled_from([1_000, 976_562, 1_000_000]),
-            now=st.integers(0, 2**62),
-            tsval=u32,
-            smoothing=st.integers(1, 64),
-        )
-        def start(self, peer_tick: int, now: int, tsval: int, smoothing: int) -> None:
-            self.law = estimator(smoothing=smoothing)
-            self.peer_tick = peer_tick
-            self.now, self.tsval = now, tsval
-            self.seen: tuple[int, int] | None = None
-
-        def ack(self, rtt: int, late: bool = False, stood: int = 0) -> None:
-            queue = self.law.ack(self.now % 2**64, rtt, self.tsval % 2**32, stood_us=stood, late=late)
-            self.seen = queue, rtt
-
-        def honest(self, us: int) -> None:
-            self.now += us
-            self.tsval += us * 1000 // self.peer_tick
-
-        @rule(seconds=st.integers(1, 10), base=st.integers(10, 10**6), top=st.integers(0, 10**5))
-        def goes_well(self, seconds: int, base: int, top: int) -> None:
-            for i in range(seconds * 4):
-                self.honest(250_000)
-                self.ack(base + (i % 4) * top // 4)
-
-        @rule(value=u32, rtt=u32)
-        def tsval_is_anything(self, value: int, rtt: int) -> None:
-            self.tsval = value
-            self.ack(rtt)
-
-        @rule(back=st.integers(1, 2**31), rtt=st.integers(1, 10**5))
-        def tsval_runs_backwards(self, back: int, rtt: int) -> None:
-            for _i in range(5):
-                self.honest(300_000)
-                self.tsval -= back
-                self.ack(rtt)
-
-        @rule(us=st.integers(0, 100 * day_us), rtt=u32)
-        def days_pass(self, us: int, rtt: int) -> None:
-            self.honest(us)
-            self.ack(rtt)
-
-        @rule(us=st.integers(-100 * day_us, 100 * day_us), rtt=u32)
-        def our_clock_jumps(self, us: int, rtt: int) -> None:
-            self.now = max(0, self.now + us)
-            self.ack(rtt)
-
-        @rule(rtt=u32)
-        def is_late(self, rtt: int) -> None:
-            self.ack(rtt, late=True)
-
-        @rule(rtt=u32, stood=st.integers(0, 2**20))
-        def stands_still(self, rtt: int, stood: int) -> None:
-            self.ack(rtt, stood=stood)
-
-        @rule(queue=st.integers(0, 2**23), slow_start=st.booleans())
-        def loses(self, queue: int, slow_start: bool) -> None:
-            self.law.lose(queue, slow_start)
-
-        @rule(rtt=st.integers(1, 2**31))
-        def becomes_longer(self, rtt: int) -> None:
-            self.law.law.delay_rebase(self.law.state, rtt)
-            self.seen = None  # against another base
-
-        @rule()
-        def restarts(self) -> None:
-            self.law.restart()
-
-        @invariant()
-        def holds(self) -> None:
-            if seen := getattr(self, "seen", None):
-                self.law.check(*seen)
-
+    Flow.estimator = staticmethod(estimator)
     run_state_machine_as_test(Flow)  # type: ignore[no-untyped-call]  # hypothesis does not annotate it

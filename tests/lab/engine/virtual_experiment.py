@@ -53,13 +53,13 @@ GENERATOR = BUILD / "tests/traffic"
 
 
 def controllers_to_enable(experiment: Experiment) -> list[str]:
-    """Those of its controllers that are ours."""
+    """The controllers among its own that are ours."""
     names = controllers_of(experiment) | {traffic.controller for traffic in traffic_of(experiment)}
     return sorted(name for name in names if (OURS / f"{name}.bpf.o").exists())
 
 
 def modules(experiment: Experiment) -> list[str]:
-    """The kernel's own that its flows have: the first one would wait for its module."""
+    """The modules of the kernel's own controllers in its flows: the first flow would wait for its module."""
     return sorted(controllers_of(experiment) - set(controllers_to_enable(experiment)) - set(peers.PEERS))
 
 

@@ -26,7 +26,7 @@ CLASS_COUNTERS = ("packets", "bytes", "marked", "dropped")
 
 @dataclass
 class TrafficResult:
-    """What became of it: objects with their response times, or what the sink of a UDP stream counted."""
+    """The result of traffic: objects with their response times, or the counts of a UDP stream's sink."""
 
     traffic: Traffic
     objects: list[tuple[float, float, float]] = field(default_factory=list)  # (s, bytes, response in s; inf: never)
@@ -102,7 +102,7 @@ def parse_records(text: str, start_s: float) -> list[dict[str, Any]]:
 
 
 def busy_part(idle: str, seconds: float) -> float:
-    """Of the one CPU, from how long it had been idle at the beginning and at the end."""
+    """The busy part of the only CPU, from its idle time at the beginning and at the end."""
     before_s, after_s = (float(word) for word in idle.split())
     return 1 - (after_s - before_s) / seconds
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""NF-TCP's probes: what they told, and what there was."""
+"""NF-TCP's probes: their estimates, and the truth."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def others_mbit(result: Result, flows: str, begin: float, end: float) -> float:
 
 
 def stream_mbit(own: Any, begin: float, end: float) -> float:
-    """What came of a UDP stream, as frames, Mbit/s; of anything else 0. The sink counts IP packets."""
+    """What arrived of a UDP stream, as frames, Mbit/s; 0 for other traffic. The sink counts IP packets."""
     step = own.report.get("interval_s")
     if own.traffic.kind != "udp" or not step:
         return 0.0

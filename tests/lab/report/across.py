@@ -16,7 +16,7 @@ BESIDE = ["tcp_lp", "tcpw_lp", "nf_tcp", "lp", "vegas", IDEAL]  # what a control
 
 
 def every_row(stores: Stores) -> dict[tuple[str, str], dict[str, tuple[str, Made]]]:
-    """(kernel, set) → row → the page that has it, and what was made."""
+    """(kernel, set) → row → its page and its results."""
     found: dict[tuple[str, str], dict[str, tuple[str, Made]]] = {}
     for name, own in stores.items():
         for key, rows in pages.by_origin(own["rows"]).items():
@@ -28,7 +28,7 @@ def every_row(stores: Stores) -> dict[tuple[str, str], dict[str, tuple[str, Made
 
 
 def rows_of(controller: str, rows: Mapping[str, tuple[str, Made]]) -> Iterator[list[str]]:
-    """The bounds that it is judged by; of the others what they have on the same bounds."""
+    """The bounds by which it is judged; for the others their values of the same bounds."""
     for id_, (page, made) in rows.items():
         limits = {(bound["what"], bound["op"], bound["bound"]) for bound in made["bounds"] if bound["controller"] == controller}
         bounds = [b for b in [*made["bounds"], *made["peers"]] if (b["what"], b["op"], b["bound"]) in limits]
@@ -54,7 +54,7 @@ def page(controller: str, stores: Stores) -> str:
 
 
 def held(made: Made, controller: str) -> str:
-    """How many of its bounds hold, and of how many; † where they are of older programs."""
+    """How many of its bounds hold, of how many; † if they are of older programs."""
     own: list[Any] = [bound["holds"] for bound in made["bounds"] if bound["controller"] == controller]
     said = f"{sum(own)} of {len(own)}" + (pages.OLDER if controller in store.older(made) else "")
     return "" if not own else said if all(own) else f"**{said}**"

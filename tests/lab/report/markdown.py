@@ -42,7 +42,7 @@ def cell(bound: Result | None, where: bool) -> str:
 
 
 def limit_of(bound: Result) -> str:
-    """And what of the draws it is for, where that is not the median."""
+    """The limit, and which of the draws it is for if that is not the median."""
     judged = bound.get("judged", MEDIAN)
     return f"{OPERATORS[bound['op']]} {bound['bound']:g}{'' if judged == MEDIAN else f', {judged}'}"
 
@@ -59,6 +59,6 @@ def lines(id_: str, bounds: Sequence[Result], controllers: Sequence[str], where:
 
 
 def table(head: Iterable[str], body: Iterable[Iterable[str]]) -> str:
-    """Nothing, if nothing is in it."""
+    """The table; nothing if it is empty."""
     columns, every = list(head), [list(line) for line in body]
     return "\n".join("| " + " | ".join(line) + " |" for line in [columns, ["---"] * len(columns), *every]) if every else ""

@@ -47,7 +47,7 @@ def title_of(controller: str) -> str:
 
 
 def age_of(made: Made, names: Iterable[str]) -> str:
-    """Of these controllers together; where only some are of older programs, which."""
+    """The age of the programs of these controllers; if only some are older, which."""
     known = [name for name in dict.fromkeys(names) if made["of"].get(name, {}).get("programs")]
     old = [name for name in known if name in store.older(made)]
     if old:
@@ -89,7 +89,7 @@ def controllers_of(bounds: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def several_places(made: Made) -> bool:
-    """Also where only the place of the worst is known."""
+    """Whether there are several places, even if only the place of the worst is known."""
     places = {place for own in made["figures"].values() for place in own if place}
     return len(places | {bound["at"] for bound in made["bounds"]}) != 1
 
@@ -112,7 +112,7 @@ def ordered(found: Mapping[str, Made]) -> list[str]:
 
 
 def figure(name: str, value: float | list[float]) -> str:
-    """Of several draws the median, the least and the most."""
+    """The figure; for several draws the median, the least and the most."""
     shown = [f"{one:.1%}" if name == store.DISTANCE else number(one) for one in (value if isinstance(value, list) else [value])]
     return shown[0] if len(shown) == 1 else f"{shown[0]} [{shown[1]} … {shown[2]}]"
 
@@ -136,7 +136,8 @@ OLDER, EARLIER = "†", "‡"
 
 
 def mark(made: Made, origin: Mapping[str, Any]) -> str:
-    """Of a distance of older programs, and of one of the kernel's own that is of an earlier run than ours of the same row."""
+    """The mark of a distance measured with older programs, or of one of the kernel's own controllers from an earlier run than
+    ours of the same row."""
     if store.is_older(origin):
         return OLDER
     found = [far[1] for name in made["of"] if (far := store.distance(made, name))]
@@ -182,7 +183,7 @@ def section(guest: str, set_: str, found: Mapping[str, Made]) -> Iterator[str]:
 
 
 def by_origin(rows: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Made]]:
-    """(kernel, set) → row → what was made."""
+    """(kernel, set) → row → its results."""
     every = [(made, id_) for id_, row in rows.items() for made in row["made"]]
     found: dict[tuple[str, str], dict[str, Made]] = {}
     for made, id_ in sorted(every, key=lambda pair: store.order(pair[0])):

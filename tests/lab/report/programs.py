@@ -36,7 +36,7 @@ OPTIONS = ("-E", "-P", "-undef", "-nostdinc", "-D__bpf__", "-xc")  # -undef: no 
 
 
 def declarations(text: str) -> Iterator[str]:
-    """Of preprocessed C: each function, type or variable, its tokens with one space between them."""
+    """The declarations of preprocessed C: each function, type or variable, its tokens with one space between them."""
     depth, own = 0, []
     for token in TOKEN.findall(text):
         own.append(token)
@@ -49,8 +49,8 @@ def declarations(text: str) -> Iterator[str]:
 
 
 def used(units: list[str]) -> list[str]:
-    """Without the static functions and the types that nothing here uses: a header has more than one program needs, and a new
-    controller adds a type and some constants to the tables that all share."""
+    """The declarations without the static functions and types that nothing here uses: a header has more than one program needs,
+    and a new controller adds a type and some constants to the tables that all share."""
     spare: dict[str, str] = {}
     kept = []
     for unit in units:
@@ -71,7 +71,7 @@ def used(units: list[str]) -> list[str]:
 
 
 def constants(text: str) -> dict[str, str]:
-    """Of the inside of an enum: each constant and its value. An expression stands for itself."""
+    """Each constant of an enum and its value. An expression stands for itself."""
     made, base, above = {}, "0", 0
     for part in filter(None, (part.strip() for part in text.split(" , "))):
         name, _, value = part.rstrip(" ,").partition(" = ")
@@ -87,7 +87,7 @@ def without_members(unit: str, members: set[str]) -> str:
 
 
 def foreign(root: Path) -> set[str]:
-    """Headers that are included and are not ours."""
+    """Included headers that are not ours."""
     files = [*(root / "bpf").glob(f"*{OBJECT}"), *(root / "include").rglob("*.h")]
     named = {name for file in files for name in INCLUDED.findall(file.read_text())}
     return {name for name in named if not (root / "include" / name).exists()}
@@ -119,5 +119,5 @@ def digests_of(root: Path) -> dict[str, str]:
 
 @functools.cache
 def digests() -> dict[str, str]:
-    """Of the programs of today."""
+    """The digests of the programs of today."""
     return digests_of(REPOSITORY)

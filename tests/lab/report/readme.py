@@ -27,7 +27,7 @@ def cells(line: str) -> list[str]:
 
 
 def quoted(ids: Sequence[str]) -> dict[str, Made]:
-    """What was made of these rows."""
+    """The results of these rows."""
     found = by_origin(store.read(OWN)["rows"]).get(QUOTED, {})
     if missing := [id_ for id_ in ids if id_ not in found]:
         kernel, set_ = QUOTED

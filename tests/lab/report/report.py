@@ -61,7 +61,7 @@ def number(value: Any) -> str:
 
 
 def read(row: Row, kernel: str) -> Result | None:
-    """None: it was not run, or by another version, which wrote less."""
+    """The result; None: the row was not run, or by an older version, which wrote less."""
     try:
         result = json.loads((place.of_row(kernel, row.id) / "result.json").read_text())
     except (OSError, ValueError):
@@ -70,7 +70,7 @@ def read(row: Row, kernel: str) -> Result | None:
 
 
 def verdict(result: Result | None, controller: str) -> str:
-    """Of one controller in one row."""
+    """The verdict on one controller in one row."""
     if result is None:
         return MISSING
     own = [bound for bound in result["bounds"] if bound["controller"] in (controller, "")]
@@ -119,7 +119,7 @@ def verdict_cell(result: Result | None, controller: str) -> str:
 
 
 def distance(result: Result, controller: str) -> float | None:
-    """To strict priority (0: the same goodput for both classes); the mean of the row's places."""
+    """The distance to strict priority (0: the same goodput for both classes); the mean of the row's places."""
     places = {**result["measured"], **result["peers"]}.get(controller, {})
     far = [figures["distance_to_ideal"] for figures in places.values() if "distance_to_ideal" in figures]
     return sum(far) / len(far) if far else None
@@ -158,7 +158,7 @@ def measured_of(bound: Result) -> str:
 
 
 def judged_of(bound: Result) -> str:
-    """What must hold: the limit, and of how many draws."""
+    """What must hold: the limit, and for how many draws."""
     limit = f"{OPERATORS[bound['op']]} {bound['bound']:g}"
     return f"{limit}<br><small>{text(bound['judged'])}</small>" if "draws" in bound else limit
 

@@ -50,7 +50,7 @@ NEEDED = {"id", "file", "programs", "git", "bounds", "peers_bounds", "measured",
 
 
 def made_of(result: Mapping[str, Any], guest: str) -> Made:
-    """Of a result.json what is stored."""
+    """The part of a result.json that is stored."""
     origin = {
         "commit": result["git"],
         "kernel": result["kernel"],
@@ -88,7 +88,7 @@ def figures_of(result: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]
 
 
 def is_older(origin: Mapping[str, Any]) -> bool:
-    """Than the programs of today."""
+    """Whether this origin has older programs than those of today."""
     today = programs.digests()
     return any(digest != today.get(program) for program, digest in origin["programs"].items())
 
@@ -99,7 +99,7 @@ def older(made: Made) -> list[str]:
 
 
 def distance(made: Made, controller: str) -> tuple[float, dict[str, Any]] | None:
-    """To strict priority, the mean of the row's places; and its origin."""
+    """The distance to strict priority, as the mean of the row's places; and its origin."""
     for origin, places in sources(made, controller):
         own = [figures[DISTANCE] for figures in places.values() if DISTANCE in figures]
         values = [value[0] if isinstance(value, list) else value for value in own]
@@ -142,7 +142,7 @@ def read(name: str) -> Store:
 
 
 def text_of(value: Any, depth: int = 0) -> str:
-    """JSON; what fits into a line is in one."""
+    """The JSON text; a value that fits into a line is in one line."""
     line = json.dumps(value, ensure_ascii=False, allow_nan=False)
     if not isinstance(value, dict | list) or not value or depth + len(line) <= COLUMNS:
         return line
@@ -164,7 +164,7 @@ def write(name: str, store: Store) -> None:
 
 
 def put(own: dict[str, Any], row: rows.Row, made: Made) -> bool:
-    """In the place of what was made on the same kernel with the same set, unless that is of today's programs and this is not."""
+    """Replaces the result of the same kernel and set, unless the old one is of today's programs and the new one is not."""
     same = [old for old in own["made"] if (old["guest"], old["set"]) == (made["guest"], made["set"])]
     if same and set(older(made)) - set(older(same[0])):
         return False
@@ -174,7 +174,7 @@ def put(own: dict[str, Any], row: rows.Row, made: Made) -> bool:
 
 
 def kept_of(old: Made, row: rows.Row, made: Made) -> Made:
-    """What is new, and of the old what the new one lacks and the row still has."""
+    """The new result, with those parts of the old one that the new one lacks and the row still has."""
     kept = ({*old["of"]} - {*made["of"]}) & {*row.controllers, IDEAL, ALONE}
     asked = {(bound["what"], bound["op"], bound["bound"]) for part in ("bounds", "peers") for bound in made[part]}
     asked |= {(bound.what, bound.op, bound.bound) for bound in row.bounds}  # of others, where only some controllers ran

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A bound of a row: made of its table, and refused where no run of the row can measure it."""
+"""A bound of a row: it is made from its table, and refused if no run of the row can measure it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def make_bound(where: str, table: Any) -> Bound:
 
 @dataclass(frozen=True)
 class Named:
-    """What the row has in any of its sets, which a bound may name."""
+    """The names in any set of the row, which a bound may use."""
 
     points: tuple[str, ...]
     controllers: tuple[str, ...]
@@ -45,7 +45,7 @@ class Named:
 
 
 def check_bound(where: str, row: Row, bound: Bound, named: Named) -> None:
-    """What a bound names must be there, and what it asks must have an answer in every run of this set that it is about."""
+    """The names in a bound must exist, and every run of this set that it is about must be able to measure it."""
     for item in (*bound.points, *([bound.of_point] if bound.of_point else [])):
         one_of(f"{where}: points", item, named.points)
     for item in bound.for_:
@@ -88,7 +88,7 @@ def absent_flows(groups: list[str], run: VirtualExperiment) -> Iterator[str]:
 
 
 def absent_traffic(measure: Measure, options: dict[str, Any], run: VirtualExperiment) -> Iterator[str]:
-    """One UDP stream must be named; of objects, all traffic may be meant."""
+    """A bound on a UDP stream must name one; a bound on objects may mean all traffic."""
     fitting = [traffic.name for traffic in run.traffic if traffic.kind in measure.traffic]
     asked = options.get("traffic", "")
     named = asked in fitting or (not asked and fitting and measure.traffic != measures.UDP)

@@ -44,7 +44,7 @@ REPEAT_SHIFT_S = 0.05  # each draw starts the background flows so much later: an
 
 @dataclass(frozen=True)
 class Asked:
-    """Which of a row's runs are wanted. repeat: so many draws of each, 0: as many as the row says."""
+    """Which of a row's runs are wanted. repeat: the number of draws of each; 0: as many as the row says."""
 
     kernel: str
     set: str
@@ -71,7 +71,7 @@ class RowBuilder:
     # --- what the row says ---
 
     def all_points(self) -> tuple[Point, ...]:
-        """Of all sets."""
+        """The points of all sets."""
         if "sweep" not in self.data:
             return (Point(""),)
         sweep = check(f"{self.where}: sweep", self.data["sweep"], SWEEP, ("what", "values"))
@@ -92,7 +92,7 @@ class RowBuilder:
         return tuple(dict.fromkeys(str(word) for table in tables for key in keys for word in table.get(key, [])))
 
     def check_names(self) -> None:
-        """Controllers, kernels, points and plots that a row names, whatever the set."""
+        """Checks the controllers, kernels, points and plots that a row names, in any set."""
         data, points = self.data, [point.name for point in self.every_point]
         known = (*catalogue.controllers(), *self.special)
         for place, table in (("", data), ("quick.", data["quick"]), ("sim.", data["sim"])):
@@ -115,7 +115,7 @@ class RowBuilder:
             one_of(f"{self.where}: kernels", word, kernels())
 
     def chosen_points(self) -> tuple[Point, ...]:
-        """Of this set, on this kernel. SET=quick has one, unless the row says otherwise."""
+        """The points of this set on this kernel. SET=quick has one, unless the row says otherwise."""
         otherwise = self.otherwise()
         names = [str(name) for name in otherwise.get("points", [])]
         if not names and self.asked.set == QUICK:
@@ -129,7 +129,7 @@ class RowBuilder:
         )
 
     def otherwise(self) -> Table:
-        """What this set does otherwise."""
+        """The values of the row that this set replaces."""
         if self.asked.set == FULL:
             return {}
         return check(f"{self.where}: {self.asked.set}", self.data[self.asked.set], OTHERWISE)
@@ -137,7 +137,7 @@ class RowBuilder:
     # --- the row ---
 
     def row(self) -> Row | None:
-        """None: it is not for this kernel."""
+        """The row; None: it is not for this kernel."""
         self.data |= {key: value for key, value in self.otherwise().items() if key != "points"}
         self.data["repeat"] = self.asked.repeat or self.data["repeat"]
         points = self.chosen_points()
@@ -172,7 +172,7 @@ class RowBuilder:
         return any("@background" in (flow["controller"], flow.get("relay")) for flow in self.flows)
 
     def checked_traffic(self, where: str, table: Any) -> Table:
-        """By its kind."""
+        """Checks the traffic by the schema of its kind."""
         check(where, table, ALL_TRAFFIC, ("name", "kind"))
         kind = one_of(f"{where}: kind", table["kind"], TRAFFIC)
         return check(where, table, {**TRAFFIC_COMMON, **TRAFFIC[kind]}, TRAFFIC_NEEDS[kind])
@@ -194,7 +194,7 @@ class RowBuilder:
         ]
 
     def references(self, foreground: str, controller: str, point: Point) -> list[str]:
-        """Alone and ideal where there is something to be alone, or to have priority."""
+        """The runs "alone" and "ideal", if there is a foreground to be alone or to have priority."""
         filling = Filling(foreground, controller, point)
         there = [flow for flow in self.flows if filling.of("count", flow.get("count", 1))]
         forward = [flow for flow in there if not flow.get("background") and not flow.get("reverse")]
@@ -232,7 +232,7 @@ class RowBuilder:
         return made
 
     def link(self, where: str, table: Table, key: RunKey, special: Table) -> VirtualLink:
-        """A controller's own queue stands where the row names none."""
+        """The link; where the row names no queue, it has the controller's own."""
         check(where, table, LINK)
         values = dict(table)
         if key.background == IDEAL:
@@ -271,7 +271,7 @@ class RowBuilder:
         return made
 
     def handover(self, where: str, table: Table) -> dict[str, Any]:
-        """An empty table is none."""
+        """The handover; an empty table means none."""
         asked = table.get("handover", {})
         if not asked:
             return {}
@@ -280,7 +280,7 @@ class RowBuilder:
         return {"starts_as": asked["from"], "switch_s": float(asked["at_s"])}
 
     def made_traffic(self, where: str, table: Table) -> list[Traffic]:
-        """Nothing where its rate is 0."""
+        """The traffic; none if its rate is 0."""
         self.checked_traffic(where, table)
         if table.get("rate_mbit") == 0:
             return []
@@ -294,14 +294,14 @@ class RowBuilder:
         return [Traffic(table["name"], table["kind"], stop - start, start, options, int(table.get("hop", 0)))]
 
     def sockets_every_s(self) -> float:
-        """Often where windows are drawn or judged: each look takes 12 ms of the guest's time."""
+        """The interval is short where windows are drawn or judged: each sample takes 12 ms of the guest's time."""
         looked_at = "windows" in self.data["plots"] or any(MEASURES[bound.measure].windows for bound in self.bounds)
         return float(self.data.get("sockets_every_s", SOCKETS_S if looked_at else RARE_SOCKETS_S))
 
     # --- settings ---
 
     def parameters(self, filling: Filling, controllers: list[str]) -> tuple[tuple[str, str], ...]:
-        """In range for each of our controllers that run; where none does, none is set."""
+        """The parameters, checked for each of our controllers that run; none is set if none of ours runs."""
         where = f"{self.where}: parameters"
         table = filling.of(where, self.data["parameters"])
         if not isinstance(table, dict):
@@ -321,7 +321,7 @@ class RowBuilder:
 
     @staticmethod
     def parameters_of(where: str, table: dict[str, object], running: list[str]) -> dict[str, object]:
-        """Those for all, and those for the controllers that run."""
+        """The parameters for all controllers, and those for the controllers that run."""
         chosen = {key: value for key, value in table.items() if not isinstance(value, dict)}
         for name, own in table.items():
             if isinstance(own, dict):

@@ -23,7 +23,7 @@ QUEUES = (PFIFO, BFIFO, PRIORITY, MARKING, NF_RED, *QDISCS)
 
 @dataclass(frozen=True)
 class Parameter:
-    """What `ccbpf enable --set` takes."""
+    """A parameter that `ccbpf enable --set` accepts."""
 
     unit: str
     low: int
@@ -47,7 +47,7 @@ def kernels_own() -> tuple[str, ...]:
 
 @functools.cache
 def parameters(controller: str) -> dict[str, Parameter]:
-    """Of one of ours."""
+    """The parameters of one of our controllers."""
     rows = table("ccbpf/params.h", f"{controller.upper()}_PARAMS", "wvvvvvv")
     return {name: Parameter(unit, low, high) for name, unit, low, high, *_ in rows}
 

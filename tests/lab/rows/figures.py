@@ -42,7 +42,7 @@ class Spread:
 
 
 def spreads(row: Row, key: RunKey, results: Results) -> dict[str, Spread]:
-    """What a draw cannot say is left out."""
+    """Figures that a draw does not have are left out."""
     each = [once(row, draw, results) for draw in row.repetitions(key)]
     found: dict[str, Spread] = {}
     for name in each[0]:
@@ -80,7 +80,7 @@ def once(row: Row, key: RunKey, results: Results) -> Figures:
 
 
 def against(row: Row, key: RunKey, results: Results, window: Mapping[str, float]) -> Figures:
-    """What compares the run with the one alone and with the ideal."""
+    """The figures that compare the run with "alone" and "ideal"."""
     found: Figures = {}
     result = results(key)
     alone, ideal = (replace(key, background=name) for name in (ALONE, IDEAL))

@@ -48,22 +48,22 @@ class Verdict:
 
 
 def values_of(bound: Bound, row: Row, key: RunKey, results: Results) -> tuple[float, ...]:
-    """Of the draws of a run."""
+    """The values of the draws of a run."""
     return tuple(value_once(bound, row, draw, results) for draw in row.repetitions(key))
 
 
 def value_of(bound: Bound, row: Row, key: RunKey, results: Results) -> float:
-    """What of them is judged."""
+    """The value of the draws that is judged."""
     return decisive(bound, values_of(bound, row, key, results))
 
 
 def needed(part: float, draws: int) -> int:
-    """So many draws must hold: this part of them at least, and more than half."""
+    """How many draws must hold: at least this part of them, and more than half."""
     return max(math.ceil(part * draws - 1e-9), draws // 2 + 1)
 
 
 def badness(bound: Bound, value: float) -> float:
-    """Grows to the wrong side; what could not be measured is worst."""
+    """How far a value is on the wrong side; a value that could not be measured is the worst."""
     if math.isnan(value):
         return math.inf
     return value if bound.upper else -value
@@ -87,7 +87,7 @@ def value_once(bound: Bound, row: Row, key: RunKey, results: Results) -> float:
 
 
 def _measured(bound: Bound, row: Row, key: RunKey, results: Results, divides: bool = False) -> float:
-    """A run that divides another's is taken at its least: nothing is a small part of what never ended."""
+    """A run that is the divisor counts with its least value, so that an infinite one makes no ratio look small."""
     measure = MEASURES[bound.measure]
     reference = replace(key, background=measure.reference)
     if key not in row.runs or (measure.reference and reference not in row.runs):
@@ -106,7 +106,7 @@ def _measured(bound: Bound, row: Row, key: RunKey, results: Results, divides: bo
 
 
 def judge_bound(row: Row, bound: Bound, controller: str, results: Results) -> Verdict | None:
-    """The worst of all its runs; None: this set has none of them."""
+    """The worst verdict of all its runs; None: this set has none of them."""
     compare, verdicts = COMPARE[bound.op], []
     for key in row.about(bound, controller):
         draws = values_of(bound, row, key, results)
@@ -130,7 +130,7 @@ def decides(row: Row, verdict: Verdict) -> bool:
 
 
 def tables_of(row: Row, results: Results) -> list[dict[str, Any]]:
-    """Of each bound that asks for it the figure of every run: place → controller → the draw that decides."""
+    """For each bound that asks for a table, the figure of every run: place → controller → the draw that decides."""
     tables = []
     for bound in row.bounds:
         cells: dict[str, dict[str, str]] = {}
@@ -202,7 +202,7 @@ def _medians(table: Table) -> dict[str, dict[str, dict[str, float]]]:
 
 
 def _ranges(table: Table) -> dict[str, dict[str, dict[str, list[float]]]]:
-    """The least and the most over the draws, where they differ."""
+    """The smallest and the largest value of the draws, where they differ."""
     return {
         controller: {
             place: {
@@ -217,7 +217,7 @@ def _ranges(table: Table) -> dict[str, dict[str, dict[str, list[float]]]]:
 
 
 def _bound(verdict: Verdict) -> dict[str, object]:
-    """Not finite: null, with the word beside it (JSON has neither)."""
+    """A value that is not finite becomes null, with a word beside it (JSON has neither)."""
     bound, draws = verdict.bound, verdict.draws
     entry: dict[str, object] = {
         "what": bound.what,

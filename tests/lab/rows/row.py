@@ -40,7 +40,7 @@ class Bound:
 
     @property
     def draws(self) -> str:
-        """What of several draws is judged, in words."""
+        """Which of several draws is judged, in words."""
         if self.mean:
             return "the mean"
         if self.part == 0.5:
@@ -50,7 +50,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Point:
-    """One value of what is swept."""
+    """One value of the quantity that is swept."""
 
     name: str
     value: Any = None  # a number, a word, or a table of them
@@ -59,12 +59,12 @@ class Point:
         return self.value.get(key) if isinstance(self.value, dict) else None
 
     def kernels(self, otherwise: str) -> list[str]:
-        """Those that it is for; a table may say so."""
+        """The kernels that it is for; a table may name them."""
         return list(self._said("kernels") or [otherwise])
 
     @property
     def controllers(self) -> list[str]:
-        """Those of @background that are run here alone; a table may say so."""
+        """The controllers of @background that run in this row alone; a table may name them."""
         return list(self._said("for") or [])
 
     def has(self, controller: str) -> bool:
@@ -72,7 +72,7 @@ class Point:
 
     @property
     def only(self) -> str:
-        """The set that it is for alone."""
+        """The only set that it is for."""
         return self._said("only") or ""
 
 
@@ -92,7 +92,7 @@ class RunKey:
 
     @property
     def place(self) -> str:
-        """Without the background."""
+        """The place, without the background."""
         return " · ".join(part for part in (self.foreground, self.point) if part)
 
     @property
@@ -104,7 +104,7 @@ class RunKey:
 
 
 def slug(words: str) -> str:
-    """As a part of a file's name."""
+    """The text as a part of a file's name."""
     return "".join(c if c.isalnum() or c in ".-" else "-" for c in words)
 
 
@@ -144,12 +144,12 @@ class Row:
 
     @property
     def controllers(self) -> tuple[str, ...]:
-        """What a verdict is about: ours, then the peers."""
+        """The controllers that have a verdict: ours, then the peers."""
         return (*self.ours, *self.peers) or (AS_GIVEN,)
 
     @property
     def judged(self) -> tuple[str, ...]:
-        """Whose bounds decide whether the row holds."""
+        """The controllers whose bounds decide whether the row holds."""
         return self.ours or (AS_GIVEN,)
 
     @property
@@ -181,7 +181,7 @@ class Row:
         ]
 
     def options(self, bound: Bound, key: RunKey) -> dict[str, Any]:
-        """Of the bound's measure in that run, without placeholders."""
+        """The options of the bound's measure in that run, with all placeholders filled."""
         filling = Filling(key.foreground, key.background, self.point(key.point))
         return dict(filling.of(f"row {self.id}: options", dict(bound.options)))
 
@@ -191,7 +191,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Filling:
-    """What the placeholders stand for in one run."""
+    """The values of the placeholders in one run."""
 
     foreground: str
     background: str

@@ -21,7 +21,7 @@ MBIT_MAX = 100_000.0
 
 
 class RowError(Exception):
-    """A file of rows that cannot be meant so."""
+    """An error in a file of rows."""
 
 
 # --- types -----------------------------------------------------------------------------------------------------------
@@ -37,7 +37,7 @@ ELEMENTS = {TEXTS: TEXT, WHOLES: WHOLE}
 
 @dataclass(frozen=True)
 class Key:
-    """What a value may be. `of`: the keys of a table; `pair`: what the two numbers of each pair are."""
+    """The values that a key accepts. `of`: the keys of a table; `pair`: what the two numbers of each pair are."""
 
     kind: str
     low: float = -math.inf
@@ -198,7 +198,7 @@ def check_pairs(where: str, value: list[Any], key: Key) -> None:
 
 
 def limits(key: Key) -> str:
-    """In words."""
+    """The limits in words."""
     if key.high == math.inf:
         return f"{key.low:g} or more"
     return f"from {key.low:g} to {key.high:.15g}"
