@@ -167,9 +167,9 @@ def test_queues(line: Line) -> None:
         sums = [sum(bucket["packets"] for bucket in shown["histogram"][: i + 1]) for i in range(len(ends))]
         assert below == dict(zip(ends, sums, strict=True))
         assert below[float("inf")] == 5
-        waiting = line.statistics()
-        assert sum(v for (n, _), v in found.items() if n == "ccbpf_queue_packets_total") == waiting["qlen"] == 5
-        assert sum(v for (n, _), v in found.items() if n == "ccbpf_queue_bytes_total") == waiting["backlog"]
+        tc = line.statistics()
+        assert sum(v for (n, _), v in found.items() if n == "ccbpf_queue_packets_total") == tc["packets"] + tc["qlen"] == 5
+        assert sum(v for (n, _), v in found.items() if n == "ccbpf_queue_bytes_total") == tc["bytes"] + tc["backlog"]
 
 
 def test_the_dashboard_asks_for_what_is_printed(line: Line) -> None:
