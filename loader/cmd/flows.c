@@ -227,7 +227,9 @@ static int flows(const struct request *request)
 	if (!err)
 		err = kernel_require_reading(WHAT);
 	if (!err && record)
-		err = running_require_flows(WHAT) ?: record_to(record);
+		err = running_require_flows(WHAT);
+	if (!err && record)
+		err = record_to(record);
 	if (!err)
 		err = ticker_repeat(WHAT, every_ns, show_now, &view);
 	return err;

@@ -36,10 +36,15 @@ static int open_file(struct recording *recording)
 
 int recording_open(struct recording *recording, const char *what, const char *picture)
 {
+	int err;
+
 	*recording = (struct recording){ .what = what, .picture = picture, .flows_fd = -1 };
 	if (!picture)
 		return EXIT_OK;
-	return plot_draw(what, picture, NULL, 0) ?: open_file(recording);
+	err = plot_draw(what, picture, NULL, 0);
+	if (!err)
+		err = open_file(recording);
+	return err;
 }
 
 int recording_open_flows(struct recording *recording)

@@ -162,7 +162,9 @@ static int write_dropin(const struct unit *unit, const struct gift *gift, const 
 	if (!err && made.enabled)
 		note(gift->c->name, "it was not enabled, and is now",
 		     text("`ccbpf disable %s` disables it", gift->c->name));
-	return err ?: remove_unnamed(); /* the drop-in may have named another one before */
+	if (!err)
+		err = remove_unnamed(); /* the drop-in may have named another one before */
+	return err;
 }
 
 /* Line by line, as the output of both sorts has them. */

@@ -228,7 +228,9 @@ static int follow(struct trace *trace, uint64_t for_ns)
 		int ticks = ticker_wait(&ticker);
 
 		if (ticks & TICK_TIMER)
-			err = renew(trace) ?: recording_sample(&trace->recording, wanted, trace);
+			err = renew(trace);
+		if (!err && ticks & TICK_TIMER)
+			err = recording_sample(&trace->recording, wanted, trace);
 		ring_buffer__consume(trace->ring);
 		if (ticker_cut_short())
 			output_discard();

@@ -61,7 +61,9 @@ static int share(const char *what, const struct bpf_object *obj, const struct mo
 	if (!moved || moved->receives_fd < 0)
 		return EXIT_OK;
 	err = object_reuse(what, obj, "receives", moved->receives_fd);
-	return err ?: object_reuse(what, obj, "flows", moved->flows_fd);
+	if (!err)
+		err = object_reuse(what, obj, "flows", moved->flows_fd);
+	return err;
 }
 
 int iterator_open(const char *what, const struct selection *selection, const struct moved *moved,

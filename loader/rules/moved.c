@@ -113,7 +113,9 @@ static int load(const char *what, const struct moved *before, struct bpf_object 
 		err = shared_adopt_one(what, *obj, SHARED_FLOWS);
 	if (!err)
 		err = object_load(what, *obj);
-	return err ?: shared_pin_one(what, *obj, SHARED_FLOWS);
+	if (!err)
+		err = shared_pin_one(what, *obj, SHARED_FLOWS);
+	return err;
 }
 
 static int attach(const char *what, const struct bpf_object *obj)

@@ -95,7 +95,9 @@ static int find_delegated(const char *what, const char *given, char *path, uid_t
 	if (*given != '/')
 		snprintf(path, CCBPF_CGROUP_LEN, "%s", delegated_to(user.uid));
 	user_free(&user);
-	err = owner_of(path, NULL, uid) ?: owner_of(path, PROCS, &procs);
+	err = owner_of(path, NULL, uid);
+	if (!err)
+		err = owner_of(path, PROCS, &procs);
 	if (err || !*uid || *uid != procs || (*given != '/' && *uid != user.uid))
 		return not_delegated(what, text("the cgroup %s", path), err);
 	return EXIT_OK;
@@ -171,8 +173,10 @@ static int enter(const char *path)
 int prepared_enter(const struct ccbpf_choice *choice, char *path)
 {
 	char above[CCBPF_CGROUP_LEN];
-	int err = cgroup_reach() ?: cgroup_own(above, sizeof(above));
+	int err = cgroup_reach();
 
+	if (!err)
+		err = cgroup_own(above, sizeof(above));
 	while (!err) {
 		char *slash = strrchr(above, '/');
 

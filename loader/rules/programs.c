@@ -66,7 +66,9 @@ static int load(const char *what, const struct direction *direction, struct run 
 	err = object_load(what, *obj);
 	if (!err)
 		err = keep(what, *obj, MAP_FLOWS, flows_fd);
-	return err ?: keep(what, *obj, PIN_COUNTS, &run->counts_fd);
+	if (!err)
+		err = keep(what, *obj, PIN_COUNTS, &run->counts_fd);
+	return err;
 }
 
 /* Pin what says what it is. */
@@ -76,7 +78,9 @@ static int pin(const char *what, const struct run *run, const char *dir,
 	int about = bpf_object__find_map_fd_by_name(obj, MAP_RUN);
 	int err = pin_make(what, about, pin_path(dir, PIN_RUN));
 
-	return err ?: pin_make(what, run->counts_fd, pin_path(dir, PIN_COUNTS));
+	if (!err)
+		err = pin_make(what, run->counts_fd, pin_path(dir, PIN_COUNTS));
+	return err;
 }
 
 static int make_cgroup(const char *what, struct run *run)

@@ -97,12 +97,16 @@ static int put(struct bpf_object *obj, const struct walk *walk, size_t first, si
 	struct bpf_map *map = bpf_object__find_map_by_name(obj, text("remembered_%zu", i));
 	struct bpf_program *program =
 		bpf_object__find_program_by_name(obj, text("chosen_tcp_%zu", i));
+	int err;
 
 	if (!map || !program)
 		return -ENOENT;
 	if (first + i < walk->n)
 		return bpf_map__reuse_fd(map, map_at(walk, first + i)->fd);
-	return bpf_map__set_autocreate(map, false) ?: bpf_program__set_autoload(program, false);
+	err = bpf_map__set_autocreate(map, false);
+	if (!err)
+		err = bpf_program__set_autoload(program, false);
+	return err;
 }
 
 /*

@@ -261,7 +261,9 @@ static int load(const char *what, const struct standing *standing, struct bpf_ob
 		err = shared_pin_one(what, *obj, SHARED_FLOWS);
 	if (err)
 		return err;
-	err = sets_fill(*obj, standing->rules, standing->n) ?: fill_counts(standing, *obj);
+	err = sets_fill(*obj, standing->rules, standing->n);
+	if (!err)
+		err = fill_counts(standing, *obj);
 	return err ? fail_errno(what, "the maps of the rules", err) : EXIT_OK;
 }
 

@@ -151,8 +151,10 @@ static bool can_have_child(const char *path)
 
 int cgroup_parent_for_child(char *path, unsigned int size)
 {
-	int err = cgroup_reach() ?: cgroup_own(path, size);
+	int err = cgroup_reach();
 
+	if (!err)
+		err = cgroup_own(path, size);
 	while (!err && !can_have_child(path)) {
 		char *slash = strrchr(path, '/');
 

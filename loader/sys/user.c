@@ -100,9 +100,14 @@ static int check_given(const char *what, const char *given, const struct user *u
 int user_find(const char *what, const char *given, struct user *user)
 {
 	const struct passwd *entry;
+	int err;
 
-	if (given)
-		return user_named(what, given, user) ?: check_given(what, given, user);
+	if (given) {
+		err = user_named(what, given, user);
+		if (!err)
+			err = check_given(what, given, user);
+		return err;
+	}
 	*user = (struct user){ .uid = getuid(), .gid = getgid() };
 	if (!called_by_sudo(&user->uid)) {
 		user->uid = getuid();
