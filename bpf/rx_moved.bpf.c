@@ -4,12 +4,12 @@
  * of connections that bpf/renice_rx.bpf.c has put into the map `receives` yields
  * (kern/receive.bpf.h). All others it leaves alone.
  *
- *  1. It takes no connection by itself: those that are opened later are not its business.
+ *  1. It holds no connection by itself, and none that is opened later.
  *  2. Where it goes before its connections (`ccbpf clean --all`) that iterator opens their windows
  *     first. What the iterator does not find opens with its next segment: `opening`.
  *
- * Cost: nothing per packet of other connections; per connection of this host two or three calls that
- * look up its storage. Of what is received that of kern/receive.bpf.h.
+ * Cost: for the packets of other connections nothing; for each connection of this host two or three
+ * calls that look up its storage; for what it holds, the cost of kern/receive.bpf.h.
  */
 #include "kern/receive.bpf.h"
 

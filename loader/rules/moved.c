@@ -2,7 +2,6 @@
 /* The program that holds what `renice --download` has moved: see moved.h. */
 #include <bpf/bpf.h>
 #include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "ccbpf/rule.h"
@@ -222,13 +221,7 @@ int moved_remove(const char *what, struct json_object *removed)
 	return EXIT_OK;
 }
 
-static bool is_link(void *data, const char *name)
-{
-	(void)data;
-	return !strcmp(name, PIN_LINK);
-}
-
 void moved_collect_foreign(struct json_object *foreign)
 {
-	foreign_in(MOVED_DIR, is_link, NULL, foreign);
+	sockops_collect_foreign(MOVED_DIR, foreign);
 }

@@ -7,6 +7,7 @@
 
 #include "out/errors.h"
 #include "rules/object.h"
+#include "sys/attachment.h"
 #include "sys/pin.h"
 
 #define MAPS_MOST 32 /* of a program */
@@ -87,4 +88,15 @@ int sockops_open_map(int program_fd, const char *name, const struct map_shape *s
 		close(fd);
 	}
 	return -EMEDIUMTYPE;
+}
+
+static bool is_link(void *data, const char *name)
+{
+	(void)data;
+	return !strcmp(name, PIN_LINK);
+}
+
+void sockops_collect_foreign(const char *dir, struct json_object *foreign)
+{
+	foreign_in(dir, is_link, NULL, foreign);
 }

@@ -4,6 +4,7 @@
 #define CCBPF_RULES_OBJECT_H
 
 #include <bpf/libbpf.h>
+#include <json-c/json.h>
 
 #include "sys/pin.h"
 
@@ -28,5 +29,8 @@ int sockops_at(const char *pin, uint64_t *cgroup);
 
 /* A map that a program uses, by its name. Returns its descriptor, or an error as pin_open_map(). */
 int sockops_open_map(int program_fd, const char *name, const struct map_shape *shape);
+
+/* Add what lies below <root>/`dir` besides the link, the one pin of ours there. */
+void sockops_collect_foreign(const char *dir, struct json_object *foreign);
 
 #endif

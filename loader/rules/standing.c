@@ -384,13 +384,7 @@ int standing_sweep(const char *what, bool all, struct json_object *removed)
 	return err;
 }
 
-static bool is_link(void *data, const char *name)
-{
-	(void)data;
-	return !strcmp(name, PIN_LINK);
-}
-
 void standing_collect_foreign(struct json_object *foreign)
 {
-	foreign_in(STANDING_DIR, is_link, NULL, foreign);
+	sockops_collect_foreign(STANDING_DIR, foreign);
 }

@@ -118,6 +118,7 @@ def test_half_a_last_line_is_of_a_recording_that_was_killed(plotting: Cli, tmp_p
     file = samples(tmp_path / "in", [flow()], [flow()])
     file.write_text(file.read_text() + '{"time_ns": 7, "fl')
     plotting("plot", file)
+    assert texts(tmp_path / "in.svg")
 
 
 @pytest.mark.parametrize(
@@ -253,6 +254,7 @@ def test_nothing_of_the_working_directory_is_run(plotting: Cli, tmp_path: Path) 
     file = samples(tmp_path / "in", [flow()], [flow()])
     (tmp_path / "json.py").write_text("raise SystemExit('mine')")
     plotting("plot", file, cwd=tmp_path)
+    assert texts(tmp_path / "in.svg")
 
 
 @pytest.mark.parametrize("where", ["none/file", "."])
