@@ -19,6 +19,8 @@ from pathlib import Path
 from tests.functional import kernel
 
 ENDS_S = 10.0
+# Two pictures are taken at least this long apart.
+STANDS_S = 0.03
 # Of the terminal of the tests; readline sets the last two where there is none.
 NOT_OURS = {"TMUX", "TMUX_PANE", "COLUMNS", "LINES"}
 _counter = itertools.count()
@@ -54,15 +56,19 @@ class Tmux:
         return self._tmux("capture-pane", "-p", *(["-e"] if styles else [])).splitlines()
 
     def until(self, condition: Callable[[list[str]], object], what: str) -> list[str]:
-        """The lines of the screen, as soon as they satisfy it."""
+        """The lines of the screen, as soon as they satisfy it and are the same twice.
+
+        A screen that is being drawn mixes the lines of two pictures.
+        """
         last: list[str] = []
 
         def holds() -> bool:
+            before = last[:]
             last[:] = self.lines()
-            return bool(last and condition(last))
+            return bool(last and last == before and condition(last))
 
         try:
-            kernel.eventually(holds, ENDS_S, what, 0.03)
+            kernel.eventually(holds, ENDS_S, what, STANDS_S)
         except AssertionError as error:
             raise AssertionError(f"{error}:\n" + "\n".join(last)) from None
         return last
