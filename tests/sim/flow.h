@@ -7,6 +7,7 @@
  *	ack.c        what an ACK says: the retransmission queue, SACK, round trips, the state machine, PRR
  *	recovery.c   which packets are lost (RACK), which reductions were needless (undo), timeouts
  *	receiver.c   ACKs: delayed, quick, with SACK and ECN's echo
+ *	download.c   the window of a receiver in the background
  *
  * Data is counted in full segments, numbered from 0; a sequence number is FLOW_FIRST_SEQ + segment * MSS. The known
  * differences to a kernel are listed in README.md here.
@@ -91,6 +92,8 @@ struct receiver {
 	double clock_drift;
 	u64 delivered; /* segments in order, in all */
 	u64 last_arrival_ns; /* on the reverse way, for in-order jitter */
+	u32 last_tsval, last_tsecr; /* of the newest packet */
+	struct download *download; /* NULL: the window stays as it is */
 };
 
 enum xmit_timer {

@@ -77,6 +77,7 @@ static void packet_out(struct flow *f, u32 index, bool again)
 	p->bytes = tp->mss_cache + FLOW_HEADERS;
 	p->index = index;
 	p->tsval = flow_stamp(f, tp->tcp_wstamp_ns);
+	p->tsecr = tp->rx_opt.rcv_tsval;
 	p->data = true;
 	p->dscp = f->dscp;
 	p->low = f->background;

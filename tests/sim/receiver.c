@@ -7,20 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "flow.h"
+#include "download.h"
 
 #define RING_FIRST 4096
 #define DELACK_MAX_US 200000
 #define BLOCKS_MOST 8
 
-static void receiver_ack(struct flow *f);
+static void receiver_ack(struct flow *f, bool fresh);
 
 static void delayed_ack_due(void *flow)
 {
 	struct flow *f = flow;
 
 	if (f->peer.rcv_nxt != f->peer.rcv_wup)
-		receiver_ack(f);
+		receiver_ack(f, false);
 }
 
 static u8 *ring_new(struct flow *f, u32 size)
@@ -84,7 +84,7 @@ static void put_sacks(const struct receiver *r, struct packet *p)
 	p->sacks = (u8)n;
 }
 
-static void receiver_ack(struct flow *f)
+static void receiver_ack(struct flow *f, bool fresh)
 {
 	struct receiver *r = &f->peer;
 	struct packet *p = packet_new();
@@ -95,8 +95,10 @@ static void receiver_ack(struct flow *f)
 	p->last_arrival_ns = &r->last_arrival_ns;
 	p->bytes = FLOW_ACK_BYTES;
 	p->index = r->rcv_nxt;
-	p->window = f->peer.window;
 	p->tsval = peer_stamp(r);
+	if (r->download)
+		download_ack(f, p->tsval, fresh);
+	p->window = r->download ? download_advertised(f) : r->window;
 	p->tsecr = r->ts_recent;
 	p->ece = r->demand_cwr;
 	put_sacks(r, p);
@@ -209,6 +211,8 @@ void receiver_arrive(struct packet *p)
 		ring_grow(f);
 	if (!index_after(p->index, r->rcv_wup) && (s32)(p->tsval - r->ts_recent) >= 0)
 		r->ts_recent = p->tsval;
+	r->last_tsval = p->tsval;
+	r->last_tsecr = p->tsecr;
 	ato_update(f);
 	ecn_take(r, p);
 	if (p->index == r->rcv_nxt) {
@@ -223,8 +227,8 @@ void receiver_arrive(struct packet *p)
 		r->quick = TCP_MAX_QUICKACKS;
 	}
 	if (r->rcv_nxt - r->rcv_wup > 1 || r->n_blocks || filled || r->dsack || r->quick ||
-	    r->pending_now)
-		receiver_ack(f);
+	    r->pending_now || download_opens(f))
+		receiver_ack(f, true);
 	else
 		delay_ack(f);
 	packet_free(p);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "ccbpf/flow.h"
+#include "download.h"
 #include "peers.h"
 #include "programs.h"
 #include "traffic.h"
@@ -242,6 +243,8 @@ static void read_flow(struct flow *f, u32 no, struct json_object *o, double segm
 	f->peer.window = number(o, "window_packets") > 0 ? (u32)number(o, "window_packets")
 							 : FLOW_UNLIMITED >> 1;
 	f->window = f->peer.window;
+	if (number(o, "download") > 0)
+		download_begin(f);
 	f->peer.clock_drift = number(o, "drift_ppm") / 1e6;
 	f->ecn = number(o, "ecn") > 0;
 	f->background = number(o, "background") > 0;

@@ -70,7 +70,7 @@ def unfit(experiment: VirtualExperiment) -> Iterator[str]:
     known = (*catalogue.ours(), *PEERS, *peers.PEERS)
     for name in sorted(controllers_of(experiment) - set(known)):
         yield f"controller {name}: there are {', '.join(known)}"
-    for key in ("gso", "bleach", "relay", "download"):
+    for key in ("gso", "bleach", "relay"):
         if getattr(link, key, None) or any(getattr(flow, key, None) for flow in experiment.flows):
             yield key
     if link.hops > 1 or any(flow.hop for flow in experiment.flows if isinstance(flow, VirtualFlow)):
@@ -194,6 +194,7 @@ def flow_of(link: VirtualLink, flow: VirtualFlow) -> dict[str, Any]:
         "background": int(flow.background),
         "reverse": int(flow.reverse),
         "ecn": int(flow.ecn),
+        "download": int(flow.download),
         "dscp": flow.dscp,
         "ssthresh": link.route_ssthresh,
     }
