@@ -33,6 +33,8 @@
 #define RX_BACK_LESS 32 /* part of the way back that a first indication on that way takes */
 #define RX_CALM_MOST 32 /* rounds without a queue: the link is wider than the window */
 #define RX_CALM_PART 16 /* then it grows by 1/16 in a round */
+#define RX_FELL 3 /* quarters of the drained queue: less of it fell */
+#define RX_CHANCE 4 /* part of the largest queue: a loss in less is chance */
 #define RX_RTTS 3 /* III-B: length of the inference phase */
 #define RX_REBASE_US 10000000 /* of a small window: longer than cubic's plateau */
 #define RX_IDLE_US 200000 /* the least RTO */
@@ -67,6 +69,7 @@ struct rx {
 	u32 most_flight; /* START: the largest */
 	u32 rtt_us, rtt_min_us;
 	u32 queue_us; /* the last sample */
+	u32 drained_us; /* the queue that the last drain was for */
 	u32 hole_ts; /* TSval of what arrived first behind a hole */
 	u32 hole_us; /* the queue then */
 	u32 follow_until; /* sequence number: how far a crept edge is followed */

@@ -15,7 +15,7 @@
  *	                                 indication:             v          | 3 RTT without
  *	                                 w = w RTT_min / RTT    INFERENCE --+ another one
  *	                                 another one: w = MSS
- *	  loss: w = w/2
+ *	  loss: w = w/2; without a queue, where the path carries one: nothing
  *
  *	grow	 w += MSS per round trip; where w < 7/8 back:
  *		 w += w/4 after RX_CALM rounds without a queue, MSS/8 in a queue
@@ -35,7 +35,9 @@
  *  4. The window only grows while it is what limits the flow: a round trip that brings less
  *     than half of it is limited by the sender or the application.
  *  5. A loss is a hole that is filled by a packet sent after those behind it, by TSval. A hole
- *     that an older packet fills was reordering. The queue at the hole tells the buffer.
+ *     that an older packet fills was reordering. The queue at the hole tells the buffer. Where
+ *     it is less than 1/RX_CHANCE of the largest one, the buffer did not overflow: such a loss
+ *     is the sender's matter, who reduces for it.
  *  6. owd_min cannot tell the drift of the two clocks from a queue. Where a whole round's
  *     delays lie above the queue that the RTT shows, owd_min follows, by 1/1024 of the time.
  *  7. A delay that stands still is a longer path (law/flat.h).
@@ -44,8 +46,10 @@
  *     became longer than that, each segment of a small window comes after a silence. A delay
  *     that rose by a silence says nothing of the buffer (law/silence.h).
  *  9. A first indication drains, where TCP-LP halves: alone the queue is the flow's own, so
- *     the link stays busy. If it is that of others it remains: in the inference phase half of
- *     the threshold is an indication.
+ *     the link stays busy. It drains the queue of this packet, where that is more than the
+ *     smoothed one, which is late. If the queue is that of others it remains: in the inference
+ *     phase half of the threshold is an indication. It is none while less than RX_FELL of the
+ *     drained queue is there: that fell, so it was the flow's own, or of others that drained.
  * 10. The inference phase is of 3 round trips as they are now: they are shorter when others
  *     have left. Then the window comes back to what the path carried (`back`), not by a segment
  *     in a round trip. A queue that is met on that way is that of others, and slows it down.
@@ -180,8 +184,10 @@ LAW void rx_drain(struct rx *x, const struct rx_ack *a)
 {
 	u32 arriving = rx_arriving(x, a);
 	u32 then = law_min(x->window, arriving + arriving / 4 + rx_least(a));
-	u32 to = law_max(rx_pipe(x, then, delay_smoothed(&x->delay)), rx_least(a));
+	u32 queue_us = law_max(delay_smoothed(&x->delay), x->queue_us);
+	u32 to = law_max(rx_pipe(x, then, queue_us), rx_least(a));
 
+	x->drained_us = queue_us;
 	if (to < x->back)
 		x->back -= (x->back - to) / RX_BACK_LESS;
 	x->window = to;
@@ -250,6 +256,12 @@ LAW void rx_grow(struct rx *x, const struct rx_ack *a, u32 arrived)
 	x->window += a->mss;
 }
 
+/* In the inference phase: is there less of a queue than was drained? */
+LAW bool rx_fell(const struct rx *x)
+{
+	return x->inference.active && x->queue_us < x->drained_us / 4 * RX_FELL;
+}
+
 /* Figure 3. */
 LAW enum rx_verdict rx_avoid(struct rx *x, const struct rx_ack *a, bool indicated, u32 arrived)
 {
@@ -267,7 +279,7 @@ LAW enum rx_verdict rx_avoid(struct rx *x, const struct rx_ack *a, bool indicate
 	if (inference_left_us(&x->inference, a->now_us) > length_us)
 		x->inference.until_us = a->now_us + length_us; /* the queue is less by now */
 	inference_expire(&x->inference, a->now_us);
-	verdict = inference_step(&x->inference, &at, indicated);
+	verdict = inference_step(&x->inference, &at, indicated && !rx_fell(x));
 	if (verdict == INFERENCE_GROW) {
 		rx_grow(x, a, arrived);
 	} else if (verdict != INFERENCE_HOLD) {
@@ -278,6 +290,14 @@ LAW enum rx_verdict rx_avoid(struct rx *x, const struct rx_ack *a, bool indicate
 		rx_mute(x, a);
 	}
 	return (enum rx_verdict)verdict;
+}
+
+/* Was there no queue at the hole, where the buffer carries one? */
+LAW bool rx_chance(const struct rx *x)
+{
+	u32 most_us = delay_queue_max(&x->delay);
+
+	return most_us >= RX_CHANCE * RX_FLOOR_US && x->hole_us < most_us / RX_CHANCE;
 }
 
 /* An ACK is about to be sent: what the window becomes, in x->window. */
@@ -300,7 +320,7 @@ LAW enum rx_verdict rx_step(struct rx *x, const struct rx_ack *a)
 	x->rcv_nxt = a->rcv_nxt;
 	if (!x->avoiding)
 		return rx_start(x, a, round, lost);
-	if (lost && !x->inference.muted) {
+	if (lost && !x->inference.muted && !rx_chance(x)) {
 		x->window = rx_half(x, a);
 		rx_mute(x, a);
 		return RX_LOSS;

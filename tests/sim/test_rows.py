@@ -15,6 +15,7 @@ from tests.lab.rows.row import ALONE, Row
 
 from . import session, simulator
 
+DOWNLOADS = ("rx_lp<cubic", "rx_lp<reno")
 LP = ("tcp_lp", "hstcp_lp", "tcpw_lp")
 
 
@@ -45,6 +46,10 @@ CASES = (
          repeat=2),
     Case("crowd", ("2, 25 ms", "10, 25 ms"), ("tcp_lp", "hstcp_lp"), repeat=2, measures=("jain",)),
     Case("handover", ("born", "setsockopt", "route"), repeat=2),
+    Case("rx-yield", (), DOWNLOADS, repeat=2),
+    Case("rx-alone", ("10 Mbit/s, 50 ms, 0.5 BDP", "10 Mbit/s, 50 ms, 4 BDP"), DOWNLOADS, repeat=1, seconds=600),
+    Case("rx-many", ("staggered, 1 s", "at once"), DOWNLOADS, repeat=5),
+    Case("rx-loss", ("1 % lost",), DOWNLOADS, repeat=3),
     Case("hour-foreground", ("12 min",), repeat=1, measures=("transparency",)),
     Case("hour-foreground", ("12 min",), ("tcpw_lp",), repeat=1, measures=("time_to_reclaim",)),
 )  # fmt: skip
