@@ -67,16 +67,16 @@ state() {
 }
 
 keep_rules() {
-    applied='' before=''
+    applied='' before='' wait=1
     while :; do
         now=$(state "$1" "$2")
         if [ -e "$1" ] && [ "$now" != "$applied" ]; then
-            applied=$now
-            said=$(ccbpf apply --pods "$1" "$2" 2>&1) || { applied='' && sleep $retry_s; }
+            applied=$now wait=1
+            said=$(ccbpf apply --pods "$1" "$2" 2>&1) || applied='' wait=$retry_s
             printf '%s\n' "$said" | grep -vxF -e "$before" -e "$2: nothing to change" # what was said before is not said again
             before=$(printf '%s\n' "$said" | head -c $log_bytes)
         fi
-        sleep 1
+        sleep $wait
     done
 }
 

@@ -78,7 +78,9 @@ class Pod:
 
 def pod_list(*items: Any, kind: str = "PodList", **more: Any) -> str:
     version = "v1" if kind == "PodList" else "meta.k8s.io/v1"
-    return json.dumps({"kind": kind, "apiVersion": version, "metadata": {"resourceVersion": "42"}, "items": [*items], **more}) + "\n"
+    return (
+        json.dumps({"kind": kind, "apiVersion": version, "metadata": {"resourceVersion": "42"}, "items": [*items], **more}) + "\n"
+    )
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """docs/kubernetes.md: rules by the annotation of pods, on cgroups as a kubelet makes them by either driver; and the manifest: what its
-two containers do, with their capabilities, beside an API server."""
+two containers do, with their capabilities, beside an API server. A kill amid `apply --pods` is in tests/hard/test_kubernetes.py."""
 
 from __future__ import annotations
 
@@ -68,10 +68,15 @@ def test_the_manifest_fits_together() -> None:
     config, spec = of_kind["ConfigMap"], of_kind["DaemonSet"]["spec"]
     assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
     account = of_kind["ServiceAccount"]["metadata"]
-    assert account["namespace"] == config["metadata"]["namespace"] == of_kind["DaemonSet"]["metadata"]["namespace"] == "kube-system"
+    assert (
+        account["namespace"] == config["metadata"]["namespace"] == of_kind["DaemonSet"]["metadata"]["namespace"] == "kube-system"
+    )
     binding = of_kind["ClusterRoleBinding"]
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": account["name"], "namespace": "kube-system"}]
-    assert binding["roleRef"]["name"] == of_kind["ClusterRole"]["metadata"]["name"] and pod()["serviceAccountName"] == account["name"]
+    assert (
+        binding["roleRef"]["name"] == of_kind["ClusterRole"]["metadata"]["name"]
+        and pod()["serviceAccountName"] == account["name"]
+    )
     assert of_kind["ClusterRole"]["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}]
     lists, applies = container("list"), container("apply")
     assert lists["image"] == applies["image"]
@@ -84,7 +89,12 @@ def test_the_manifest_fits_together() -> None:
     shared = mounts["list"]["pods"]["mountPath"]
     assert mounts["apply"]["pods"]["mountPath"] == shared and mounts["apply"]["pods"]["readOnly"]
     assert lists["command"] == ["ccbpf-pods", "list", f"{shared}/list.json"]
-    assert applies["command"] == ["ccbpf-pods", "apply", f"{shared}/list.json", f"{mounts['apply']['config']['mountPath']}/{file}"]
+    assert applies["command"] == [
+        "ccbpf-pods",
+        "apply",
+        f"{shared}/list.json",
+        f"{mounts['apply']['config']['mountPath']}/{file}",
+    ]
     assert mounts["apply"]["cgroup"]["mountPath"] == volumes["cgroup"]["hostPath"]["path"]
     assert volumes["bpf"]["hostPath"]["path"] == "/sys/fs/bpf" != mounts["apply"]["bpf"]["mountPath"]
     assert applies["env"] == [{"name": "CCBPF_PIN_ROOT", "value": f"{mounts['apply']['bpf']['mountPath']}/ccbpf"}]
@@ -153,7 +163,10 @@ def test_an_annotation_gives_a_controller(node: Node) -> None:
     again = node.cli("-j", "apply", "--pods", "-", node.file, input=pod_list(*listed)).json
     assert again["changes"] == [], "in any order"
     metadata = [{"metadata": pod.metadata()} for pod in PODS]
-    assert node.cli("-j", "apply", "--pods", "-", node.file, input=pod_list(*metadata, kind="PartialObjectMetadataList")).json == again
+    assert (
+        node.cli("-j", "apply", "--pods", "-", node.file, input=pod_list(*metadata, kind="PartialObjectMetadataList")).json
+        == again
+    )
 
     first, second, third = PODS
     changed = replace(first, annotations={ANNOTATION: "tcp_lp"})
@@ -211,22 +224,6 @@ def test_a_pod_beside_other_rules(node: Node) -> None:
     assert node.rules() == node.wanted(first)
 
 
-def test_killed_before_each_change(ccbpf: Cli, sinks: Sinks, kill_at: Path, tmp_path: Path) -> None:
-    """The rules are the old ones or the new ones, and the next one finishes."""
-    first, second, third = PODS
-    with kubelet("systemd", *PODS):
-        node = Node(replace(ccbpf, command=kernel.ROOT / "build/ccbpf"), sinks, "systemd", tmp_path)
-        old, new = pod_list(first.whole(), second.whole()), pod_list(replace(first, annotations={}).whole(), third.whole())
-        (tmp_path / "new.json").write_text(new)
-        node.apply(old)
-        for at in node.cli.killed_at_every_step(kill_at, "apply", "--pods", tmp_path / "new.json", node.file):
-            assert node.rules() in (node.wanted(first, second), node.wanted(third)), at
-            node.apply(new)
-            assert node.rules() == node.wanted(third) and set(node.cli.status()) == {"tcpw_lp"}, at
-            node.apply(old)
-            assert node.rules() == node.wanted(first, second), at
-
-
 # --- the manifest ----------------------------------------------------------------------------------------------------
 
 # What the container runtime mounts, in a mount namespace: $0 is a directory with the account's files and what the volumes hold.
@@ -276,14 +273,36 @@ class Containers:
         real.chmod(0o444)
 
     def command(self, name: str) -> list[str]:
-        given = [word.replace("/pods/", "/run/pods/").replace("/etc/ccbpf/", "/run/config/") for word in container(name)["command"]]
+        given = [
+            word.replace("/pods/", "/run/pods/").replace("/etc/ccbpf/", "/run/config/") for word in container(name)["command"]
+        ]
         if name == "list":
-            return ["unshare", "--mount", "sh", "-euc", LIST, str(self.directory), "--bounding-set=-all", "--no-new-privs", *given]
+            return [
+                "unshare",
+                "--mount",
+                "sh",
+                "-euc",
+                LIST,
+                str(self.directory),
+                "--bounding-set=-all",
+                "--no-new-privs",
+                *given,
+            ]
         add = container(name)["securityContext"]["capabilities"]["add"]
         capabilities = ",".join(f"+{name.lower()}" for name in add)
         script = MOUNTS + 'cp "$0/ccbpf" /run/bin\n' + APPLY
         spaces = ("unshare", "--cgroup", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
-        return [*spaces, "sh", "-euc", script, str(self.directory), str(MOUNT), f"--bounding-set=-all,{capabilities}", "--no-new-privs", *given]
+        return [
+            *spaces,
+            "sh",
+            "-euc",
+            script,
+            str(self.directory),
+            str(MOUNT),
+            f"--bounding-set=-all,{capabilities}",
+            "--no-new-privs",
+            *given,
+        ]
 
     @contextmanager
     def running(self, *names: str) -> Iterator[None]:
@@ -292,9 +311,7 @@ class Containers:
             for name in names:
                 env = {**self.cli.env(), **(service if name == "list" else {})}
                 words = ["setpriv", "--pdeathsig", "KILL", *self.command(name)]
-                process = stack.enter_context(
-                    subprocess.Popen(words, env=env, stdout=log, stderr=log, process_group=0)
-                )
+                process = stack.enter_context(subprocess.Popen(words, env=env, stdout=log, stderr=log, process_group=0))
                 stack.callback(partial(os.killpg, process.pid, 9))
             yield
 
