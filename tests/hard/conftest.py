@@ -29,6 +29,7 @@ from tests.functional.conftest import (
     bpffs,
     ccbpf,
     controllers,
+    kill_at,
     line,
     peer,
     pin_root,

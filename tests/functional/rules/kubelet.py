@@ -55,7 +55,7 @@ class Pod:
 
     def metadata(self) -> dict[str, Any]:
         """As the API server has it."""
-        managed = {"f:metadata": {"f:annotations": {".": {}, f"f:{ANNOTATION}": {}}}}
+        managed: dict[str, Any] = {"f:metadata": {"f:annotations": {".": {}, f"f:{ANNOTATION}": {}}}}
         return {
             "name": f"pod-{self.number}",
             "namespace": "default",

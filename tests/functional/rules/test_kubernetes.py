@@ -79,7 +79,7 @@ def test_the_manifest_fits_together() -> None:
     )
     assert of_kind["ClusterRole"]["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}]
     lists, applies = container("list"), container("apply")
-    assert lists["image"] == applies["image"]
+    assert lists["image"] == applies["image"] and pod()["containers"][1] == applies, "docs/kubernetes.md, Remove"
     volumes = {volume["name"]: volume for volume in pod()["volumes"]}
     mounts = {one["name"]: {mount["name"]: mount for mount in one["volumeMounts"]} for one in (lists, applies)}
     assert mounts["list"].keys() == {"pods", "token"} and mounts["apply"].keys() == volumes.keys() - {"token"}
@@ -272,37 +272,21 @@ class Containers:
         real.write_text(text)
         real.chmod(0o444)
 
-    def command(self, name: str) -> list[str]:
+    def command(self, name: str, *instead: str) -> list[str]:
+        """What the runtime starts: the container's command, or another one in its place."""
         given = [
             word.replace("/pods/", "/run/pods/").replace("/etc/ccbpf/", "/run/config/") for word in container(name)["command"]
         ]
         if name == "list":
-            return [
-                "unshare",
-                "--mount",
-                "sh",
-                "-euc",
-                LIST,
-                str(self.directory),
-                "--bounding-set=-all",
-                "--no-new-privs",
-                *given,
-            ]
-        add = container(name)["securityContext"]["capabilities"]["add"]
-        capabilities = ",".join(f"+{name.lower()}" for name in add)
-        script = MOUNTS + 'cp "$0/ccbpf" /run/bin\n' + APPLY
-        spaces = ("unshare", "--cgroup", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
-        return [
-            *spaces,
-            "sh",
-            "-euc",
-            script,
-            str(self.directory),
-            str(MOUNT),
-            f"--bounding-set=-all,{capabilities}",
-            "--no-new-privs",
-            *given,
-        ]
+            words = ["unshare", "--mount", "sh", "-euc", LIST, str(self.directory), "--bounding-set=-all"]
+        else:
+            add = container(name)["securityContext"]["capabilities"]["add"]
+            capabilities = ",".join(f"+{capability.lower()}" for capability in add)
+            spaces = ["--cgroup", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
+            script = MOUNTS + 'cp "$0/ccbpf" /run/bin\n' + APPLY
+            bounding = f"--bounding-set=-all,{capabilities}"
+            words = ["unshare", *spaces, "sh", "-euc", script, str(self.directory), str(MOUNT), bounding]
+        return [*words, "--no-new-privs", *(instead or given)]
 
     @contextmanager
     def running(self, *names: str) -> Iterator[None]:
@@ -356,4 +340,6 @@ def test_what_the_daemonset_does_on_a_node(ccbpf: Cli, sinks: Sinks, api: Api, t
             containers.configure("[controller.tcp_lp]\ndefault = true\n")
             follows(lambda: "Read-only file system" in containers.log.read_text(), "what a container cannot change")
             assert node.chosen(late) == "tcp_lp"
+        kernel.run(*containers.command("apply", "ccbpf", "clean", "--all"), env=ccbpf.env())
+        assert node.chosen(late) == default() and not ccbpf.root.exists()
     assert api.refused == []
