@@ -35,7 +35,9 @@
 
 #define WHAT "apply"
 
-enum own_option { OWN_PODS };
+enum own_option {
+	OWN_PODS
+};
 
 static int enable_new(const struct state *before, const struct state *after)
 {
