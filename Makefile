@@ -224,7 +224,7 @@ lint: deps ## formats and rules: clang-format, ruff, mypy, shellcheck, codespell
 	$(Q)$(VENV)/bin/ruff format -q --check
 	$(Q)$(VENV)/bin/ruff check -q
 	$(Q)$(VENV)/bin/mypy
-	$(Q)$(VENV)/bin/shellcheck packaging/*.sh packaging/debian/*.prerm .ci/run
+	$(Q)$(VENV)/bin/shellcheck packaging/*.sh packaging/*/*.sh packaging/debian/*.prerm .ci/run
 	$(Q)$(VENV)/bin/codespell $$(git ls-files)
 
 clean: ## remove what was built (the downloads in .cache stay)

@@ -8,7 +8,8 @@
 #       sweep: that, and the workflow engine of `make sweep` (90 MB in VENV)
 #       deb: also what builds and checks the packages (about 100 MB)
 #       rpm: also what builds and checks the RPM (about 20 MB)
-#       hard: these two, and the programs that `make test-hard` runs in the background class, Prometheus, and shells (about 270 MB)
+#       hard: these two, and the programs that `make test-hard` runs in the background class, Prometheus, shells, and what builds
+#           an image and checks manifests of Kubernetes (about 360 MB)
 #
 # Debian 12's libbpf 1.1 knows no struct_ops links, so there bookworm-backports is enabled; Ubuntu 24.04's 1.3
 # refuses an ops table with a member that the kernel lacks, so libbpf (and bpftool) come from Ubuntu 26.04, and
@@ -67,7 +68,7 @@ esac
 if [ "$with" = hard ]; then
     again="packaging/deps.sh ${venv#"$top"/} $with"
     packages="$packages $deb $rpm restic rclone dropbear-bin openssh-client sudo mmdebstrap zsh fish
-              aria2 skopeo openssl"
+              aria2 skopeo openssl buildah"
     command -v go >/dev/null || packages="$packages golang-go"
 fi
 
@@ -165,6 +166,29 @@ unpack_servers() {
     echo "$servers" >"$there/complete"
 }
 
+# kubeconform, and the schemas of Kubernetes' objects, which it would fetch from elsewhere. The newest that Go of Debian 12 builds.
+kubeconform=v0.6.3
+schemas=kubernetes-validate==1.37.0
+
+kubernetes_tools() {
+    there=$(dirname "$venv")/kubernetes
+    if [ "$kubeconform $schemas" = "$(cat "$there/complete" 2>/dev/null)" ]; then
+        say "kubernetes: nothing to install"
+        return
+    fi
+    say "installing kubeconform and schemas into ${there#"$top"/}"
+    rm -rf "$there"
+    mkdir -p "$there"
+    there=$(cd "$there" && pwd)
+    GOBIN=$there GOFLAGS=-modcacherw GOPATH=$there/go GOCACHE=$there/cache \
+        go install "github.com/yannh/kubeconform/cmd/kubeconform@$kubeconform" >"$log" 2>&1 || {
+        cat "$log" >&2; die "go could not build kubeconform (its words are above); is the module proxy reachable?"; }
+    rm -rf "$there/go" "$there/cache"
+    "$venv/bin/python" -m pip download -q --disable-pip-version-check --no-deps -d "$there" "$schemas" >"$log" 2>&1 || {
+        cat "$log" >&2; die "pip could not fetch $schemas (its words are above); is the package index reachable?"; }
+    echo "$kubeconform $schemas" >"$there/complete"
+}
+
 # A copy of the requirements in the venv, made last, says that all of them is there.
 python_packages() {
     if [ -x "$venv/bin/python" ] && cmp -s "$requirements" "$venv/requirements.txt"; then
@@ -193,3 +217,4 @@ system_packages
 python_packages
 [ "$with" != sweep ] || workflow_engine
 [ "$with" != hard ] || unpack_servers
+[ "$with" != hard ] || kubernetes_tools

@@ -163,6 +163,11 @@ struct ccbpf_prefix {
 #define CCBPF_RULE_LOCAL_PORT 16
 #define CCBPF_RULE_REMOTE_PORT 32
 
+/* Where a rule comes from. */
+#define CCBPF_PLACE_HAND 0
+#define CCBPF_PLACE_POD 1 /* `ccbpf apply --pods`: from a pod's annotation */
+#define CCBPF_PLACE_FILE 2 /* the first in the file of `ccbpf apply`; the second has 3, … */
+
 struct ccbpf_rule {
 	__u32 id;
 	__u32 conditions; /* CCBPF_RULE_..., all of which must hold */
@@ -172,7 +177,7 @@ struct ccbpf_rule {
 	struct ccbpf_prefix remote;
 	__u16 local_first, local_last; /* ports, in host byte order */
 	__u16 remote_first, remote_last;
-	__u32 place; /* in the file of `ccbpf apply`, from 1; 0: made by hand */
+	__u32 place; /* CCBPF_PLACE_...: of two rules that are equal else, the smaller wins */
 	char netns[CCBPF_UNIT_LEN]; /* as it was given */
 	char cgroup[CCBPF_CGROUP_LEN]; /* its path, or the unit's name */
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ccbpf apply [FILE] [-n]: make what runs what the file says (config/config.h, config/state.h).
+ * ccbpf apply [FILE] [-n] [--pods LIST]: make what runs what the file says (config/config.h,
+ * config/state.h), and what the annotations of pods say (config/pods.h).
  *
  * All of the file is checked before anything is changed. Then, in this order:
  *
@@ -23,6 +24,7 @@
 #include "cmd/enable.h"
 #include "cmd/sweep.h"
 #include "commands.h"
+#include "config/pods.h"
 #include "config/state.h"
 #include "out/errors.h"
 #include "out/json.h"
@@ -32,6 +34,10 @@
 #include "util/text.h"
 
 #define WHAT "apply"
+
+enum own_option {
+	OWN_PODS
+};
 
 static int enable_new(const struct state *before, const struct state *after)
 {
@@ -236,11 +242,13 @@ static int require(const struct config *config, bool dry_run)
 	return wants_controllers(config) ? kernel_require(WHAT) : kernel_require_bpf(WHAT);
 }
 
-static int apply_config(struct config *config, bool dry_run)
+static int apply_config(struct config *config, const char *pods, bool dry_run)
 {
 	bool exists;
 	int err = config_find(WHAT, config);
 
+	if (!err && pods)
+		err = pods_add(WHAT, pods, config);
 	fault_place(NULL, 0);
 	if (!err)
 		err = require(config, dry_run);
@@ -266,13 +274,16 @@ static int apply(const struct request *request)
 		return err;
 	err = config_read(WHAT, request->n_args ? request->args[0] : CONFIG_PATH, &config);
 	if (!err)
-		err = apply_config(&config, request->dry_run);
+		err = apply_config(&config, request->own[OWN_PODS], request->dry_run);
 	fault_place(NULL, 0);
 	config_free(&config);
 	return err;
 }
 
 static const struct argp_option options[] = {
+	{ "pods", OPTION_OWN + OWN_PODS, "LIST", 0,
+	  "also rules for the pods in this list of Kubernetes, by their annotation " PODS_ANNOTATION,
+	  0 },
 	{ "dry-run", 'n', 0, 0, "only show what would change", 0 },
 	{ 0 },
 };
@@ -285,7 +296,10 @@ const struct command cmd_apply = {
 		". It says in TOML which controllers are enabled and which rules stand; "
 		"the comments of " CONFIG_PATH
 		" as it is installed list all keys. All of it is applied, or nothing. What is deleted in "
-		"the file is taken back at the next apply; what was made by hand stays. One file is in force at a time.",
+		"the file is taken back at the next apply; what was made by hand stays. One file is in force at a time. "
+		"LIST is what Kubernetes' API server answers to GET /api/v1/pods, as a file or, with `-`, on standard input: "
+		"each pod of this node with the annotation " PODS_ANNOTATION
+		": NAME gets the controller NAME, as by a rule of the file. The rules of pods that are not in the list, or have ended, go.",
 	.options = options,
 	.run = apply,
 };

@@ -65,7 +65,7 @@ static void print_row(const char *what, struct table *table, const struct standi
 	const char *why = idle(what, standing, rule);
 
 	table_cell(table, "%u", rule->id);
-	table_cell(table, "%s", rule->place ? "file" : "hand");
+	table_cell(table, "%s", rule_origin(rule));
 	table_cell(table, "%s", rule_choice_text(rule));
 	table_cell(table, "%s", rule_conditions_text(rule));
 	table_cell(table, "%llu", (unsigned long long)(exempt ? counts->exempt : counts->set));

@@ -376,7 +376,7 @@ int config_find(const char *what, struct config *config)
 		err = find_rule(what, config, rule);
 		if (!err && rule->controller)
 			rule_give(&rule->rule, rule->controller->name, !rule->controller->open);
-		rule->rule.place = i + 1;
+		rule->rule.place = CCBPF_PLACE_FILE + i;
 		if (!err)
 			err = compare(what, config, i);
 	}

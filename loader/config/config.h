@@ -40,10 +40,11 @@ struct config_controller {
 
 /* A section [[rule]]. */
 struct config_rule {
-	const struct node *section;
+	const struct node *section; /* NULL: not of the file, but of `pod` */
 	const struct controller *controller; /* NULL: not = true, or it is for what is received */
 	struct rule_words words;
 	struct ccbpf_rule rule; /* without an id: see config_find() */
+	const char *pod; /* "pod NAMESPACE/NAME": see pods.h; NULL: of the file */
 };
 
 struct config {

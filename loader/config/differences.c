@@ -87,7 +87,8 @@ static void compare_rules(const struct standing *before, const struct standing *
 		if (!old)
 			add(changes, "rule", text("%u", rule->id), NULL, words(rule));
 		else if (!old->place && rule->place)
-			add(changes, "rule", text("%u", rule->id), "made by hand", "of the file");
+			add(changes, "rule", text("%u", rule->id), "made by hand",
+			    text("of the %s", rule_origin(rule)));
 	}
 	if (order_differs(before, after))
 		add(changes, "rules", "order", "as it was", "that of the file");

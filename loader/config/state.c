@@ -83,6 +83,12 @@ static int match_rules(const char *what, const struct config *config, struct sta
 		if (wanted && rule_same_choice(&wanted->rule, rule)) {
 			rule->place = wanted->rule.place;
 			taken[wanted - config->rules] = true;
+		} else if (wanted && !rule->place && wanted->pod) {
+			note(wanted->pod,
+			     text("rule %u, made by hand, gives it %s", rule->id,
+				  rule_choice_text(rule)),
+			     NULL);
+			taken[wanted - config->rules] = true;
 		} else if (wanted && !rule->place) {
 			return refuse_other(what, config, wanted, rule);
 		} else {

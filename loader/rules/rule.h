@@ -61,6 +61,9 @@ void rule_give(struct ccbpf_rule *rule, const char *controller, bool restricted)
 /* "tcp_lp --force --dscp le", "--download", or "not": a text(). */
 const char *rule_choice_text(const struct ccbpf_rule *rule);
 
+/* Where it comes from: "hand", "file" or "pod". */
+const char *rule_origin(const struct ccbpf_rule *rule);
+
 /* Whether what it names is gone: its cgroup was removed. */
 bool rule_is_dead(const struct ccbpf_rule *rule);
 

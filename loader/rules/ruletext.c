@@ -68,6 +68,13 @@ const char *rule_choice_text(const struct ccbpf_rule *rule)
 		    rule->choice.dscp == CCBPF_DSCP_LE ? " --dscp le" : "");
 }
 
+const char *rule_origin(const struct ccbpf_rule *rule)
+{
+	if (rule->place == CCBPF_PLACE_HAND)
+		return "hand";
+	return rule->place == CCBPF_PLACE_POD ? "pod" : "file";
+}
+
 struct json_object *rule_json(const struct ccbpf_rule *rule,
 			      const struct ccbpf_choice_counts *counts)
 {
@@ -89,7 +96,8 @@ struct json_object *rule_json(const struct ccbpf_rule *rule,
 	CONDITIONS(X)
 #undef X
 	add_bool(doc, "gone", rule_is_dead(rule));
-	add_bool(doc, "file", rule->place);
+	add_bool(doc, "file", rule->place >= CCBPF_PLACE_FILE);
+	add_bool(doc, "pod", rule->place == CCBPF_PLACE_POD);
 #define X(name, text) add_number(counted, #name, counts->name);
 	CCBPF_CHOICE_COUNTS(X)
 #undef X

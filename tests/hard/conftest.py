@@ -6,6 +6,7 @@ The command's functional tests run first, with the command built under ASan and 
     test_kill.py        each changing command, killed at 50 instants
     test_fuzz_*.py      random command lines, hostile maps, lying peers of the laws, the targets of tests/fuzz
     test_packages.py    the packages, in a minimal system
+    test_kubernetes.py  the manifest by the schemas of Kubernetes, the image, built and used; kills of `apply --pods`
     test_prometheus.py  what `ccbpf metrics` serves, read by Prometheus, and the queries of the dashboard, asked there
     test_boot.py        the same system, booted by systemd: what is there after a reboot
     programs/           rsync, restic, curl, nginx, HAProxy and Go, as they are, in the background; downloads of curl, aria2, apt, skopeo
@@ -28,11 +29,13 @@ from tests.functional.conftest import (
     bpffs,
     ccbpf,
     controllers,
+    kill_at,
     line,
     peer,
     pin_root,
 )
 from tests.functional.peer import Peer
+from tests.functional.rules.conftest import sinks
 from tests.hard.congestion import Connect, calm
 from tests.hard.machine import Machine, build
 
