@@ -100,8 +100,9 @@
  *     255 pairs), is a longer path (law/flat.h): the plateau of cubic is shorter. In FREE the flow
  *     itself moves it.
  * 13. The window only grows while it is what limits the flow (the case of RFC 7661), and after a
- *     rest by a packet per RTT at first. Every cut lowers ssthresh. Undo returns what a loss took
- *     and never what a cut took.
+ *     rest by a packet per RTT at first. Every cut lowers ssthresh. Undo returns what a loss took,
+ *     never what a cut took, and forgets what that loss said of the buffer. (Kept: at 200 Mbit/s,
+ *     100 ms and 2 ms of reordering jitter a late packet in the start left it 2 Mbit/s, now 190.)
  * 14. The kernel paces the flow from a base RTT of 2 ms on (kern/pace.bpf.h).
  *
  * Where a queue is seen it is not more aggressive than reno: it grows by a packet per RTT there at
@@ -322,12 +323,10 @@ __u32 BPF_PROG(le_undo_cwnd, struct sock *sk)
 	u32 now = tp->snd_cwnd, cwnd = now;
 	struct flow_event e;
 
-	f->law.undone = !f->law.of_loss || le_small(f);
+	f->law.undone = !f->law.of_loss;
 	if (!f->law.undone) {
 		cwnd = law_max(now, tp->prior_cwnd);
-		f->law.stage = LE_FREE;
-		f->law.then_q8 = 0;
-		f->law.growth = LE_SLOW;
+		le_needless(&f->law);
 	}
 	e = le_now(sk, f);
 	flow_undone(sk, &e, cwnd - now);

@@ -209,6 +209,7 @@ LAW void le_small_begin(struct le *l, u32 gap, bool fresh)
 	l->stage = LE_SMALL;
 	l->count = gap;
 	l->growth = fresh ? LE_FRESH : 0;
+	l->of_loss = 0;
 	l->cut_q = 0;
 	le_block(l);
 }
@@ -223,8 +224,10 @@ LAW u32 le_gap(const struct le *l)
 LAW enum le_verdict le_pair(struct le *l, bool high, const struct le_path *p)
 {
 	if (high || l->growth == LE_FRESH) {
-		if (l->growth != LE_FRESH)
+		if (l->growth != LE_FRESH) {
 			l->count = law_min(l->count * 2, le_gap_most(l, p));
+			l->of_loss = 0;
+		}
 		l->growth = 0;
 		return LE_WAIT;
 	}
@@ -326,11 +329,11 @@ LAW u32 le_lost_us(const struct le *l)
 /* What a loss in this queue (16 us) says of the buffer. */
 LAW void le_learn_buffer(struct le *l, u16 queue, const struct le_path *p)
 {
-	l->bare = !l->fits;
+	l->bare = law_forget(!l->fits);
 	if (le_us(l->most) >= p->threshold_min_us && queue >= l->most / 4 * 3)
-		l->small_buffer = 1;
+		l->small_buffer = law_forget(1);
 	else if (queue < l->most / 2)
-		l->small_buffer = 0;
+		l->small_buffer = law_forget(0);
 }
 
 /* Is a loss chance? There was no queue, and this path has carried one without a loss. */
@@ -348,6 +351,7 @@ LAW u32 le_loss(struct le *l, u32 window, bool chance, const struct le_path *p)
 	u32 queue_us = le_lost_us(l), to, window_q8 = le_q8(window);
 	bool first = law_forget(le_first(l, window));
 
+	le_before_loss(l);
 	l->rounds = 0;
 	l->fits |= l->samples >= LE_SAMPLES && le_us(le_sure(l->low, p)) >= p->threshold_us;
 	if (l->stage == LE_SMALL)
@@ -364,11 +368,10 @@ LAW u32 le_loss(struct le *l, u32 window, bool chance, const struct le_path *p)
 	l->q = law_max(l->q, le_units(queue_us));
 	if (l->stage == LE_FREE && !first)
 		le_cut(l, le_q8(to), p);
+	if (first)
+		le_small_begin(l, LE_GAP_START, false);
 	l->of_loss = 1;
-	if (!first)
-		return to;
-	le_small_begin(l, LE_GAP_START, false);
-	return LE_LEAST;
+	return first ? LE_LEAST : to;
 }
 
 /* packets: what a mark leaves. A mark is a certain indication. A router that marks a queue below

@@ -34,7 +34,7 @@
 #define LE_SLOW 3 /* after a cut: 1/8 packet per RTT */
 #define LE_GROWTH_MOST 17
 #define LE_CHANCE_ROUNDS 2 /* a second loss within these is no chance */
-#define LE_LOST_MOST 31
+#define LE_LOST_MOST 3
 #define LE_FLAT_US 800000 /* of each of the pairs that mean a longer path */
 #define LE_FLAT_MOST 255
 #define LE_NOISE 12 /* eighths of the path's noise: T is no less */
@@ -81,7 +81,10 @@ struct le {
 	u8 fits : 1; /* a block with q >= T has passed */
 	u8 bare : 1; /* a loss before any queue of T was seen */
 	u8 of_loss : 1; /* the last cut was for a loss */
-	u8 rounds : 5; /* since the last loss, up to LE_LOST_MOST */
+	u8 rounds : 2; /* since the last loss, up to LE_LOST_MOST */
+	u8 was_small : 1; /* small_buffer before the last loss */
+	u8 was_bare : 1; /* bare before it */
+	u8 was_first : 1; /* there was no back before it */
 	u8 paced : 1; /* the program's: it switched the kernel's pacing on */
 	u8 open : 1; /* ... init() has run: the kernel calls ssthresh() before, when it has to
 		      * send its SYN again */
@@ -151,6 +154,9 @@ LAW void le_begin(struct le *l)
 	l->growth = LE_SLOW;
 	l->fits = 0;
 	l->rounds = LE_LOST_MOST;
+	l->was_small = 0;
+	l->was_bare = 0;
+	l->was_first = 0;
 	le_block(l);
 }
 
@@ -192,6 +198,29 @@ LAW void le_moved(struct le *l)
 	l->most = 0;
 	l->small_buffer = 0;
 	l->marked = 0;
+}
+
+/* A loss: le_needless() will have to know what was known before it. */
+LAW void le_before_loss(struct le *l)
+{
+	l->was_small = l->small_buffer;
+	l->was_bare = l->bare;
+	l->was_first = law_forget(!l->back_q8);
+}
+
+/* The last loss was none: the packet was late. What was learned from that loss is forgotten, and
+ * the flow is where it was. */
+LAW void le_needless(struct le *l)
+{
+	l->small_buffer = l->was_small;
+	l->bare = l->was_bare;
+	if (l->was_first)
+		l->back_q8 = 0;
+	l->stage = LE_FREE;
+	l->then_q8 = 0;
+	l->growth = LE_SLOW;
+	l->count = 0;
+	le_block(l);
 }
 
 /* Is the base RTT of this half of its memory (us) that of the half before? Else an empty queue is

@@ -2,7 +2,7 @@
 """The simulator beside the lab: the same runs in both, figure by figure. `make sim-agreement` writes AGREEMENT.md.
 
 The lab's figures are those of build/lab/<kernel>/<row>/result.json, whatever rows and set were run there; the simulator
-makes DRAWS draws of the same runs.
+makes DRAWS draws of the same runs. A run that is not there keeps its lines on the page.
 """
 
 from __future__ import annotations
@@ -90,20 +90,63 @@ def compared(words_: str, jobs: int, say: Callable[[str], None]) -> Iterator[Com
         yield from compare(work, said, int(said["repeat"]))
 
 
-def table(found: list[Compared]) -> Iterator[str]:
-    yield "| row | run | | lab | simulator: median | 5 to 95 % | least to most | |"
-    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
-    for one in found:
-        who = "foreground" if one.figure == FIGURES[0] else "background"
-        mark = "" if one.inside else "outside"
-        yield (
-            f"| {one.row} | {one.run} | {who} | {one.lab:.2f}{f' ({one.lab_draws} draws)' if one.lab_draws > 1 else ''} "
-            f"| {statistics.median(one.draws):.2f} | {quantile(one.draws, LOW):.2f} … {quantile(one.draws, HIGH):.2f} "
-            f"| {min(one.draws):.2f} … {max(one.draws):.2f} | {mark} |"
-        )
+@dataclass(frozen=True)
+class Line:
+    """One figure as the page has it: the words of its cells, or what they say."""
+
+    cells: tuple[str, ...]
+
+    @property
+    def of(self) -> tuple[str, ...]:
+        return self.cells[:3]  # row, run, whose
+
+    @property
+    def row(self) -> str:
+        return self.cells[0]
+
+    @property
+    def inside(self) -> bool:
+        return self.cells[-1] == ""
+
+    @property
+    def near(self) -> bool:
+        return self.cells[-1] != FAR
 
 
-def page(found: list[Compared]) -> str:
+OUTSIDE, FAR = "outside", "outside, far"
+HEAD = ("row", "run", "", "lab", "simulator: median", "5 to 95 %", "least to most", "")
+
+
+def line(one: Compared) -> Line:
+    who = "foreground" if one.figure == FIGURES[0] else "background"
+    return Line((
+        one.row, one.run, who, f"{one.lab:.2f}{f' ({one.lab_draws} draws)' if one.lab_draws > 1 else ''}",
+        f"{statistics.median(one.draws):.2f}", f"{quantile(one.draws, LOW):.2f} … {quantile(one.draws, HIGH):.2f}",
+        f"{min(one.draws):.2f} … {max(one.draws):.2f}", "" if one.inside else OUTSIDE if one.near else FAR,
+    ))  # fmt: skip
+
+
+def kept() -> list[Line]:
+    """The lines of the page as it stands."""
+    rows_of = PAGE.read_text().splitlines() if PAGE.exists() else []
+    cells = [tuple(cell.strip() for cell in text.strip("|").split("|")) for text in rows_of if text.startswith("| ")]
+    return [Line(own) for own in cells if len(own) == len(HEAD) and own != HEAD and own[0] != "---"]
+
+
+def merged(found: list[Line], known: list[Line]) -> list[Line]:
+    """In the order of the rows; of the same figure the one that was found now."""
+    new = {one.of: one for one in found}
+    order = {row.id: place for place, row in enumerate(rows.load_all())}
+    every = [*(one for one in known if one.of not in new and one.row in order), *found]
+    return sorted(every, key=lambda one: order[one.row])
+
+
+def table(found: list[Line]) -> Iterator[str]:
+    for cells in (HEAD, ("---",) * len(HEAD), *(one.cells for one in found)):
+        yield f"| {' | '.join(cells)} |"
+
+
+def page(found: list[Line]) -> str:
     ids = {one.row for one in found}
     inside = [one for one in found if one.inside]
     near = [one for one in found if one.near]
@@ -113,8 +156,9 @@ def page(found: list[Compared]) -> str:
         "",
         f"Mbit/s of the same runs in both: {len(ids)} rows, {DRAWS} draws in the simulator. The draws' range contains the "
         f"lab's figure in {len(inside)} of {len(found)} cases, and it contains it or its median is within {NEAR * 100:g} % of it in "
-        f"{len(near)}; so it is with every figure of {len(whole)} of the rows. The programs are the same in both, not always the "
-        "newest. What the simulator does otherwise is in [README.md](README.md). Made by `make sim-agreement`.",
+        f"{len(near)}; so it is with every figure of {len(whole)} of the rows. The others are marked \"{FAR}\". The lab's programs are "
+        "not always the newest ones ([docs/results](../../docs/results/README.md)). What the simulator does otherwise is in "
+        "[README.md](README.md). Made by `make sim-agreement`; a run that is no longer in build/lab keeps its line.",
         "",
         *table(found),
         "",
@@ -126,6 +170,7 @@ def main(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     if not found:
         say("no row was run in the lab: `make lab EXP=… SET=quick` first")
         return 2
-    PAGE.write_text(page(found))
-    say(f"{PAGE}: {len(found)} figures of {len({one.row for one in found})} rows")
+    lines = merged([line(one) for one in found], kept())
+    PAGE.write_text(page(lines))
+    say(f"{PAGE}: {len(found)} figures new, {len(lines) - len(found)} as they were")
     return 0

@@ -17,6 +17,7 @@ from . import session, simulator
 
 DOWNLOADS = ("rx_lp<cubic", "rx_lp<reno")
 LP = ("tcp_lp", "hstcp_lp", "tcpw_lp")
+OURS = (*LP, "le")
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Case:
 
     row: str
     points: tuple[str, ...]
-    ours: tuple[str, ...] = LP
+    ours: tuple[str, ...] = OURS
     repeat: int = 3
     seconds: float = 0  # instead of the row's, where its one flow lasts for the whole run
     measures: tuple[str, ...] = ()  # of the bounds that are judged; empty: all
@@ -36,22 +37,23 @@ class Case:
 
 
 CASES = (
-    Case("long-alone", ("nothing", "1 ms of jitter, delay_memory 10 s"), repeat=1, seconds=2 * 3600),
+    Case("long-alone", ("nothing", "1 ms of jitter, delay_memory 10 s"), LP, repeat=1, seconds=2 * 3600),
+    Case("long-alone", ("0.5 Mbit/s of Poisson", "1 ms of jitter"), ("tcp_lp", "nf_tcp", "le"), repeat=1, seconds=3600),
     Case("jitter", ("1 ms", "4 ms", "4 ms, reordering", "beside cubic, 1 ms"), repeat=2),
-    Case("stall", ("before cubic", "every 10 s"), ("tcp_lp", "hstcp_lp")),
+    Case("stall", ("before cubic", "every 10 s"), ("tcp_lp", "hstcp_lp", "le")),
     Case("policer", ("5", "20", "60"), repeat=5),
-    Case("tiny-buffer", (), ("tcp_lp", "hstcp_lp"), repeat=5),
+    Case("tiny-buffer", (), ("tcp_lp", "hstcp_lp", "le"), repeat=5),
     Case("unmarked", (), ("tcp_lp_ecn",)),
     Case("route-change", ("6 Mbit/s, 20 to 60 ms", "10 Mbit/s, 50 to 80 ms", "4 Mbit/s, 30 to 90 ms", "6 Mbit/s, 60 to 20 ms"),
          repeat=2),
-    Case("crowd", ("2, 25 ms", "10, 25 ms"), ("tcp_lp", "hstcp_lp"), repeat=2, measures=("jain",)),
+    Case("crowd", ("2, 25 ms", "10, 25 ms"), ("tcp_lp", "hstcp_lp", "le"), repeat=2, measures=("jain",)),
     Case("handover", ("born", "setsockopt", "route"), repeat=2),
     Case("rx-yield", (), DOWNLOADS, repeat=2),
     Case("rx-alone", ("10 Mbit/s, 50 ms, 0.5 BDP", "10 Mbit/s, 50 ms, 4 BDP"), DOWNLOADS, repeat=1, seconds=600),
     Case("rx-many", ("staggered, 1 s", "at once"), DOWNLOADS, repeat=5),
     Case("rx-loss", ("1 % lost",), DOWNLOADS, repeat=3),
     Case("hour-foreground", ("12 min",), repeat=1, measures=("transparency",)),
-    Case("hour-foreground", ("12 min",), ("tcpw_lp",), repeat=1, measures=("time_to_reclaim",)),
+    Case("hour-foreground", ("12 min",), ("tcpw_lp", "le"), repeat=1, measures=("time_to_reclaim",)),
 )  # fmt: skip
 
 

@@ -15,8 +15,8 @@ from tests.lab.engine.experiment import quantile
 from tests.lab.rows import rows
 from tests.lab.rows.builder import FULL, QUICK, SIM
 
-from . import report, session, simulator
-from .agreement import Compared, page
+from . import agreement, report, session, simulator
+from .agreement import FAR, Compared, line, page
 from .translate import REPOSITORY, Unfit
 
 
@@ -94,8 +94,19 @@ def test_agreement_counts_what_contains_the_labs_figure() -> None:
     one = Compared("row", "run", "goodput_foreground_mbit", 5.0, 1, [4.0, 5.0, 6.0])
     other = Compared("row", "run 2", "goodput_background_mbit", 9.0, 3, [4.0, 5.0, 6.0])
     assert (one.inside, other.inside) == (True, False)
-    text = page([one, other])
-    assert "in 1 of 2 cases" in text and "9.00 (3 draws)" in text and "outside" in text
+    text = page([line(one), line(other)])
+    assert "in 1 of 2 cases" in text and "9.00 (3 draws)" in text and f"| {FAR} |" in text
+
+
+def test_a_run_that_the_lab_no_longer_has_keeps_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agreement, "PAGE", tmp_path / "AGREEMENT.md")
+    once, again = (line(Compared("crowd", "le · 2", "goodput_background_mbit", lab, 1, [4.0, 5.0])) for lab in (4.5, 9.0))
+    other = line(Compared("stall", "le", "goodput_background_mbit", 5.1, 1, [4.9, 5.0]))
+    gone = line(Compared("no-row", "le", "goodput_background_mbit", 5.1, 1, [4.9, 5.0]))
+    agreement.PAGE.write_text(page([once, other, gone]))
+    assert agreement.kept() == [once, other, gone]
+    assert agreement.merged([again], agreement.kept()) == [other, again]
+    assert (again.near, other.inside, other.near) == (False, False, True)
 
 
 def test_the_command_lists_its_rows() -> None:

@@ -17,6 +17,8 @@ pytestmark = pytest.mark.rerun("delays are the peer's, and what the host adds to
 RTT_S = 0.02
 EXTRA_S = 0.03
 WINDOW = 40  # packets, the receiver's
+OPEN, RECOVERY = 0, 3
+INFINITE = 0x7FFFFFFF
 BESIDE = {"threshold": 10_000}  # us: above what a busy machine adds
 
 
@@ -117,4 +119,28 @@ def test_a_loss_takes_half(le: Controller, peer: Peer) -> None:
         le.listen(0)
     (loss,) = [event for event in le.ring.read() if event.word == "loss"]
     assert record.losses == 1 and 2 <= loss.b <= loss.cwnd // 2
+    flow.close()
+
+
+class LateInStart(Path_):
+    """A segment of the start is overtaken by so many that the kernel takes it for lost, and takes that back."""
+
+    late = 20
+
+    def held_s(self, segment: Segment) -> float:
+        return 0.7 * RTT_S if segment.number == self.late else 0
+
+
+def test_a_late_packet_in_the_start_is_forgotten(le: Controller, peer: Peer) -> None:
+    """Slow start goes on: no pairs, and growth by half a packet per round trip neither."""
+    before = le.stats()
+    flow = peer.connect(le.name, LateInStart())
+    flow.pump()
+    eventually(lambda: le.stats().undos > before.undos, 5, "the undo")
+    record = eventually(lambda: (f := le.flow(flow.sock)) and f.cwnd >= WINDOW - 4 and f, 2, "a window")
+    seen = [sample.info for sample in flow.end.samples]
+    first = next(n for n, info in enumerate(seen) if info.ca_state >= RECOVERY)
+    after = next(info for info in seen[first:] if info.ca_state == OPEN)
+    assert after.cwnd >= seen[first - 1].cwnd and after.ssthresh == INFINITE
+    assert record.losses == record.undos == 1 and record.cuts_to_one == 0
     flow.close()
