@@ -62,8 +62,7 @@ void usage(const char *format, ...)
 	va_start(args, format);
 	complain(format, args);
 	va_end(args);
-	fprintf(stderr, "`traffic%s%s --help` says what there is\n", *command_name ? " " : "",
-		command_name);
+	fprintf(stderr, "see `traffic%s%s --help`\n", *command_name ? " " : "", command_name);
 	exit(EXIT_USAGE);
 }
 
@@ -234,7 +233,7 @@ int socket_bound(int type, const char *bind_text, const char *port, struct addre
 	return fd;
 }
 
-/* The kernel's limit where it must be, more where CAP_NET_ADMIN lets us. */
+/* Up to the kernel's limit, or above it with CAP_NET_ADMIN. */
 void socket_buffer(int fd, int option, int forced, int bytes)
 {
 	if (setsockopt(fd, SOL_SOCKET, forced, &bytes, sizeof(bytes)))
