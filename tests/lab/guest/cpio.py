@@ -20,7 +20,7 @@ class Entry:
 
 
 class Tree:
-    """The entries of an archive, by path. Parent directories are added; a later entry of the same path replaces an earlier one."""
+    """What goes into an archive, by path. Directories on the way are made; the newest entry of a path wins."""
 
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Make the guest's random numbers available at once, and the same in each run: credit the kernel's pool with stdin (at most 64
+ * Make the guest's random numbers ready, and the same in each run: credit the kernel's pool with stdin (at most 64
  * bytes). Else the first reader of /dev/urandom waits a virtual second while the kernel gathers jitter.
  */
 #include <errno.h>

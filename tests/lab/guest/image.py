@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Makes a guest: vmlinux unpacked, and an initramfs of the tools and of those modules that experiments need.
 
-The tools come from one suite for all kernels, so that guests differ only in the kernel. They do not come from this
-machine, so that the same lock gives the same bytes anywhere. Our own command and programs are a second archive behind this
-one (product), because they change often and this one rarely.
+The tools come from one suite for all kernels, so that what differs between guests is the kernel; and not from this
+machine, so that the same lock gives the same bytes anywhere. Our own command and programs are another archive behind
+this one (product): they change often, this one hardly ever.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ REPOSITORY = HERE.parents[2]
 BUILD = REPOSITORY / "build"
 
 PROGRAMS = """dash ip tc ss nstat bridge iperf3 ethtool tcpdump bpftool ping busybox""".split()
-DLOPENED = ["libgcc_s.so.1"]  # loaded by pthread_cancel(); without it iperf3 never ends
+DLOPENED = ["libgcc_s.so.1"]  # by pthread_cancel, without which iperf3 never ends
 APPLETS = """[ awk basename cat chmod chrt cmp cp cttyhack cut date dd df diff dirname dmesg du echo env expr false find
     free grep gunzip gzip head hexdump hostname id kill killall less ln logger ls lsmod md5sum mkdir mkfifo mknod
     modprobe mount mv nice nohup od paste pidof printf ps pwd readlink rm rmdir rmmod sed seq setsid sha256sum sleep
@@ -44,7 +44,7 @@ MODULES = """veth dummy ifb tun sch_netem sch_htb sch_tbf sch_red sch_gred sch_f
     tcp_lp tcp_westwood tcp_highspeed tcp_bic tcp_htcp tcp_vegas tcp_illinois tcp_dctcp tcp_bbr tcp_veno tcp_yeah
     tcp_hybla tcp_scalable tcp_nv tcp_cdg tcp_diag udp_diag inet_diag unix_diag raw_diag
     af_packet xfrm_user ipv6""".split()
-UNUSED_S = 86400.0  # a guest of an older recipe is removed if it was not booted for so long
+UNUSED_S = 86400.0  # a guest of an older recipe that nobody booted for so long goes
 CONFIGURATION = {
     "etc/passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
     "etc/group": "root:x:0:\nnogroup:x:65534:\n",
@@ -81,7 +81,7 @@ def unpack(package: Path, into: Path) -> None:
 
 
 def vmlinux_of(bzimage: bytes) -> bytes:
-    """The ELF file in a vmlinuz. The boot protocol (2.08) gives its place, and its first bytes the compression."""
+    """The ELF inside a vmlinuz: its place by the boot protocol (2.08), its compression by its first bytes."""
     sectors = bzimage[0x1F1] or 4
     offset, length = struct.unpack_from("<II", bzimage, 0x248)
     start = (sectors + 1) * 512 + offset
@@ -97,9 +97,9 @@ def vmlinux_of(bzimage: bytes) -> bytes:
     elif body.startswith(b"\xfd7zXZ"):
         elf = lzma.decompress(body)
     else:
-        raise LabError(f"vmlinuz: unknown compression, which starts with {body[:4].hex()}; add it to image.py")
+        raise LabError(f"vmlinuz: a compression that starts with {body[:4].hex()}; teach image.py this one")
     if len(elf) != size or not elf.startswith(b"\x7fELF"):
-        raise LabError(f"vmlinuz: {len(elf)} bytes unpacked, expected an ELF file of {size}")
+        raise LabError(f"vmlinuz: {len(elf)} bytes came out of it, not an ELF of {size}")
     return elf
 
 
@@ -159,7 +159,7 @@ def add_modules(tree: Tree, root: Path) -> str:
 
 
 def modules_root(root: Path, source: Path) -> Path:
-    """The directory for `depmod -b`: the one above lib/modules, with or without a merged /usr."""
+    """What `depmod -b` takes: the directory above lib/modules, whether the package has merged /usr or not."""
     if not (root / "lib").exists():
         (root / "lib").symlink_to(source.parents[1].relative_to(root))
     return root
@@ -210,7 +210,7 @@ def add_tools(tree: Tree, root: Path) -> None:
 
 
 def add_system(tree: Tree) -> None:
-    """The rest of the system: links, applets, /init, configuration, the first device nodes."""
+    """What makes it a system: links, applets, /init, configuration, the first device nodes."""
     for name in ("proc", "sys", "dev", "run", "tmp", "root", "lab", "var"):
         tree.directory(name)
     for name in ("bin", "sbin", "lib", "lib64"):
@@ -227,7 +227,7 @@ def add_system(tree: Tree) -> None:
 
 
 def add_own(tree: Tree, scratch: Path) -> None:
-    """Our helper programs of the guest, linked statically."""
+    """Our own programs in there, static."""
     for source in sorted(HERE.glob("*.c")):
         output = scratch / source.stem
         command(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Os", "-s", "-static", "-o", output, source])
@@ -238,7 +238,7 @@ def add_own(tree: Tree, scratch: Path) -> None:
 
 
 def key_of(kernel: str) -> str:
-    """A digest of everything that a guest is made from."""
+    """Changes with anything that a guest is made from."""
     digest = hashlib.sha256(repr(pins_of(kernel)).encode())
     for path in (HERE / "image.py", HERE / "cpio.py", HERE / "init", *sorted(HERE.glob("*.c"))):
         digest.update(path.read_bytes())
@@ -277,13 +277,11 @@ def _make(kernel: str, directory: Path) -> None:
     directory.mkdir(parents=True)
     (directory / "vmlinux").write_bytes(vmlinux)
     (directory / "base.cpio").write_bytes(tree.pack())
-    (directory / "guest.json").write_text(
-        json.dumps(_note(release, packages), indent=1) + "\n"
-    )  # last: it says that the guest is complete
+    (directory / "guest.json").write_text(json.dumps(_note(release, packages), indent=1) + "\n")  # last: all is there
 
 
 def _note(release: str, packages: list[Package]) -> dict[str, object]:
-    forward = [f"{p.pin.package}: {p.pin.version} is not available, used {p.package} {p.version}" for p in packages
+    forward = [f"{p.pin.package}: {p.pin.version} is not to be had, taken was {p.package} {p.version}" for p in packages
                if p.fell_forward]  # fmt: skip
     return {
         "release": release,

@@ -273,9 +273,9 @@ static const char *remedy(int error)
 	if (error == ECONNREFUSED)
 		return "; is web-server running there?";
 	if (error == EMFILE)
-		return "; raise `ulimit -n`, or use fewer connections at once";
+		return "; raise `ulimit -n`, or ask for less at once";
 	if (error == EADDRNOTAVAIL)
-		return "; widen net.ipv4.ip_local_port_range, or use fewer connections at once";
+		return "; widen net.ipv4.ip_local_port_range, or ask for less at once";
 	if (error == ENETUNREACH || error == EHOSTUNREACH)
 		return "; look at the routes here";
 	return "";

@@ -62,7 +62,8 @@ void usage(const char *format, ...)
 	va_start(args, format);
 	complain(format, args);
 	va_end(args);
-	fprintf(stderr, "see `traffic%s%s --help`\n", *command_name ? " " : "", command_name);
+	fprintf(stderr, "`traffic%s%s --help` says what there is\n", *command_name ? " " : "",
+		command_name);
 	exit(EXIT_USAGE);
 }
 

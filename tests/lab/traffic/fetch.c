@@ -116,20 +116,20 @@ int run_fetch(const struct command *self, int argc, char **argv)
 					.print_more = print_sizes };
 	const char *bytes = NULL, *positional[2];
 	const struct option_spec specs[] = {
-		{ "bytes", 0, OPTION_TEXT, &bytes, 0, 0, "N[,N…]", "sizes, used in turn; k, M, G" },
+		{ "bytes", 0, OPTION_TEXT, &bytes, 0, 0, "N[,N…]", "sizes, by turns; k, M, G" },
 		{ "every", 0, OPTION_SECONDS, &files.every_ns, 0, FOR_MAX_S, "S",
 		  "from one request to the next" },
 		{ "count", 0, OPTION_COUNT, &files.count, 1, COUNT_MAX, "N", "how many files (1)" },
 		{ "start", 0, OPTION_SECONDS, &client.start_ns, 0, FOR_MAX_S, "S",
 		  "wait this long first (0)" },
 		{ "drain", 0, OPTION_SECONDS, &client.drain_ns, 0, FOR_MAX_S, "S",
-		  "wait at most this long for the last answers (60)" },
+		  "wait so long for the last answers (60)" },
 		{ "controller", 'C', OPTION_TEXT, &client.controller, 0, 0, "NAME",
 		  "congestion control of the requests" },
 		{ "brief", 0, OPTION_FLAG, &client.brief, 0, 0, NULL,
 		  "no list of files, only the summary" },
 		{ "dry-run", 0, OPTION_FLAG, &client.dry_run, 0, 0, NULL,
-		  "print the sample path, send no request" },
+		  "print the sample path, ask for nothing" },
 	};
 
 	files.source = (struct source){ files_peek, files_take, files_done };

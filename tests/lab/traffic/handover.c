@@ -88,7 +88,7 @@ static int take(unsigned long inode, uint16_t port)
 	if (ours >= 0)
 		ours = (int)syscall(SYS_pidfd_getfd, ours, theirs, 0);
 	if (ours < 0)
-		fail("port %u: the socket of process %ld: %s; this needs Linux 5.6 and permission to trace that process",
+		fail("port %u: the socket of process %ld: %s; it takes Linux 5.6 and the right to trace that process",
 		     port, process, strerror(errno));
 	return ours;
 }

@@ -90,7 +90,7 @@ static void set(const struct option_spec *spec, const char *text)
 		break;
 	case OPTION_TEXT:
 		if (!*text)
-			usage("%s: it is empty; give a value or leave the option out", what);
+			usage("%s: it is empty; leave the option out or name something", what);
 		*(const char **)spec->to = text;
 		break;
 	}

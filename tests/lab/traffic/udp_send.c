@@ -283,7 +283,7 @@ int run_udp_send(const struct command *self, int argc, char **argv)
 		{ "start", 0, OPTION_SECONDS, &sender.start_ns, 0, FOR_MAX_S, "S",
 		  "wait this long first (0)" },
 		{ "constant", 0, OPTION_FLAG, &sender.constant, 0, 0, NULL,
-		  "equal gaps (the default)" },
+		  "equal gaps (this is what happens anyway)" },
 		{ "poisson", 0, OPTION_FLAG, &sender.poisson, 0, 0, NULL,
 		  "exponential gaps, --rate is the mean" },
 		{ "square", 0, OPTION_SECONDS, &sender.period_ns, 0.0001, FOR_MAX_S, "PERIOD_S",

@@ -330,7 +330,7 @@ int run_udp_sink(const struct command *self, int argc, char **argv)
 		{ "bind", 0, OPTION_TEXT, &bind_text, 0, 0, "ADDR",
 		  "receive only at this address" },
 		{ "interval", 0, OPTION_SECONDS, &sink.interval_ns, INTERVAL_MIN_S, FOR_MAX_S, "S",
-		  "also print a series, one row each S seconds" },
+		  "a series too, one row each S seconds" },
 	};
 	struct address bound;
 	int on = 1;

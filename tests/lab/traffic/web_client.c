@@ -237,14 +237,14 @@ int run_web_client(const struct command *self, int argc, char **argv)
 	uint64_t mean = 0, min = 0, max = 0;
 	const struct option_spec specs[] = {
 		{ "for", 0, OPTION_SECONDS, &client.for_ns, 0.001, FOR_MAX_S, "S",
-		  "request objects for this long" },
+		  "ask for objects so long" },
 		{ "start", 0, OPTION_SECONDS, &client.start_ns, 0, FOR_MAX_S, "S",
 		  "wait this long first (0)" },
 		{ "drain", 0, OPTION_SECONDS, &client.drain_ns, 0, FOR_MAX_S, "S",
-		  "wait at most this long for the last answers (0)" },
+		  "wait so long for the last answers (0)" },
 		{ "seed", 0, OPTION_COUNT, &web.seed, 0, 1.8e19, "N", "of the sample path (1)" },
 		{ "sessions", 0, OPTION_COUNT, &web.session_count, 1, SESSIONS_MAX, "N",
-		  "number of sessions at once (1)" },
+		  "how many browse at once (1)" },
 		{ "shape", 0, OPTION_REAL, &web.sizes.shape, 0.1, 100, "A",
 		  "of the Pareto distribution of sizes (1.2)" },
 		{ "mean", 0, OPTION_AMOUNT, &mean, 1, 1e9, "BYTES", "of the sizes (12k)" },
@@ -265,7 +265,7 @@ int run_web_client(const struct command *self, int argc, char **argv)
 		{ "brief", 0, OPTION_FLAG, &client.brief, 0, 0, NULL,
 		  "no list of objects, only the summary" },
 		{ "dry-run", 0, OPTION_FLAG, &client.dry_run, 0, 0, NULL,
-		  "print the sample path, send no request" },
+		  "print the sample path, ask for nothing" },
 	};
 	const char *positional[2];
 
