@@ -56,15 +56,15 @@ struct request {
 	uint64_t for_ns; /* --for, 0: not given */
 	bool quiet; /* -q */
 	bool batch; /* -b */
-	bool exempt; /* --not */
 	bool force; /* --force */
-	bool print; /* --print */
-	bool remove; /* --remove */
 	bool download; /* -d, --download */
-	bool off; /* --off */
 	bool upload; /* -u, --upload */
 	char **rest; /* the command to run, with its arguments and a NULL; NULL: none */
-	const char *own[MOST_OWN]; /* of options with key OPTION_OWN + i */
+	/*
+	 * Of the option with key OPTION_OWN + i: its argument, "" if it takes none, NULL if the
+	 * option was not given.
+	 */
+	const char *own[MOST_OWN];
 };
 
 struct command {
@@ -102,11 +102,7 @@ enum option_key {
 	OPTION_WATCH,
 	OPTION_FOR,
 	OPTION_PRETTY,
-	OPTION_NOT,
 	OPTION_FORCE,
-	OPTION_PRINT,
-	OPTION_REMOVE,
-	OPTION_OFF,
 	OPTION_OWN, /* and up to MOST_OWN - 1 more */
 };
 #define ROW_SET { "set", OPTION_SET, "KEY=VALUE", 0, "set a parameter (can be repeated)", 0 }

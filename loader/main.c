@@ -133,7 +133,7 @@ static void parse_argument(struct request *request, char *arg, struct argp_state
 	state->next = state->argc;
 }
 
-/* An option without an argument, which some commands have. */
+/* An option without an argument that several commands have. */
 static bool *switch_of(int key, struct request *request)
 {
 #define SWITCH(key, member) { key, offsetof(struct request, member) }
@@ -144,11 +144,7 @@ static bool *switch_of(int key, struct request *request)
 		SWITCH(OPTION_DEFAULT, make_default),
 		SWITCH(OPTION_ECN, ecn),
 		SWITCH(OPTION_ALL, all),
-		SWITCH(OPTION_NOT, exempt),
 		SWITCH(OPTION_FORCE, force),
-		SWITCH(OPTION_PRINT, print),
-		SWITCH(OPTION_REMOVE, remove),
-		SWITCH(OPTION_OFF, off),
 		SWITCH('b', batch),
 		SWITCH('d', download),
 		SWITCH('n', dry_run),
@@ -169,7 +165,7 @@ static int parse_option(int key, char *arg, struct argp_state *state)
 	struct request *request = &parse->request;
 
 	if (key >= OPTION_OWN && key < OPTION_OWN + MOST_OWN) {
-		request->own[key - OPTION_OWN] = arg;
+		request->own[key - OPTION_OWN] = arg ?: "";
 		return 0;
 	}
 	if (switch_of(key, request)) {

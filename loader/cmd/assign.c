@@ -37,6 +37,7 @@ enum own_option {
 	OWN_REMOTE_PORT,
 	OWN_NETNS,
 	OWN_DSCP,
+	OWN_NOT,
 };
 
 static struct rule_words words_of(const struct request *request)
@@ -48,7 +49,7 @@ static struct rule_words words_of(const struct request *request)
 		.remote_port = request->own[OWN_REMOTE_PORT],
 		.netns = request->own[OWN_NETNS],
 		.dscp = request->own[OWN_DSCP],
-		.exempt = request->exempt,
+		.exempt = request->own[OWN_NOT],
 		.force = request->force,
 		.download = request->download,
 		.upload = request->upload,
@@ -77,14 +78,15 @@ static int find_controller(const struct request *request, const struct rule_word
 	if (err)
 		return err;
 	why = rule_words_conflict(words, n);
-	if (why && request->exempt)
+	if (why && request->own[OWN_NOT])
 		return FAIL(EXIT_USAGE, .what = WHAT, .on = "--not", .why = why,
 			    .remedy = "leave these out, or --not");
 	if (why)
 		return rule_fail_only_receives(WHAT, for_sending(request));
 	if (!n)
-		*c = request->exempt || rule_words_only_receive(words) ? NULL
-								       : controller_background();
+		*c = request->own[OWN_NOT] || rule_words_only_receive(words)
+			     ? NULL
+			     : controller_background();
 	return EXIT_OK;
 }
 
@@ -284,7 +286,7 @@ static const struct argp_option options[] = {
 	{ "download", 'd', 0, 0, "what these connections receive is in the background", 0 },
 	{ "upload", 'u', 0, 0, "what they send (the default; with --download: both)", 0 },
 	{ "dscp", OPTION_OWN + OWN_DSCP, "le", 0, "mark the packets as well: lower effort", 0 },
-	{ "not", OPTION_NOT, 0, 0, "leave these connections alone", 0 },
+	{ "not", OPTION_OWN + OWN_NOT, 0, 0, "leave these connections alone", 0 },
 	{ "force", OPTION_FORCE, 0, 0, "also where the program has chosen a controller", 0 },
 	{ "all", OPTION_ALL, 0, 0, "remove: all rules", 0 },
 	{ 0 },

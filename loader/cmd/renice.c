@@ -41,6 +41,7 @@ enum own_option {
 	OWN_DST,
 	OWN_PORT,
 	OWN_FROM,
+	OWN_OFF,
 };
 
 /* The kernel's answer to a socket that selects the controller: 0 or -errno. */
@@ -114,7 +115,7 @@ static int read_words(const struct request *request, struct selection_words *wor
 		.from = request->own[OWN_FROM],
 	};
 	any = words->n_pids || words->cgroup || words->dst || words->port || words->from;
-	if (request->off && !request->download)
+	if (request->own[OWN_OFF] && !request->download)
 		return bad_usage("--off",
 				 "it is for --download; a controller is named to move back");
 	if (request->download && request->n_args)
@@ -207,7 +208,7 @@ static int renice(const struct request *request)
 	if (!err)
 		err = selection_parse(WHAT, &words, &selection);
 	selection.config.look = request->dry_run;
-	selection.config.off = request->off;
+	selection.config.off = request->own[OWN_OFF] != NULL;
 	if (!err)
 		err = kernel_require_bpf(WHAT);
 	if (!err)
@@ -226,7 +227,7 @@ static const struct argp_option options[] = {
 	{ "from", OPTION_OWN + OWN_FROM, "NAME", 0, "that have this controller", 0 },
 	{ "all", OPTION_ALL, 0, 0, "all transfers of this system", 0 },
 	{ "download", 'd', 0, 0, "what they receive is put in the background", 0 },
-	{ "off", OPTION_OFF, 0, 0, "with --download: no longer", 0 },
+	{ "off", OPTION_OWN + OWN_OFF, 0, 0, "with --download: no longer", 0 },
 	{ "dry-run", 'n', 0, 0, "only show what would be moved", 0 },
 	{ 0 },
 };

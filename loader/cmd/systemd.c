@@ -32,6 +32,11 @@
 
 #define WHAT "set up"
 
+enum own_option {
+	OWN_PRINT,
+	OWN_REMOVE,
+};
+
 /* What the unit's connections get. */
 struct gift {
 	const struct controller *c; /* for what they send, or NULL */
@@ -275,14 +280,15 @@ static int prepare_all(void)
 static int systemd(const struct request *request)
 {
 	bool directed = request->download || request->upload;
+	bool prints = request->own[OWN_PRINT], removes = request->own[OWN_REMOVE];
 	struct gift gift;
 	struct unit unit;
 	int err;
 
-	if (request->all && !request->n_args && !request->print && !request->remove && !directed)
+	if (request->all && !request->n_args && !prints && !removes && !directed)
 		return prepare_all();
-	if (request->all || (request->print && request->remove) || !request->n_args ||
-	    (request->remove && (request->n_args > 1 || directed)))
+	if (request->all || (prints && removes) || !request->n_args ||
+	    (removes && (request->n_args > 1 || directed)))
 		return FAIL(EXIT_USAGE, .what = WHAT,
 			    .on = request->n_args ? request->args[0] : NULL,
 			    .why = request->n_args ? "these arguments do not belong together"
@@ -293,14 +299,15 @@ static int systemd(const struct request *request)
 		err = find_gift(request, &gift);
 	if (err)
 		return err;
-	return request->remove ? remove_dropin(&unit) : add(&unit, &gift, request->print);
+	return removes ? remove_dropin(&unit) : add(&unit, &gift, prints);
 }
 
 static const struct argp_option options[] = {
 	{ "download", 'd', 0, 0, "what it receives is in the background", 0 },
 	{ "upload", 'u', 0, 0, "what it sends (the default; with --download: both)", 0 },
-	{ "print", OPTION_PRINT, 0, 0, "write the drop-in to stdout, and do nothing else", 0 },
-	{ "remove", OPTION_REMOVE, 0, 0, "remove the drop-in", 0 },
+	{ "print", OPTION_OWN + OWN_PRINT, 0, 0, "write the drop-in to stdout, and do nothing else",
+	  0 },
+	{ "remove", OPTION_OWN + OWN_REMOVE, 0, 0, "remove the drop-in", 0 },
 	{ "all", OPTION_ALL, 0, 0, "at boot: enable and pin what the drop-ins name", 0 },
 	{ 0 },
 };

@@ -5,7 +5,7 @@
               path (bpf_stats is part of both): a busy veth pair, and the native lab's bottleneck
     skb       nanoseconds of nf_red per packet, over an empty tc program that sees the same packets
     rules     nanoseconds of the standing rules' program per end of a connection, with 1 000 prefixes and 200 cgroups, over one
-              that does nothing or sets the same controller; and its calls, which no thousands of packets may add to
+              that does nothing or sets the same controller; and the calls, which must not grow with the number of packets
     goodput   bulk transfer over a veth pair, limited by the CPU: each controller, and the kernel's reno right before it
     command   `ccbpf enable`; with 10 000 flows of a standing rule, which are 10 000 sockets of one process beside those of the
               host: `ccbpf flows`, `ccbpf metrics`, and a batch of `ccbpf top` by controller, cgroup and process
@@ -108,7 +108,7 @@ def wait_for_server() -> None:
 
 @contextlib.contextmanager
 def enabled(turn: int = 0) -> Iterator[None]:
-    """Our controllers, another one first at each turn, and the empty one; `bpf_stats` on."""
+    """Our controllers and the empty one, each round in another order, with `bpf_stats` on."""
     stats = "kernel.bpf_stats_enabled"
     before = sh("sysctl", "-n", stats).strip()
     try:
@@ -148,13 +148,13 @@ def programs(controller: str) -> dict[int, tuple[str, int, int]]:
     return found
 
 
-HOOKS = ("cong_avoid", "in_ack_event", "min_tso_segs")  # what is called for every ACK, or every time that one sends
+HOOKS = ("cong_avoid", "in_ack_event", "min_tso_segs")  # hooks that are called for every ACK, or for every attempt to send
 Cost = dict[str, tuple[float, float]]  # hook, or "rest": (calls per ACK, ns per call)
 
 
 def cost(controller: str, path: Callable[[str], object]) -> Cost:
-    """One round. An ACK is a call of cong_avoid, which the kernel leaves out while it repairs a loss: such ACKs cost
-    nothing and are not counted. in_ack_event counts with one call per ACK: iperf3 gives the controller to the receiver
+    """One round. A call of cong_avoid counts as an ACK. The kernel does not call it while it repairs a loss; such ACKs are not
+    counted. in_ack_event counts with one call per ACK: iperf3 gives the controller to the receiver
     as well, which gets one with each packet of data."""
     before = programs(controller)
     path(controller)
@@ -172,7 +172,7 @@ def cost(controller: str, path: Callable[[str], object]) -> Cost:
 
 
 def over(costs: Cost, empty: Cost) -> float:
-    """ns per ACK above an empty program in each hook, called as often: how often one sends is the window's doing."""
+    """ns per ACK above an empty program that is called as often in each hook: the window decides how often a flow sends."""
 
     def of_nothing(hook: str) -> float:
         return empty[hook][1] if hook in HOOKS else 0
@@ -181,7 +181,8 @@ def over(costs: Cost, empty: Cost) -> float:
 
 
 def busy(controller: str) -> None:
-    """Packets of one segment over veth, as many ACKs as this machine can; ssthresh is low, so that nothing is left out."""
+    """Packets of one segment over veth, as many ACKs as this machine can process; ssthresh is low, so that the flow is in
+    congestion avoidance."""
     transfer(controller)
 
 
@@ -238,7 +239,7 @@ def queue() -> Iterator[None]:
 
 
 def tc_programs() -> dict[str, tuple[int, int]]:
-    """Of the two: nanoseconds and calls so far."""
+    """Nanoseconds and calls so far of both programs."""
     shown = json.loads(sh("bpftool", "-j", "prog", "show"))
     return {p["name"]: (p.get("run_time_ns", 0), p.get("run_cnt", 0)) for p in shown if p["name"] in ("nf_red", "empty_tc")}
 
@@ -276,9 +277,9 @@ def per_connection() -> list[dict[str, rules.Spent]]:
 
 
 def goodput() -> dict[str, list[tuple[float, float]]]:
-    """Of each controller by round: (reno's Gbit/s right before it, its own), without a bottleneck. A machine's speed moves
-    by some percent within a round, so one reno for all would favour who comes next to it. bpf_stats off: it is not part of
-    the product."""
+    """For each controller and round: Gbit/s of reno right before it, and its own, without a bottleneck. The speed of a machine
+    changes by some percent within a round, so a single run of reno would favour the controllers next to it. bpf_stats is
+    off, because it is not part of the product."""
     sh("sysctl", "-q", "-w", "kernel.bpf_stats_enabled=0")
     rounds: dict[str, list[tuple[float, float]]] = {}
     for number in range(ROUNDS):
@@ -329,7 +330,7 @@ def many_flows(count: int) -> Iterator[None]:
 PERIOD_S = 0.25  # of top: the map is sampled twice, before and after it
 
 
-# Runs a command: its milliseconds and kB at the most. Those of its parent count as its own, so that is a small one.
+# Runs a command and prints its milliseconds and its largest kB. A child starts with the kB of its parent, so the parent is small.
 COST = """
 import os, sys, time
 start = time.monotonic()
@@ -340,7 +341,7 @@ print(status, (time.monotonic() - start) * 1e3, used.ru_maxrss)
 
 
 def cost_of(*arguments: str, waits_s: float = 0) -> tuple[float, float]:
-    """Milliseconds of wall clock without those that it waits, and MB of memory at the most."""
+    """Milliseconds of wall clock without the waiting time, and the largest memory in MB."""
     said = sh(sys.executable, "-I", "-S", "-c", COST, str(CCBPF), *arguments)
     status, took_ms, kb = map(float, said.split())
     if status:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The yardstick of `make bench`: a controller that does nothing in any hook that ours
- * have for every ACK, so that each call's cost is the trampoline and the accounting.
+/* The yardstick of `make bench`: a controller that does nothing in the hooks that our controllers
+ * use for every ACK, so that a call costs only the trampoline and the accounting.
  * Its window stays at 10. */
 #include "kern/socket.bpf.h"
 

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-Load = tuple[str, int, int]  # what the rules give, prefixes and cgroups besides the rule that matches
+Load = tuple[str, int, int]  # what the rules do; prefixes and cgroups besides the rule that matches
 LOADS: dict[str, Load] = {
     "one rule, exempt": ("not", 0, 0),
     "1 201 rules, exempt": ("not", 1000, 200),
@@ -52,7 +52,7 @@ def spent(program: int) -> tuple[int, int]:
 
 @contextmanager
 def ruled(ccbpf: Path, many: Path, pins: Path, load: Load) -> Iterator[int]:
-    """Its rules stand; yields the id of their program."""
+    """Adds its rules; yields the id of their program."""
     subprocess.run([str(many), *map(str, load)], check=True)
     try:
         link = bpftool("link", "show", "pinned", str(pins / "rules/link"), check=False)  # it fails after it has told
@@ -63,7 +63,7 @@ def ruled(ccbpf: Path, many: Path, pins: Path, load: Load) -> Iterator[int]:
 
 @contextmanager
 def yardstick(programs: Path, name: str) -> Iterator[int]:
-    """It is attached; yields the id of the program."""
+    """Attaches it; yields the id of the program."""
     subprocess.run(["bpftool", "prog", "loadall", str(programs), str(PROGRAMS)], check=True)
     pinned = ("pinned", str(PROGRAMS / name))
     try:
@@ -92,7 +92,7 @@ def require(end: socket.socket, wanted: str) -> None:
 
 
 def send(near: socket.socket, far: socket.socket, size: int) -> None:
-    """From one end to the other."""
+    """Sends the bytes from one end to the other."""
     buffer = bytes(1 << 16)
     near.setblocking(False)
     left = size
@@ -103,7 +103,7 @@ def send(near: socket.socket, far: socket.socket, size: int) -> None:
 
 
 def per_end(program: int, controller: str, connections: int, size: int) -> Spent:
-    """Of connections that carry so many bytes."""
+    """The cost for connections that carry this many bytes."""
     wanted = DEFAULT.read_text().strip() if controller == "not" else controller
     with socket.create_server((SERVER, 0)) as server:
         ns, calls = spent(program)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`make fuzz FOR=10m`: each target of tests/fuzz for that long, as many at once as there are cores.
 
-Inputs that reach new code stay in build/fuzz/grown/TARGET, from which the next run goes on.
+Inputs that reach new code stay in build/fuzz/grown/TARGET; the next run starts from them.
 """
 
 from __future__ import annotations

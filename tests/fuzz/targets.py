@@ -23,7 +23,7 @@ NAMES = sorted(path.stem for path in HERE.iterdir() if path.suffix in (".c", ".c
 
 
 def run(name: str, seconds: float, seed: int, grows: Path | None = None) -> str:
-    """What was found, in some lines; "": nothing. New inputs that reach new code are put into `grows`."""
+    """The findings, in some lines; "": none. Inputs that reach new code are put into `grows`."""
     FINDINGS.mkdir(parents=True, exist_ok=True)
     words = HERE / f"{name}.dict"
     with tempfile.TemporaryDirectory() as directory:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""make kernels: every controller, the queue nf_red, `run`, `assign`, `renice` and downloads, on every guest kernel. Loaded? At what
-cost to the verifier? Does it carry traffic, publish what it does, and does its own mechanism work (path.py, ways.py)?
+"""make kernels: every controller, the queue nf_red, `run`, `assign`, `renice` and downloads, on every guest kernel. Does
+it load, and at what cost to the verifier? Does it carry traffic and publish its state, and does its mechanism work (path.py,
+ways.py)?
 
-    python -m tests.kernels [KERNEL...]     a table; exit 1 if anything of this is not so, 2 if the lab failed
-    python -m tests.kernels --update        the same, and what was measured becomes the baseline
+    python -m tests.kernels [KERNEL...]     a table; exit code 1 if one of these fails, 2 if the lab failed
+    python -m tests.kernels --update        the same, and the measured costs become the baseline
 
-A cost that grew by more than a fifth over baseline.json is reported; what a verifier refuses is shown in its words.
+A cost that is more than a fifth above baseline.json is reported. If a program is refused, the verifier's message is shown.
 """
 
 from __future__ import annotations

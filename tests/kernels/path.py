@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a guest of `make kernels` does: each program over a bottleneck where its own mechanism must show.
+"""The script of a guest of `make kernels`: each program runs over a bottleneck at which its mechanism must act.
 
     sender ── router ── delay ── receiver      25 Mbit/s, a round trip of 10 ms, a buffer of 100 packets (48 ms)
 
 A flow alone fills such a buffer. The queue is drop-tail for those that react to delay and loss, and behind nf_red, with
-ECN agreed, for those that need marks. A controller that loads and carries traffic may still do nothing of its own: on
+ECN agreed, for those that need marks. A controller that loads and carries traffic may still not do its work: on
 Linux 6.19 and later without cmpxchg16b, for example, socket storage is never allocated and NF-TCP sends no chirp.
 """
 
@@ -24,18 +24,18 @@ BUFFER_PACKETS = 100
 SECONDS = 5  # of traffic for each controller
 QUEUE = "nf_red"
 FLOWS = "flows.jsonl"
-EVERY_S = 0.25  # between two looks at the records
+EVERY_S = 0.25  # between two samples of the records
 FRESH_MS = 10.0  # include/ccbpf/flow.h: a record is at most max(1 RTT, 10 ms) old while ACKs arrive
 READING_MS = 5.0  # from the record's reading to the document's time
 STEADY = ("avoidance", "inference")  # in recovery, and with a small window, there are pauses between ACKs
 STEADY_CWND = 10
-LEAST_STEADY = 8  # of the 20 looks at a flow
+LEAST_STEADY = 8  # of the 20 samples of a flow
 
 # They need ECN, and nf_red before the queue.
 MARKED = tuple(name for (name,) in catalogue.table("ccbpf/controllers.h", "CCBPF_ECN_CONTROLLERS", "w"))
 
-# What a controller counts, in its record, when its mechanism has worked: the path to the number, its least value. Those
-# that are not here count reductions by a mark, or early indications.
+# The counter in a controller's record that shows that its mechanism has worked: path to the number, least value. For
+# controllers that are not listed it counts reductions by a mark, or early indications.
 MECHANISMS = {
     "ltcp": ("layers", "ltcp.layer", 2),
     "nf_tcp": ("complete chirps", "nf.chirps_complete", 1),
@@ -143,14 +143,14 @@ def number_at(record: Mapping[str, Any], place: str) -> int:
 
 
 def mechanism(name: str, seen: list[dict[str, Any]]) -> str:
-    """What of this controller did not work, or ''."""
+    """What did not work with this controller, or ''."""
     words, place, least = MECHANISMS.get(name, BY_MARKS if name in MARKED else BY_DELAY)
     most = max((number_at(record, place) for record in seen), default=0)
     return f"{words}: {most}, expected at least {least}" if most < least else ""
 
 
 def accecn(name: str, seen: list[dict[str, Any]]) -> str:
-    """What of this controller did not work where AccECN was agreed, or ''."""
+    """What did not work with this controller where AccECN was agreed, or ''."""
     marks = max((number_at(record, "marks") for record in seen), default=0)
     if not marks:
         return "with AccECN no reduction by a mark"
@@ -160,7 +160,7 @@ def accecn(name: str, seen: list[dict[str, Any]]) -> str:
 
 def publishing(seen: list[dict[str, Any]]) -> str:
     """What is wrong with the published records, or ''."""
-    live = [record for record in seen if record["bytes_acked"]]  # not iperf3's control connection
+    live = [record for record in seen if record["bytes_acked"]]  # without iperf3's control connection
     steady = [record for record in live[:-1] if record["phase"] in STEADY and record["cwnd"] >= STEADY_CWND]
     if len(steady) < LEAST_STEADY:
         return f"{len(steady)} records of a steady flow, expected at least {LEAST_STEADY}"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Every controller on the oldest and the newest guest kernel: it loads, carries traffic, publishes, does what only it
-does, and goes again. So do `run`, `assign` and `renice`, which give it to a connection, and `assign --download`."""
+"""Every controller on the oldest and the newest guest kernel: it loads, carries traffic, publishes its state, its
+mechanism works, and it is removed. So do `run`, `assign` and `renice`, which give it to a connection, and `assign --download`."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ for way in run assign renice download moved; do [ "$(cat $way/enabled)" != 0 ] |
 
 
 def connections(name: str, said: Any) -> int:
-    """How many connections the command says that it has given the controller, or held the window of."""
+    """The number of connections that got the controller, or whose window was held, as the command reports it."""
     if name == "renice":
         return int(said["moved"])
     if name == "run" and not said["run"]["download"]:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What an ACK says: tcp_ack() of net/ipv4/tcp_input.c. See flow.h. */
+/* The processing of an ACK: tcp_ack() of net/ipv4/tcp_input.c. See flow.h. */
 #include <limits.h>
 #include <string.h>
 

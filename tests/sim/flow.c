@@ -20,8 +20,7 @@ void flow_refresh_clock(struct flow *f)
 	f->tp.tcp_mstamp = engine_now_ns / NS_PER_US;
 }
 
-/* The programs see bytes; of data that waits, and of the receiver's window, they are shown 2^20
- * segments at the most. */
+/* The programs see bytes. They are shown at most 2^20 segments of unsent data, and of the receive window. */
 void flow_publish_seqs(struct flow *f)
 {
 	u32 waiting = f->queued == FLOW_UNLIMITED ? 1u << 20 : f->queued - f->nxt;
@@ -35,7 +34,7 @@ void flow_publish_seqs(struct flow *f)
 	f->tp.bytes_acked = (u64)f->una * f->tp.mss_cache;
 }
 
-/* A window of 0, or one that no controller of ours should ever set, ends the run: it is a defect. */
+/* A window of 0, or one that no controller of ours should ever set, is a defect and ends the run. */
 void flow_set_cwnd(struct flow *f, u32 cwnd)
 {
 	if (!cwnd || cwnd > 1u << 22) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * A TCP connection: the sender as Linux 6.12 has it, and the receiver. The names are the kernel's (struct tcp_sock,
- * net/ipv4/tcp_*.c), so that the two can be read side by side; the code is written from what those functions do.
+ * net/ipv4/tcp_*.c), so that the two can be read side by side; the code is our own, written after what those functions do.
  *
  *	output.c     what is sent and when: window, pacing, TSO, probes of a lost tail
  *	ack.c        what an ACK says: the retransmission queue, SACK, round trips, the state machine, PRR

@@ -170,13 +170,13 @@ static void way_arrive(void *owner, void *packet)
 		p->arrive(p);
 }
 
-/* A delay of up to 2 * jitter_ns, however it comes about. */
+/* A delay of up to 2 * jitter_ns, by any kind of jitter. */
 static u64 way_noise_ns(struct way *w)
 {
 	return (u64)(2 * random_unit(&w->random) * (double)w->jitter_ns);
 }
 
-/* What is ready at `at_ns` leaves with the slot that comes then. */
+/* A packet that is ready at `at_ns` leaves with the next slot. */
 static u64 way_slot_ns(struct way *w, u64 at_ns)
 {
 	while (w->slot_ns < at_ns)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Our programs, unmodified, built for the host: build/sim/<name>.so from bpf/<name>.bpf.c and stub/. This is what the
- * kernel is to them: loading, maps, helpers.
+ * Our programs, unmodified, built for the host: build/sim/<name>.so from bpf/<name>.bpf.c and stub/. This file does for them
+ * what the kernel does: loading, maps, helpers.
  */
 #ifndef CCBPF_SIM_PROGRAMS_H
 #define CCBPF_SIM_PROGRAMS_H

@@ -16,9 +16,9 @@ from .simulator import BUILD
 PAGE = Path(__file__).parent / "RESULTS.md"
 HEAD = """# The rows in the simulator
 
-Of each bound and controller the run that is farthest on the wrong side: the median of its draws [5 to 95 % of them], the
-worst draw, and how many of the draws hold. In bold what falls short. Made by `make sim` and `make sim-report`; the rows are
-those of `tests/lab/experiments`, what the simulator is says [README.md](README.md).
+For each bound and controller, the run that is farthest on the wrong side: the median of its draws [5 to 95 % of them], the
+worst draw, and how many of the draws hold. Bold: the bound does not hold. Written by `make sim` and `make sim-report` from
+the rows in `tests/lab/experiments`; [README.md](README.md) describes the simulator.
 """
 
 

@@ -34,7 +34,7 @@ class Work:
 
     row: Row
     runs: dict[RunKey, Run]
-    left_out: list[str]  # controllers that are not here
+    left_out: list[str]  # controllers that the simulator does not have
     row_set: str
 
     @functools.cached_property
@@ -75,7 +75,7 @@ def plans(chosen: Sequence[Row], seed: int, row_set: str, say: Callable[[str], N
 
 
 def choose(words: str, row_set: str, repeat: int) -> list[Row]:
-    """EXP=: as the lab; nothing: the rows that have a table `sim`."""
+    """The rows of EXP, as in the lab; without EXP those that have a table `sim`."""
     chosen = rows.choose(words, set_=row_set, repeat=repeat)
     return chosen if words else [row for row in chosen if row.for_sim]
 
@@ -84,7 +84,7 @@ def choose(words: str, row_set: str, repeat: int) -> list[Row]:
 
 
 def make_all(works: Sequence[Work], jobs: int, say: Callable[[str], None]) -> list[str]:
-    """Makes what is missing, the longest first; what failed, in words."""
+    """Makes the runs that are missing, the longest first. Returns the failures as texts."""
     missing = {run.path: run for work in works for run in work.runs.values() if not run.path.exists()}
     ordered = sorted(missing.values(), key=lambda run: -run.experiment.end_s * run.experiment.link.rate_mbit)
     errors: list[str] = []
@@ -121,7 +121,7 @@ def finish(work: Work, seed: int) -> dict[str, Any]:
 
 
 def lines_of(result: dict[str, Any], left_out: Sequence[str] = ()) -> Iterator[str]:
-    """Of each bound the worst run: the median of its draws, 5 to 95 % of them, the worst one, how many hold."""
+    """Prints the worst run of each bound: the median of its draws, 5 to 95 % of them, the worst one, how many hold."""
     word = ("holds" if result["holds"] else "FALLS SHORT") if result["bounds"] else "printed, not judged"
     without = f", without {', '.join(left_out)}" if left_out else ""
     draws = f"{result['repeat']} draws of " if result["repeat"] > 1 else ""

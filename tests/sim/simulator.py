@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Runs of the simulator: an experiment and a seed → a Result as the lab's, which its measures take.
 
-A run is kept under build/sim/runs/ by a digest of all that decides it: the scenario, the simulator, the programs.
+A run is kept in build/sim/runs under a digest of everything that decides it: the scenario, the simulator, the programs.
 """
 
 from __future__ import annotations

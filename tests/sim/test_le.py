@@ -51,7 +51,8 @@ def test_marks_without_end_leave_no_queue() -> None:
 
 @pytest.mark.parametrize(("mark", "keeps"), [(10, 1.0), (20, 1.5), (32, 1.5)])
 def test_behind_a_router_that_marks_below_its_threshold_reno_keeps_its_share(mark: int, keeps: float) -> None:
-    """100 Mbit/s, 20 ms, marks from 1.2 to 3.9 ms on, all ECN: beside le, reno has what it has beside reno, or more."""
+    """100 Mbit/s, 20 ms, all flows with ECN, marks from 1.2 to 3.9 ms of queue on: beside le, reno gets at least as much as
+    beside reno."""
 
     def reno_beside(controller: str) -> float:
         flows = [{"controller": name, "ecn": 1} for name in ("reno", controller)]
@@ -63,8 +64,8 @@ def test_behind_a_router_that_marks_below_its_threshold_reno_keeps_its_share(mar
 
 @pytest.mark.parametrize(("rtt_ms", "buffer", "at_s"), [(20, 3, 5), (20, 20, 1), (50, 20, 5)])
 def test_after_a_stall_a_small_buffer_is_a_small_one(rtt_ms: int, buffer: int, at_s: int) -> None:
-    """100 Mbit/s, no packet for 200 ms: the delay of that stall must not be taken for the buffer's, or losses would pass for
-    chance."""
+    """100 Mbit/s, no packet for 200 ms: the delay of that stall must not be taken for that of a full buffer, or losses would be
+    taken for random ones."""
 
     def reno_beside(controller: str) -> float:
         flows: list[dict[str, Any]] = [{"controller": "reno"}, {"controller": controller, "start_s": 0.5}]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The rows' own bounds on real paths and over hours, in few draws. `make sim` makes the other draws."""
+"""The bounds of the rows, on real paths and over hours, with few draws. `make sim` makes the other draws."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ CASES = (
 
 
 def chosen(case: Case) -> Row:
-    """The row with these runs alone: ours, and what they are compared with."""
+    """The row with only these runs: our controllers, and the runs that they are compared with."""
     row = next(one for one in rows.choose(case.row, set_=FULL if case.row == "hour-foreground" else SIM,
                                           repeat=case.repeat) if one.id == case.row)  # fmt: skip
     references = {ALONE, *(bound.of for bound in row.bounds)}

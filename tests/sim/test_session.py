@@ -22,7 +22,7 @@ from .translate import REPOSITORY, Unfit
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Results of these tests are not among the user's."""
+    """Keeps the results of these tests apart from the user's."""
     monkeypatch.setattr(simulator, "RUNS", tmp_path / "runs")
     monkeypatch.setattr(session, "BUILD", tmp_path)
     return tmp_path

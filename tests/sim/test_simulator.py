@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The simulator itself, by what is known of TCP and of queues: nothing here is about our programs."""
+"""The simulator itself, against what is known about TCP and queues: nothing here is about our programs."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_an_unknown_controller_is_named(flow: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(("name", "target_ms"), [("ledbatpp", 60), ("ledbatpp_apple", 40)])
 def test_a_peer_of_the_tests_own_keeps_its_target_in_the_queue(name: str, target_ms: int) -> None:
-    """One source, two controllers. The queue is empty in the slowdowns alone, of which Apple's has none where it decreases."""
+    """One source, two controllers. The queue is empty only in the slowdowns, and Apple's has none after a decrease."""
     result = run({"controller": name}, queue={"limit_packets": 4 * BDP})
     queue_ms = [size * 8 / RATE_MBIT / 1e3 for size in result["backlog"][600:]]
     assert target_ms - 8 < max(queue_ms) < target_ms + 8 and result["drops"] == 0

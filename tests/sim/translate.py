@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A VirtualExperiment of the lab's language → the scenario that build/sim/sim reads.
 
-What the simulator has no model of raises Unfit, which says what that is. Nothing is left out silently.
+What the simulator has no model for raises Unfit, with its name. Nothing is left out silently.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PEERS = ("reno", "cubic")  # of peers.c
 SAMPLE_S, LONG_S, LONG_SAMPLE_S = 0.1, 3900.0, 1.0  # runs longer than LONG_S are sampled rarely
 MARKING_SHIFT = 3  # RED's average in the lab's marking queue: 1/8 of a new sample
-MEMORY = re.compile(r"net\.ipv4\.tcp_[rw]mem")  # buffers: no window of a receiver is a limit here, unless a row says one
+MEMORY = re.compile(r"net\.ipv4\.tcp_[rw]mem")  # sysctls of buffers: no receive window is a limit here, unless a row gives one
 MILLI_PERCENT = 1000
 OFF = 0xFFFFFFFF
 
@@ -64,7 +64,7 @@ def scenario(experiment: VirtualExperiment, seed: int) -> dict[str, Any]:
 
 
 def unfit(experiment: VirtualExperiment) -> Iterator[str]:
-    """What the row asks for and the simulator does not have."""
+    """The features of the row that the simulator does not have."""
     link = experiment.link
     assert isinstance(link, VirtualLink)
     known = (*catalogue.ours(), *PEERS, *peers.PEERS)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`make soak`: hours of connections, commands and kills at once, and a look each minute whether anything piles up."""
+"""`make soak`: hours of connections, commands and kills at once, and a check each minute whether anything accumulates."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`make soak FOR=30m`: connections, commands ten at once, and kills, until the time is over.
 
-A round is ten commands at once and one that is killed, over traffic that never stops. Every minute everything rests: all
-connections end, `clean --all` must leave nothing, and the kernel's objects and memory are looked at. A line says so. The
-soak fails if a command fails, an object of ours is left, memory grows, or the kernel warns; it says which, when it happens.
+A round is ten commands at once and one that is killed, over traffic that never stops. Every minute it pauses: all
+connections end, `clean --all` must leave nothing, and the kernel's objects and memory are checked. It prints one line. The
+soak fails if a command fails, an object of ours is left, memory grows, or the kernel warns; it prints each failure at once.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Soak:
         print(f"{clock(time.monotonic() - self.begun_s):>8}  FAILED: {what}", flush=True)
 
     def guard(self, step: Callable[[], object]) -> None:
-        """A failed assertion is a failure, and the soak goes on."""
+        """Notes a failed assertion as a failure; the soak goes on."""
         try:
             step()
         except (AssertionError, OSError, ValueError, subprocess.SubprocessError) as error:
@@ -84,7 +84,7 @@ class Soak:
                           every_s=0.5)  # fmt: skip
 
     def begin(self) -> None:
-        """All is enabled once, to learn what our objects look like; the memory before that is not counted as a leak."""
+        """Enables everything once, to learn what our objects look like. Memory is compared only from here on."""
         self.commands.everything()
         self.health.learn()
         self.guard(self.rest)

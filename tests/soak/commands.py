@@ -30,7 +30,7 @@ EVERYTHING = f"enable {' '.join(kernel.KINDS)}", f"aqm attach {DEVICE}"
 
 @dataclass
 class Commands:
-    """Runs them in one namespace, with pins of their own; what fails is noted."""
+    """Runs them in one namespace, with a separate pin directory; notes failures."""
 
     cli: Cli
     namespace: str
@@ -59,8 +59,8 @@ class Commands:
         return self._end(words, self._start(words), codes)
 
     def many_at_once(self) -> None:
-        """Three of ten change something, so that controllers are there most of the time. The others are all different, as
-        only one `trace` at a time has the events."""
+        """Three of ten change something, so that controllers are enabled most of the time. The others all differ, because only one
+        `trace` at a time gets the events."""
         lines = self.dice.choices(CHANGING, k=3) + self.dice.sample(READING, AT_ONCE - 3)
         self.dice.shuffle(lines)
         for words, process in [(words, self._start(words)) for words in lines]:
@@ -75,7 +75,7 @@ class Commands:
         self.killed += process.returncode == -signal.SIGKILL
 
     def everything(self) -> None:
-        """Whatever was left by the commands before, from here all of it is enabled."""
+        """Enables everything, whatever the commands before have left."""
         for words in EVERYTHING:
             self.run(words, FINE)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What must not pile up: BPF objects of ours, memory of the kernel, warnings in its log.
+"""What must not accumulate: our BPF objects, memory of the kernel, warnings in its log.
 
 Objects of ours are those whose type and name are like one that `enable` and `aqm attach` made when the soak began. Memory
 is what the kernel cannot give back on demand: slabs, per-CPU and vmalloc areas, stacks and page tables. The whole machine
-shares it, so it is judged by medians: the last third of the looks against the first.
+shares it, so it is judged by medians: the last third of the samples against the first.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tests.functional import kernel
 
 KINDS = {"prog": "programs", "map": "maps", "link": "links"}  # of bpftool: and what we call them
 MEMORY = ("SUnreclaim", "Percpu", "VmallocUsed", "KernelStack", "PageTables")
-FLAT_MB = 16.0  # about what the medians of an idle machine differ by, doubled
+FLAT_MB = 16.0  # twice the difference between the medians of an idle machine
 WARNING = re.compile(r"WARNING:|BUG:|Oops|general protection|divide error|blocked for more than|rcu.*stall")
 Object = tuple[str, str, str]  # kind, type, name
 
 
 @dataclass(frozen=True)
 class Look:
-    """One look at the kernel, while nothing of ours is enabled."""
+    """A sample of the kernel's state, while nothing of ours is enabled."""
 
     left: dict[str, int]  # objects of ours, by kind
     kernel_mb: float
@@ -60,13 +60,13 @@ def meminfo() -> dict[str, float]:
 
 
 def growth_mb(looks: Sequence[float]) -> float:
-    """How much the last third lies above the first; of fewer than three looks, the last above the first."""
+    """By how much the last third lies above the first; with fewer than three samples, the last above the first."""
     third = max(1, len(looks) // 3)
     return statistics.median(looks[-third:]) - statistics.median(looks[:third]) if looks else 0.0
 
 
 class Health:
-    """Begins while nothing of ours is enabled; learn() while everything is."""
+    """To be created while nothing of ours is enabled; learn() is called while everything is."""
 
     def __init__(self) -> None:
         self._before = objects()
@@ -77,7 +77,7 @@ class Health:
 
     def learn(self) -> None:
         self._ours = set(objects() - self._before)
-        assert {kind for kind, _, _ in self._ours} == set(KINDS), f"what is enabled is not seen: {self._ours}"
+        assert {kind for kind, _, _ in self._ours} == set(KINDS), f"some enabled objects were not found: {self._ours}"
 
     def left(self) -> dict[str, int]:
         """How many objects of ours there are more than before."""
@@ -99,7 +99,7 @@ class Health:
                 line = os.read(self._log, 8192).decode(errors="replace")
             except BlockingIOError:
                 return found
-            except BrokenPipeError:  # the log went round: some lines were lost
+            except BrokenPipeError:  # the ring buffer of the log has overwritten some lines
                 continue
             if WARNING.search(line):
                 found.append(line.partition(";")[2].partition("\n")[0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the soak and the fuzzers decide by themselves, without a kernel."""
+"""The decisions of the soak and of the fuzzers that need no kernel."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_clock() -> None:
 
 
 def test_growth_is_seen_through_noise() -> None:
-    """A leak of 1 MB a minute in half an hour, one of 2 MB an hour in a day; single looks far off are none."""
+    """A leak of 1 MB a minute in half an hour, one of 2 MB an hour in a day; a single outlier is not a leak."""
     dice = random.Random(1)
     noise = [300 + dice.uniform(-4, 4) for _ in range(1440)]
     assert abs(growth_mb(noise)) < 1

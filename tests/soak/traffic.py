@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Traffic of a soak: short connections of every kind of end, and many that stay, under all controllers.
+"""Traffic of a soak, under all controllers: short connections that end in every way, and many that stay open.
 
-A connection asks for a controller that may just be gone: then it goes on with the namespace's default. Everything runs in
+If the controller of a connection was just disabled, the connection uses the namespace's default. Everything runs in
 two namespaces; a link of 200 Mbit/s with a small buffer between them gives delays, losses and, under nf_red, marks.
 """
 
@@ -18,10 +18,10 @@ from tests.functional import kernel
 from tests.functional.kernel import Namespace, abort, choose
 
 WORKERS = 4
-STAYING = 120  # connections that live from one look to the next
+STAYING = 120  # connections that stay open from one check to the next
 CONNECT_S = 10.0
 PAUSE_S = 0.002  # between two connections of a worker: commands need the processor as well
-SEND_BUFFER = 1 << 18  # bytes: sending never waits for a controller that yields
+SEND_BUFFER = 1 << 18  # bytes: so few that sending never waits for a controller that yields
 ALL = [*kernel.KINDS, "reno", "cubic"]
 
 

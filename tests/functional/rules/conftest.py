@@ -9,6 +9,8 @@ import pytest
 
 from tests.functional.conftest import Cli
 from tests.functional.rules.background import BACKGROUND, Sinks, cgroups
+from tests.functional.rules.downloads import Server, bottleneck, serving
+from tests.lab.engine import native
 
 
 @pytest.fixture(scope="module")
@@ -25,3 +27,21 @@ def run(ccbpf: Cli) -> Iterator[Cli]:
     yield ccbpf
     ccbpf("clean", "--all")
     assert not cgroups() and not ccbpf.root.exists()
+
+
+@pytest.fixture(params=["127.0.0.1", "::1"], ids=["IPv4", "IPv6"])
+def either(request: pytest.FixtureRequest) -> Iterator[Server]:
+    with serving(request.param) as server:
+        yield server
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving("127.0.0.1") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def path() -> Iterator[native.Path]:
+    with bottleneck() as path:
+        yield path

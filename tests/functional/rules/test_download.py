@@ -5,12 +5,9 @@ The path is the native lab's: a drop-tail bottleneck at a router, and a delay li
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import subprocess
-import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,75 +15,21 @@ import pytest
 from tests.functional import kernel
 from tests.functional.conftest import Cli
 from tests.functional.rules.background import BACKGROUND, ENDS_S, PYTHON, account
+from tests.functional.rules.downloads import (
+    BYTES,
+    RATE_MBIT,
+    digest,
+    has_all,
+    reader,
+    received,
+    records,
+    yields,
+)
 from tests.lab.engine import native
-from tests.lab.engine.experiment import Link
 
 pytestmark = [pytest.mark.quiet, pytest.mark.rerun("a host that stands still is a queue, and a pause of the reader")]
 
-RATE_MBIT = 20.0
-KEEPS = 0.85  # of the link, in FOREGROUND_S seconds after its slow start; without the option it keeps a half at the most
-FOREGROUND_S = 2.5
-SETTLES_S = 1.5
-BYTES = 6_000_000
 STALL_S = 1.0
-
-# Sends each connection what it asks for, "BYTES CONTROLLER\n": a known sequence.
-SERVER = """
-import hashlib, random, socket, threading
-data = random.Random(1).randbytes(12_000_000)
-def serve(c):
-    size, name = c.recv(64).split()
-    c.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name)
-    try:
-        c.sendall(data[:int(size)])
-    except OSError:
-        pass
-    c.close()
-s = socket.create_server(("::", 7), family=socket.AF_INET6, dualstack_ipv6=True)
-while True: threading.Thread(target=serve, args=(s.accept()[0],), daemon=True).start()
-"""
-
-# Reads it, and says: bytes, their hash, the longest wait of a recv() in s, Mbit/s after SETTLES_S.
-READER = """
-import hashlib, socket, sys, time
-address, size, name, seconds, settles, buffer, pause = *sys.argv[1:4], *map(float, sys.argv[4:])
-s = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
-if buffer: s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, int(buffer))
-s.connect((address, 7))
-s.sendall(f"{size} {name}\\n".encode())
-start = last = time.monotonic()
-got = late = 0; wait = 0.0; digest = hashlib.sha256()
-while time.monotonic() - start < seconds:
-    data = s.recv(1 << 16)
-    now = time.monotonic()
-    if not data: break
-    wait = max(wait, now - last)
-    got += len(data); digest.update(data)
-    if now - start > settles: late += len(data)
-    if pause and got > int(size) / 2: time.sleep(pause); pause = 0
-    last = time.monotonic()
-print(got, digest.hexdigest(), wait, late * 8e-6 / max(last - start - settles, 1e-9))
-"""
-
-
-def digest(size: int) -> str:
-    import random
-
-    return hashlib.sha256(random.Random(1).randbytes(12_000_000)[:size]).hexdigest()
-
-
-@pytest.fixture(scope="module")
-def path() -> Iterator[native.Path]:
-    with native.Path(Link(RATE_MBIT, 20, 2.5)) as path:
-        path.start(path.sender, PYTHON, "-c", SERVER)
-        kernel.eventually(lambda: ":7 " in path.command(path.sender, "ss", "-ltn"), ENDS_S, "the server")
-        yield path
-
-
-def reader(path: native.Path, address: str, size: int, name: str, *, seconds: float = 60, settles: float = 0, buffer: int = 0,
-           pause: float = 0) -> list[str]:  # fmt: skip
-    words = (address, size, name, seconds, settles, buffer, pause)
-    return ["ip", "netns", "exec", path.receiver, sys.executable, "-c", READER, *map(str, words)]
 
 
 @pytest.mark.parametrize(("address", "sender"), [("10.0.1.2", "cubic"), ("fd00:1::2", "bbr")], ids=["IPv4 cubic", "IPv6 bbr"])
@@ -94,30 +37,12 @@ def test_a_download_yields(ccbpf: Cli, path: native.Path, address: str, sender: 
     """It also takes the link back: it ends in time, with every byte."""
     words = ["-j", "run", "--download", "--", *reader(path, address, BYTES, sender)]
     background = ccbpf.popen(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    kernel.eventually(lambda: received(ccbpf) > 1_500_000, ENDS_S, "the download")
-    before = received(ccbpf)
-    (got, _, _, mbit) = kernel.run(*reader(path, "10.0.1.2", 12_000_000, "cubic", seconds=SETTLES_S + FOREGROUND_S,
-                                           settles=SETTLES_S)).stdout.split()  # fmt: skip
-    beside = received(ccbpf) - before
+    yields(ccbpf, path)
     out, err = background.communicate(timeout=40)
-    assert float(mbit) >= KEEPS * RATE_MBIT * 1448 / 1514, (mbit, beside)
-    assert int(got) > 2 * beside
-    size, found, _, _ = out.split()
-    assert (int(size), found) == (BYTES, digest(BYTES))
+    assert has_all(out)
     counts = account(err)["counts"]
     assert counts["receivers"] == 1 and counts["unstamped"] == 0 and counts["received"] == BYTES
     assert 1e9 < counts["receiving_held_ns"] < counts["receiving_ns"], counts
-
-
-def received(ccbpf: Cli) -> int:
-    """Bytes received, by the record of the only download."""
-    return sum(flow["bytes_acked"] for flow in records(ccbpf))
-
-
-def records(ccbpf: Cli) -> list[dict[str, Any]]:
-    if not (ccbpf.root / "flows").exists():
-        return []
-    return [flow for flow in ccbpf("-j", "flows").json["flows"] if flow["controller"] == "rx_lp"]
 
 
 def live_bytes(ccbpf: Cli) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,19 +15,8 @@ import pytest
 from tests.functional import kernel
 from tests.functional.conftest import Cli
 from tests.functional.kernel import Namespace
-from tests.functional.rules.background import ENDS_S, PYTHON, default
-from tests.functional.rules.test_download import (
-    FOREGROUND_S,
-    KEEPS,
-    RATE_MBIT,
-    SERVER,
-    SETTLES_S,
-    digest,
-    reader,
-    received,
-    records,
-)
-from tests.functional.rules.test_download_rules import (
+from tests.functional.rules.background import ENDS_S, default
+from tests.functional.rules.downloads import (
     BYTES,
     LEAST,
     OPEN,
@@ -36,27 +24,17 @@ from tests.functional.rules.test_download_rules import (
     Server,
     cgroup,
     counts,
+    has_all,
     held,
+    reader,
+    records,
     sending,
-    serving,
     untouched,
+    yields,
 )
 from tests.lab.engine import native
-from tests.lab.engine.experiment import Link
 
 DOWNLOAD = ("renice", "--download")
-
-
-@pytest.fixture(params=["127.0.0.1", "::1"], ids=["IPv4", "IPv6"])
-def either(request: pytest.FixtureRequest) -> Iterator[Server]:
-    with serving(request.param) as server:
-        yield server
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving("127.0.0.1") as server:
-        yield server
 
 
 def is_held(cli: Cli, ends: Ends) -> bool:
@@ -280,14 +258,6 @@ def test_what_is_wrong(ccbpf: Cli, words: list[str], said: str) -> None:
 # --- on a path with a queue ------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def path() -> Iterator[native.Path]:
-    with native.Path(Link(RATE_MBIT, 20, 2.5)) as path:
-        path.start(path.sender, PYTHON, "-c", SERVER)
-        kernel.eventually(lambda: ":7 " in path.command(path.sender, "ss", "-ltn"), ENDS_S, "the server")
-        yield path
-
-
 @pytest.mark.quiet
 @pytest.mark.rerun("a host that stands still is a queue, and a pause of the reader")
 def test_a_running_download_yields(ccbpf: Cli, path: native.Path) -> None:
@@ -299,14 +269,7 @@ def test_a_running_download_yields(ccbpf: Cli, path: native.Path) -> None:
 
         kernel.eventually(there, ENDS_S, "the connection")
         ccbpf(*DOWNLOAD, "--dst", "10.0.1.2")
-        kernel.eventually(lambda: received(ccbpf) > 1_500_000, ENDS_S, "the download")
-        before = received(ccbpf)
-        (got, _, _, mbit) = kernel.run(*reader(path, "10.0.1.2", 12_000_000, "cubic", seconds=SETTLES_S + FOREGROUND_S,
-                                               settles=SETTLES_S)).stdout.split()  # fmt: skip
-        beside = received(ccbpf) - before
+        yields(ccbpf, path)
         ccbpf(*DOWNLOAD, "--off", "--dst", "10.0.1.2")
         out, _ = background.communicate(timeout=40)
-    assert float(mbit) >= KEEPS * RATE_MBIT * 1448 / 1514, (mbit, beside)
-    assert int(got) > 2 * beside
-    size, found, _, _ = out.split()
-    assert (int(size), found) == (BYTES, digest(BYTES))
+    assert has_all(out)

@@ -6,134 +6,47 @@ A connection of the loopback shows that at once. On the path of the native lab a
 
 from __future__ import annotations
 
-import os
 import re
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.functional import kernel
 from tests.functional.conftest import CCBPF, Cli
-from tests.functional.rules.background import BACKGROUND, ENDS_S, MOUNT, PYTHON, account, default
-from tests.functional.rules.test_download import (
-    FOREGROUND_S,
-    KEEPS,
-    RATE_MBIT,
-    SERVER,
-    SETTLES_S,
-    digest,
+from tests.functional.rules.background import BACKGROUND, ENDS_S, PYTHON, account, default
+from tests.functional.rules.downloads import (
+    BYTES,
+    HOLD,
+    LEAST,
+    OPEN,
+    TCP_WINDOW_CLAMP,
+    Ends,
+    Server,
+    cgroup,
+    counts,
+    has_all,
+    held,
     reader,
     received,
     records,
+    rules,
+    sending,
+    serving,
+    untouched,
+    yields,
 )
 from tests.lab.engine import native
-from tests.lab.engine.experiment import Link
-
-UNIQUE = f"ccbpf-test-{os.getpid()}"
-BYTES = 6_000_000
-LEAST = 20_000  # bytes that make a download; two segments of the loopback are less
-TCP_WINDOW_CLAMP = 10  # include/uapi/linux/tcp.h
-OPEN = 1 << 30  # the clamp of a window that was opened: RX_MOST of law/rx_delay.h
-
-
-@dataclass
-class Ends:
-    """A connection of this host, of this process: it receives at `near`."""
-
-    near: socket.socket
-    far: socket.socket
-
-    def receive(self, size: int = LEAST) -> None:
-        self.far.sendall(bytes(size))
-        while size:
-            size -= len(self.near.recv(size))
-        self.near.sendall(b"!")
-        assert self.far.recv(1) == b"!"
-
-    @property
-    def clamp(self) -> int:
-        return self.near.getsockopt(socket.IPPROTO_TCP, TCP_WINDOW_CLAMP)
-
-    @property
-    def port(self) -> int:
-        found: int = self.near.getsockname()[1]
-        return found
-
-    def record(self, cli: Cli) -> dict[str, Any] | None:
-        """The record in `flows` of what `near` receives."""
-        return next((flow for flow in records(cli) if flow["local_port"] == self.port), None)
-
-    def origin(self, cli: Cli) -> tuple[str, int | None] | None:
-        record = self.record(cli)
-        return (record["origin"]["by"], record["origin"]["id"]) if record else None
-
-
-@dataclass
-class Server:
-    address: str
-    listener: socket.socket
-
-    @property
-    def port(self) -> int:
-        found: int = self.listener.getsockname()[1]
-        return found
-
-    @contextmanager
-    def connection(self, receives: int = LEAST) -> Iterator[Ends]:
-        with socket.create_connection((self.address, self.port)) as near, self.listener.accept()[0] as far:
-            ends = Ends(near, far)
-            for end in (near, far):
-                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            ends.receive(receives)
-            yield ends
-
-
-@contextmanager
-def serving(address: str) -> Iterator[Server]:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.create_server((address, 0), family=family) as listener:
-        yield Server(address, listener)
-
-
-@pytest.fixture(params=["127.0.0.1", "::1"], ids=["IPv4", "IPv6"])
-def either(request: pytest.FixtureRequest) -> Iterator[Server]:
-    with serving(request.param) as server:
-        yield server
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving("127.0.0.1") as server:
-        yield server
 
 
 @pytest.fixture
 def other() -> Iterator[Server]:
     with serving("127.0.0.1") as server:
         yield server
-
-
-def rules(cli: Cli) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = cli("-j", "assign", "list").json["rules"]
-    return found
-
-
-def counts(cli: Cli, rule: int = 1) -> dict[str, int]:
-    return next(found["counts"] for found in rules(cli) if found["id"] == rule)
-
-
-def untouched(server: Server) -> int:
-    """The window clamp of a connection that no program of ours has touched, after a download."""
-    with server.connection() as ends:
-        return ends.clamp
 
 
 # --- which connections, and what is done to them ---------------------------------------
@@ -225,34 +138,6 @@ def test_a_choice_of_the_program_does_not_keep_its_window(ccbpf: Cli, server: Se
     assert (counts(ccbpf)["kept"], counts(ccbpf)["receivers"]) == (1, 1)
 
 
-# Connects, says its port, receives until its input ends.
-HOLD = """
-import socket, sys
-s = socket.create_connection((sys.argv[1], int(sys.argv[2])))
-s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-left = int(sys.argv[3])
-while left: left -= len(s.recv(left))
-s.sendall(b"!")
-print(s.getsockname()[1], flush=True)
-sys.stdin.read()
-"""
-
-
-@contextmanager
-def held(server: Server, *prefix: str, env: dict[str, str] | None = None) -> Iterator[int]:
-    """A process that has received, and holds its connection: the port."""
-    words = [*prefix, PYTHON, "-c", HOLD, server.address, str(server.port), str(LEAST)]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as process:
-        assert process.stdin and process.stdout
-        try:
-            with server.listener.accept()[0] as far:
-                far.sendall(bytes(LEAST))
-                yield int(process.stdout.readline())
-        finally:
-            process.stdin.close()
-            process.wait(ENDS_S)
-
-
 def test_the_inner_program_wins(ccbpf: Cli, server: Server) -> None:
     """A command of `run --download` that a rule matches as well has one window, and the run's account."""
     ccbpf("assign", "--download", "--remote-port", server.port)
@@ -283,17 +168,6 @@ def test_a_run_that_is_let_go_counts_what_came_until_then(ccbpf: Cli, server: Se
         _, err = process.communicate("", timeout=ENDS_S)
     found = account(err)["counts"]
     assert (found["receivers"], found["received"]) == (1, LEAST + 5000)
-
-
-@contextmanager
-def cgroup() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """A cgroup of the test: its path, and a prefix for commands in it."""
-    path = MOUNT / UNIQUE
-    path.mkdir()
-    try:
-        yield f"/{UNIQUE}", ("sh", "-c", f'echo $$ > {path}/cgroup.procs; exec "$@"', "sh")
-    finally:
-        path.rmdir()
 
 
 def test_by_cgroup(ccbpf: Cli, server: Server) -> None:
@@ -359,26 +233,6 @@ def test_when_the_last_one_goes_windows_open(ccbpf: Cli, server: Server, others:
         assert (rules(ccbpf)[0]["controller"], len(rules(ccbpf))) == ("tcp_lp", 1)
     else:
         assert not ccbpf.root.exists()
-
-
-@contextmanager
-def sending(ends: Ends) -> Iterator[None]:
-    """Sends small amounts of data all the time."""
-
-    stop = threading.Event()
-
-    def send() -> None:
-        while not stop.is_set():
-            ends.receive(2000)
-            time.sleep(0.01)
-
-    thread = threading.Thread(target=send)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 def test_clean_all(ccbpf: Cli, server: Server) -> None:
@@ -518,14 +372,6 @@ def test_what_is_wrong_in_a_file(ccbpf: Cli, tmp_path: Path, keys: str, said: st
 # --- on a path with a queue ------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def path() -> Iterator[native.Path]:
-    with native.Path(Link(RATE_MBIT, 20, 2.5)) as path:
-        path.start(path.sender, PYTHON, "-c", SERVER)
-        kernel.eventually(lambda: ":7 " in path.command(path.sender, "ss", "-ltn"), ENDS_S, "the server")
-        yield path
-
-
 @pytest.mark.quiet
 @pytest.mark.rerun("a host that stands still is a queue, and a pause of the reader")
 @pytest.mark.parametrize(("address", "sender"), [("10.0.1.2", "bbr"), ("fd00:1::2", "cubic")], ids=["IPv4 bbr", "IPv6 cubic"])
@@ -535,14 +381,7 @@ def test_a_download_yields(ccbpf: Cli, path: native.Path, address: str, sender: 
         ccbpf("assign", "--download", "--cgroup", name)
         words = [*within, *reader(path, address, BYTES, sender)]
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as background:
-            kernel.eventually(lambda: received(ccbpf) > 1_500_000, ENDS_S, "the download")
-            before = received(ccbpf)
-            (got, _, _, mbit) = kernel.run(*reader(path, "10.0.1.2", 12_000_000, "cubic", seconds=SETTLES_S + FOREGROUND_S,
-                                                   settles=SETTLES_S)).stdout.split()  # fmt: skip
-            beside = received(ccbpf) - before
+            yields(ccbpf, path)
             out, _ = background.communicate(timeout=40)
-    assert float(mbit) >= KEEPS * RATE_MBIT * 1448 / 1514, (mbit, beside)
-    assert int(got) > 2 * beside
-    size, found, _, _ = out.split()
-    assert (int(size), found) == (BYTES, digest(BYTES))
+    assert has_all(out)
     assert counts(ccbpf)["receivers"] == 1

@@ -16,8 +16,7 @@ import pytest
 from tests.functional import kernel
 from tests.functional.conftest import CCBPF, Cli, Result
 from tests.functional.rules.background import BACKGROUND, MOUNT, PYTHON, SYSTEM_PYTHON, Sinks, default, remove_cgroup
-from tests.functional.rules.test_download import records
-from tests.functional.rules.test_download_rules import held, serving
+from tests.functional.rules.downloads import held, records, serving
 
 UNITS = "/etc/systemd/system"
 NAME = "50-ccbpf.conf"

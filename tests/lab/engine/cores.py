@@ -30,7 +30,7 @@ PLACES = (Path("/run/lock"), Path("/tmp"))  # the same for all users, in this or
 POLL_S = 0.2  # how often a waiting lab asks for a core
 QUIET_S = 1.0  # a shorter wait is not worth a message
 
-_told = threading.Event()  # one message per process: the guests of a session wait for the same thing
+_told = threading.Event()  # one message per process: all guests of a session wait for the same cores
 
 
 def cpus() -> list[int]:
@@ -50,8 +50,8 @@ def cpus() -> list[int]:
 
 @contextmanager
 def core() -> Iterator[int]:
-    """The number of a core that no other guest has. Among those that ask for the same cores, who came first gets the next
-    free one."""
+    """The number of a core that no other guest has. Labs that wait for the same cores get them in the order
+    in which they came."""
     with contextlib.ExitStack() as opened:
         locks = {cpu: opened.enter_context(_open(f"ccbpf-lab-core-{cpu}.lock")) for cpu in cpus()}
         with _open(_queue_name(locks)) as queue, _message_after(QUIET_S):
@@ -62,13 +62,13 @@ def core() -> Iterator[int]:
 
 
 def _queue_name(wanted: Iterable[int]) -> str:
-    """A queue for each set of cores: whoever waits for core 1 must not keep others from core 0."""
+    """A queue for each set of cores: a lab that waits for core 1 must not keep others from core 0."""
     words = ",".join(map(str, sorted(wanted)))
     return f"ccbpf-lab-queue-{zlib.crc32(words.encode()):08x}.lock"  # a list of all cores may be too long for a name
 
 
 def _first_free(locks: dict[int, BinaryIO]) -> int | None:
-    """Locks one of them until its file is closed."""
+    """Locks the first core that is free, until its file is closed; None: all are in use."""
     for cpu, lock in locks.items():
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -96,7 +96,7 @@ def _tell_once() -> None:
 
 
 def _open(name: str) -> BinaryIO:
-    """A lock file of the machine, made if it is not there."""
+    """A lock file of the machine; it is created if it is missing."""
     errors = []
     for place in PLACES:
         try:

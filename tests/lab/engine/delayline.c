@@ -69,7 +69,7 @@ struct packet {
 	uint8_t data[SLOT_BYTES - 12];
 } __attribute__((packed, aligned(4)));
 
-_Static_assert(sizeof(struct packet) == SLOT_BYTES, "a slot is a slot");
+_Static_assert(sizeof(struct packet) == SLOT_BYTES, "a slot has no padding");
 
 struct direction {
 	const char *name;
@@ -80,7 +80,7 @@ struct direction {
 	uint64_t tail; /* packets put in */
 	uint64_t bytes;
 	uint64_t dropped; /* no slot free */
-	uint64_t refused; /* the receiving device would not have it: it is down */
+	uint64_t refused; /* the receiving device refused it: it is down */
 	uint64_t late;
 	uint64_t latest_ns;
 };
@@ -153,7 +153,7 @@ static struct packet *slot(const struct line *line, const struct direction *way,
 	return &way->ring[position % line->packets];
 }
 
-/* Takes in what the sending side has ready, a batch at most. */
+/* Reads the packets that the sending side has ready, at most a batch. */
 static void take_in(struct line *line, struct direction *way)
 {
 	uint8_t surplus[SLOT_BYTES];
@@ -178,7 +178,7 @@ static void take_in(struct line *line, struct direction *way)
 	}
 }
 
-/* Hands over what is due. */
+/* Delivers the packets that are due. */
 static void give_out(struct line *line, struct direction *way)
 {
 	while (way->head != way->tail) {

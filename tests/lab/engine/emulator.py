@@ -52,7 +52,7 @@ MONITOR = ["-S", "-chardev", "stdio,id=monitor,signal=off", "-mon", "chardev=mon
 
 
 def lockstep_allowed() -> bool:
-    """Whether this process may use SCHED_FIFO: tried by a thread of its own."""
+    """Whether this process may use SCHED_FIFO; a separate thread tries it."""
     allowed = threading.Event()
 
     def attempt() -> None:
@@ -83,7 +83,8 @@ def choose_mode() -> str:
 
 
 def run(arguments: Sequence[str], core: int | None, log: Path, timeout_s: float, poll: Callable[[], None]) -> int | str:
-    """QEMU's exit code, or in words why it was killed. In lockstep on this core; None: it records, on any core.
+    """Runs QEMU in lockstep on this core, or (None) recording on any core. Returns its exit code, or a text that says why it
+    was killed.
 
     Its messages go to `log`; `poll` is called now and then. It dies with us, and leaves nothing running.
     """
@@ -138,7 +139,8 @@ def _start(arguments: Sequence[str], core: int | None, log: Path) -> subprocess.
 
 
 def _go_in_lockstep(process: subprocess.Popen[bytes], core: int) -> None:
-    """Places the threads of a stopped QEMU and starts its guest. Does nothing if QEMU has ended: its exit code tells."""
+    """Places the threads of a stopped QEMU and starts its guest. Does nothing if QEMU has ended: its exit
+    code says why."""
     assert process.stdin
     try:
         _answer(process)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The experiment language: what a lab runs, and what it measured. Data only; no lab is known here.
+"""The experiment language: what a lab runs, and what it measured. Data only: this module knows no lab.
 
 Units are in the names: `_s` seconds since the start of the run, `_ms` milliseconds, `_mbit` Mbit/s (10^6), `_bytes`.
 """
@@ -52,7 +52,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Flows over a link. It lasts until its last flow ended, and `seconds` at the least."""
+    """Flows over a link. It lasts until its last flow has ended, and at least `seconds`."""
 
     name: str
     link: Link
@@ -67,7 +67,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Sample:
-    """What a receiver got from start_s to end_s."""
+    """The data that a receiver got from start_s to end_s."""
 
     start_s: float
     end_s: float
@@ -98,7 +98,7 @@ class FlowResult:
         return total / (to_s - from_s)
 
     def reaches(self, level_mbit: float, after_s: float, window_s: float) -> float | None:
-        """Seconds from after_s until a window of window_s begins whose mean goodput is level_mbit; None: never."""
+        """Seconds from after_s to the beginning of the first window of window_s with a mean goodput of level_mbit; None: never."""
         end = max((s.end_s for s in self.samples), default=0.0)
         start = after_s
         while start + window_s <= end + 0.05:
@@ -131,7 +131,7 @@ class Result:
 
 
 def quantile(values: Iterable[float], part: float) -> float:
-    """The smallest value that at least this part of all values does not exceed; nan of none."""
+    """The smallest value that at least this part of all values does not exceed; nan if there are no values."""
     ordered = sorted(values)
     if not ordered:
         return float("nan")

@@ -15,19 +15,19 @@ from .scenario import Traffic, VirtualExperiment, VirtualFlow, VirtualLink, cros
 FIRST_TRAFFIC_PORT = 7001  # the server of traffic 0
 WARM_PORT = 7999  # of a first connection, for the route's metrics
 FIRST_CLIENT_PORT = 40001  # fixed: a port chosen by the kernel would be another one in each run
-MANY_FLOWS = 32  # more need these ports kept from iperf3's control connections, and memory for their buffers
+MANY_FLOWS = 32  # with more flows, the ports are reserved (iperf3's control connections could take them) and TCP gets more memory
 SAMPLE_S = 0.1
 BLOCK, FAST_BLOCK = 8192, 131072  # bytes; iperf3 counts whole blocks: 0.1 s of 10 Mbit/s is less than one of the latter
 FAST_MBIT = 100.0
 GRACE_S = 15.0  # after its end a starved flow may take this long to say so
 PATIENCE_S = 100.0  # iperf3's server ends after 120 s without data, counted from its own start: it waits for later flows
-DRAIN_S = 10.0  # after its end the answers of what was asked may take this long
+DRAIN_S = 10.0  # answers to requests may arrive this long after the end of the requests
 RECEIVE_MEMORY = "4096 131072 6291456"  # the kernel's own on most machines
 WINDOW_PLACE = 34  # of the window in a packet without IP options
 
 
 def relay_commands(experiment: Experiment) -> list[str]:
-    """The proxy runs, and what it sends is under the relay's controller."""
+    """Starts the proxy, whose outgoing connections use the relay's controller."""
     name = relay_of(experiment)
     if not name:
         return []
@@ -40,7 +40,7 @@ def relay_commands(experiment: Experiment) -> list[str]:
 
 
 def relays(experiment: Experiment) -> dict[str, str]:
-    """From where to where the proxy relays."""
+    """The pairs of addresses between which the proxy relays."""
     there = topology.receiver_address(0, hops_of(experiment))
     ports = [FIRST_PORT + number for number, flow in enumerate(experiment.flows) if isinstance(flow, VirtualFlow) and flow.relay]
     return {f"{topology.PROXY_ADDRESS}:{port}": f"{there}:{port}" for port in ports}
@@ -73,7 +73,7 @@ def flow_commands(experiment: Experiment, number: int) -> tuple[str, str]:
 
 
 def received_by(flow: Flow) -> str:
-    """What the receiver is started by."""
+    """The prefix of the receiver's command."""
     return "ccbpf run --quiet --download -- " if isinstance(flow, VirtualFlow) and flow.download else ""
 
 
@@ -111,8 +111,8 @@ def windowed(experiment: Experiment) -> Iterator[tuple[int, VirtualFlow]]:
 
 
 def window_commands(experiment: Experiment) -> list[str]:
-    """Every ACK of such a flow says this window, whatever the receiver's buffer would allow: what the buffer allows is
-    another figure on each kernel, and grows. The scale of the field follows from tcp_rmem."""
+    """Writes this window into every ACK of such a flow. The window that the receiver's buffer allows differs between kernels
+    and grows. The scale of the field follows from tcp_rmem."""
     lines, shaped = [], set()
     step = 1 << window_scale(experiment)
     for number, flow in windowed(experiment):
@@ -131,7 +131,7 @@ def window_commands(experiment: Experiment) -> list[str]:
 
 
 def window_scale(experiment: Experiment) -> int:
-    """What a receiver chooses by its tcp_rmem (tcp_select_initial_window)."""
+    """The window scale that a receiver derives from its tcp_rmem (tcp_select_initial_window)."""
     largest = int(dict(receive_memory(experiment))["net.ipv4.tcp_rmem"].split()[-1])
     return min(14, max(0, largest.bit_length() - 1 - 15))
 
@@ -148,8 +148,9 @@ SAVES, SAVES_SSTHRESH = "net.ipv4.tcp_no_metrics_save", "net.ipv4.tcp_no_ssthres
 
 
 def route_commands(experiment: Experiment) -> list[str]:
-    """The first ssthresh of the sender's flows. The kernel takes it from its cache of metrics, and an entry is made there
-    of the route's when a first connection to that address ends; the lock keeps that one from writing its own."""
+    """The first ssthresh of the sender's flows. The kernel takes it from its cache of metrics. The entry of an address is
+    created from the route's metrics when the first connection to it ends; the lock keeps that connection from writing its
+    own ssthresh."""
     link = experiment.link
     if not isinstance(link, VirtualLink) or not link.route_ssthresh:
         return []
@@ -173,7 +174,7 @@ def address_of(experiment: Experiment, flow: Flow) -> str:
 
 
 def traffic_commands(experiment: Experiment, number: int, traffic: Traffic) -> tuple[str, str]:
-    """Server and client. Data goes from the sender to the receiver: of the web, the receiver asks."""
+    """Server and client. Data goes from the sender to the receiver: with `web` and `fetch` the receiver is the client."""
     source, sink = topology.sender(traffic.hop), topology.receiver(traffic.hop)
     target = topology.receiver_address(traffic.hop, hops_of(experiment))
     port = FIRST_TRAFFIC_PORT + number
@@ -198,7 +199,7 @@ def traffic_commands(experiment: Experiment, number: int, traffic: Traffic) -> t
 
 
 def asking(traffic: Traffic, words: dict[str, object], address: str) -> str:
-    """The client's command and options, of the web or of files."""
+    """The command and options of the client for `web` or `fetch`."""
     if traffic.kind == "fetch":
         every = float(str(words.get("every_s", 1)))
         sizes = words.get("bytes", (30000,))

@@ -10,7 +10,7 @@ are iperf3, and goodput is what the receiving iperf3 reports every 0.1 s; ping m
 queue beside them. The veth pair has no offloads, so that a queue is made of packets of at most 1500 bytes.
 
 Everything lives in three namespaces `ccbpf-lab.<pid>.<start time of pid>.<n>.<role>` and in children of this process;
-nothing outside is touched. They go with the Path, however it ends; what a killed run left behind, the next one removes.
+nothing outside is touched. They are removed with the Path, however it ends; the next run removes what a killed run left.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ FIRST_PORT = 5201
 SAMPLE_S = 0.1  # iperf3's shortest interval
 TICK_S = 0.2  # backlog samples and progress
 GRACE_S = 10.0  # after its end a starved flow may take this long to say so
-SOCKETS_S = 3.0  # what two ends need to say goodbye, at worst through a full buffer and a loss
+SOCKETS_S = 3.0  # time for two ends to close a connection, at worst through a full buffer and a loss
 COMMAND_S = 10.0  # a single ip, tc, sysctl
 BURST_MS = 2.0  # tbf's bucket: a wake-up this late costs no rate
 
@@ -64,7 +64,7 @@ class LabError(Exception):
 
 
 def environment() -> dict[str, str]:
-    """Of every process here: decimal points in what we parse, and the tools of /usr/sbin also after a plain `su`."""
+    """The environment of every process here: a locale with decimal points, and /usr/sbin in PATH also after a plain `su`."""
     return {**os.environ, "LC_ALL": "C", "PATH": f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin"}
 
 
@@ -112,7 +112,7 @@ class Child:
         return self.process.stdout.fileno()
 
     def read(self) -> bool:
-        """Takes what is ready (the fd polled readable); False at the end of the output."""
+        """Reads what is available (the fd was polled as readable); False at the end of the output."""
         data = os.read(self.fd, 65536)
         at = time.monotonic()
         *lines, self._partial = (self._partial + data).split(b"\n")
@@ -130,7 +130,7 @@ class Child:
                     return
 
     def end(self, seconds: float = 2.0) -> None:
-        """Asks it to end, then insists."""
+        """Sends SIGTERM, and SIGKILL if the process does not end in time."""
         self.process.terminate()
         if self.process.stdin:
             self.process.stdin.close()
@@ -146,7 +146,7 @@ class Child:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Holds back Ctrl-C and SIGTERM meanwhile: what is made here is either whole or gone."""
+    """Blocks SIGINT, SIGTERM and SIGHUP in the block: what it builds is either complete or removed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -165,7 +165,7 @@ def namespaces() -> list[str]:
 
 
 def owner_of(namespace: str) -> int | None:
-    """The living process that a namespace of the lab belongs to, 0 if that is gone; None: not the lab's."""
+    """The process that a namespace of the lab belongs to; 0 if that process has ended, None if the namespace is not the lab's."""
     match = re.fullmatch(rf"{NAME}\.(\d+)\.(\d+)\.\d+\.\w+", namespace)
     if not match:
         return None
@@ -190,7 +190,7 @@ def remove_leftovers() -> list[str]:
 
 
 class Path:
-    """The topology, alive while the `with` block runs. Times of its making: about 0.3 s."""
+    """The topology, alive while the `with` block runs. It takes about 0.3 s to build."""
 
     def __init__(self, link: Link) -> None:
         self.link = link
@@ -233,7 +233,7 @@ class Path:
         for name in (self.sender, self.router, self.receiver):
             command("ip", "netns", "add", name)
             settings = {
-                "net.ipv4.tcp_no_metrics_save": 1,  # a flow learns nothing from the one before it
+                "net.ipv4.tcp_no_metrics_save": 1,  # a flow must not take over metrics of the flow before
                 "net.ipv6.conf.default.accept_dad": 0,
                 "net.ipv4.ip_forward": 1,
                 "net.ipv6.conf.all.forwarding": 1,
@@ -287,8 +287,8 @@ class Path:
                 command("ip", "netns", "del", name)
 
     def _wait_for_sockets(self, present: set[str]) -> None:
-        """While the wire is there, both ends learn that the other has gone; cut off, a socket would try for minutes,
-        and keep its namespace and its controller."""
+        """Waits while the path still exists, so that both ends see the connection close. A socket that is cut off retransmits for
+        minutes, and keeps its namespace and its controller in use."""
         end = time.monotonic() + SOCKETS_S
         for name in present & {self.sender, self.receiver}:
             while command("ss", "-HtnN", name, "state", "connected", "exclude", "time-wait"):
@@ -316,7 +316,7 @@ ECHO = re.compile(r"icmp_seq=(\d+) .*time=([\d.]+) ms")
 
 @dataclass
 class _Transfer:
-    """An iperf3 pair: the server's intervals while they come, the client's report at the end."""
+    """An iperf3 pair: the server's intervals as they arrive, the client's report at the end."""
 
     result: FlowResult
     port: int
@@ -341,7 +341,7 @@ class _Transfer:
 
 @dataclass(frozen=True)
 class Progress:
-    """For who watches a run: the time, and each flow's goodput in the last second."""
+    """For the `watch` function of a run: the time, and each flow's goodput in the last second."""
 
     at_s: float
     end_s: float
@@ -407,7 +407,7 @@ class Run:
         transfer.client = self.path.start(self.path.sender, *words)
 
     def _loop(self) -> None:
-        """Until every flow has ended, and never longer than GRACE_S beyond the experiment's end."""
+        """Waits until every flow has ended, at most until GRACE_S after the experiment's end."""
         self.start_s = time.monotonic()
         waiting = sorted(self.transfers, key=lambda t: t.result.flow.start_s)
         next_tick = 0.0

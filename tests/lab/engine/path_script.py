@@ -47,8 +47,8 @@ def topology_commands(experiment: Experiment) -> str:
 
 
 def packet_commands(experiment: Experiment) -> str:
-    """Full packets, where they are not of the usual size: from the hosts' MTU follows the MSS, from the bottleneck's
-    what our program there takes for one packet."""
+    """Sets the MTU where full packets do not have the usual size. The MSS follows from the hosts' MTU, and the packet size that
+    nf_red assumes from the bottleneck's."""
     size = getattr(experiment.link, "packet_bytes", MTU_BYTES)
     if size == MTU_BYTES:
         return ""
@@ -101,7 +101,7 @@ PLUGS = {MARKING: ("10:1 handle 11:",), PRIORITY: ("10:1 handle 11:", "10:2 hand
 
 
 def plug_commands(link: Link, router: str, device: str, word: str) -> list[str]:
-    """Opens or shuts what the bottleneck's packets wait in, where the link stalls."""
+    """Opens or shuts the bottleneck's queue, for a link that stalls."""
     if not isinstance(link, VirtualLink) or not link.stalls:
         return []
     places = PLUGS.get(link.qdisc, ("1:1 handle 10:",))
@@ -127,7 +127,7 @@ def polices(experiment: Experiment) -> bool:
 
 
 def policer_commands(link: VirtualLink, router: str, device: str) -> list[str]:
-    """A token bucket that drops; what passes is sent at once."""
+    """A token bucket that drops packets above the rate; packets that conform are sent at once."""
     assert link.policer_packets
     burst = link.policer_packets * link.frame_bytes
     police = f"police rate {link.rate_mbit * 1000:.0f}kbit burst {burst} mtu {2 * link.frame_bytes} conform-exceed drop/pass"
@@ -142,8 +142,8 @@ def policer_commands(link: VirtualLink, router: str, device: str) -> list[str]:
 
 
 def wire(link: Link) -> str:
-    """htb lets 1600 bytes go at once, which a wire does not, and of which a queue of one packet is not seen: where our
-    program watches for that, only what makes up for a late timer."""
+    """htb's default burst of 1600 bytes sends a packet at once, so a queue of one packet would not be visible. Where nf_red
+    watches for such a queue, the burst is only what a late timer needs."""
     if not isinstance(link, VirtualLink) or not link.marks_low_class:
         return ""
     burst = max(BURST_BYTES, round(link.rate_mbit * 1e6 / 8 * LATE_S))
@@ -151,15 +151,15 @@ def wire(link: Link) -> str:
 
 
 def attach_command(link: VirtualLink, router: str, device: str) -> str:
-    """Our program before the queue, with the buffer as its limit."""
+    """Attaches nf_red before the queue, with the buffer as its limit."""
     limit = link.packets * link.frame_bytes if link.qdisc == PFIFO and not link.gso else link.limit_bytes
     options = "".join(f" --{name.replace('_', '-')} {shlex.quote(value)}" for name, value in link.nf_red)
     return f"ip netns exec {router} ccbpf aqm attach {device} --limit {limit}{options} >>aqm-attach.txt"
 
 
 def bleach_commands(experiment: Experiment) -> list[str]:
-    """A path that clears ECN's bits on the way to the receiver: where packets come into the first router, or where they
-    have left the last bottleneck."""
+    """A path that clears ECN's bits on the way to the receiver: at the entry of the first router, or behind the
+    last bottleneck."""
     link = experiment.link
     if not isinstance(link, VirtualLink) or not link.bleach:
         return []
@@ -172,7 +172,7 @@ def bleach_commands(experiment: Experiment) -> list[str]:
 
 
 def fifo(link: Link, queue: str = PFIFO) -> str:
-    """A drop-tail queue. Where 64 kB count as one packet, it must count bytes, and where it stalls as well."""
+    """A drop-tail queue. It counts bytes where one packet may have 64 kB (gso), or where the link stalls."""
     if not isinstance(link, VirtualLink):
         return f"bfifo limit {link.buffer_bytes}"
     if link.stalls:
@@ -183,12 +183,14 @@ def fifo(link: Link, queue: str = PFIFO) -> str:
 
 
 def marking_queue(link: VirtualLink) -> str:
-    """TCP-LP's router (IV-A): RED with both thresholds at one length; who does not speak ECN is not dropped early.
-    The average is taken over a few packets, as the end host's own over 8 ACKs."""
+    """TCP-LP's router (IV-A): RED with both thresholds at one length; packets without ECN are not dropped early.
+    The average covers a few packets, as the end host's average covers 8 ACKs."""
     frame = link.frame_bytes
     limit = link.packets * frame
     low = max(frame, round(link.mark_at * limit))
-    if low < 2 * frame:  # by packets tc would find a weight of 1/512, or none that the kernel takes; so it is 1/8 as well
+    if (
+        low < 2 * frame
+    ):  # with avpkt = frame tc would choose a weight of 1/512, or one that the kernel refuses; half a frame gives 1/8
         average, burst = frame // 2, -(-2 * low // frame) + 2
     else:
         average, burst = frame, -(-low // frame) + 4
@@ -197,7 +199,7 @@ def marking_queue(link: VirtualLink) -> str:
 
 
 def delay_commands(experiment: Experiment) -> list[str]:
-    """netem of half the round trip each way; flows with a round trip of their own in bands of their own."""
+    """netem with half of the round trip each way. Flows with another round trip have a separate band."""
     link = experiment.link
     rtts, hops, cross = rtts_of(experiment), hops_of(experiment), crossed(experiment)
     if len(rtts) == 1:
@@ -220,13 +222,13 @@ def delay_commands(experiment: Experiment) -> list[str]:
 
 
 def netem(link: Link, device: str, rtt_ms: float) -> str:
-    """One way's delay; what is lost, doubled or sent early is so on the way to the receiver."""
+    """The delay of one way. Loss, duplication and reordering apply only on the way to the receiver."""
     delay_us = rtt_ms * 500
     if not isinstance(link, VirtualLink):
         return f"netem limit {DELAY_PACKETS} delay {delay_us:.0f}us"
     late = jitter_words(link, device)
     if late and link.jitter == AGGREGATED:
-        delay_us -= link.jitter_ms * 1000  # which is what a packet waits for its slot in the mean
+        delay_us -= link.jitter_ms * 1000  # the mean time that a packet waits for its slot
     words = f"netem limit {DELAY_PACKETS} delay {delay_us:.0f}us{late}"
     if device != "in":
         for word in ("loss", "reorder", "duplicate"):
@@ -237,7 +239,8 @@ def netem(link: Link, device: str, rtt_ms: float) -> str:
 
 def jitter_words(link: VirtualLink, device: str) -> str:
     """What follows netem's delay. With a rate, netem lets no packet leave before the one ahead of it; the rate itself is
-    no limit. In slots it releases together what has come meanwhile."""
+    no limit. With slots, it releases together the packets that
+    have arrived since the last slot."""
     way = REVERSE if device == "in" else FORWARD
     if not link.jitter_ms or link.jitter_way not in (BOTH, way):
         return ""

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Controllers of the tests' own, tests/lab/peers/*.bpf.c: peers of rows that no kernel has, and that are no part of the
-product. The guest registers their objects with bpftool; the simulator has them as build/sim/NAME.so."""
+"""Peers that no kernel has and that are not part of the product: controllers in tests/lab/peers/*.bpf.c. The guest registers their objects with bpftool; the simulator has them as build/sim/NAME.so."""
 
 from __future__ import annotations
 

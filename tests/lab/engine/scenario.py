@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What an experiment in virtual time may ask for beyond experiment.py: the language of rows, as data.
 
-rows/rows.py makes these of TOML; the guests' lab (virtual_experiment.py) runs them, and so may any other. No lab is known here.
+rows/rows.py builds these from TOML; the virtual-time lab (virtual_experiment.py) and the simulator run them. This module
+knows no lab.
 Rates are of Ethernet frames (1514 bytes for 1448 of data).
 """
 
@@ -108,7 +109,7 @@ class VirtualFlow(Flow):
 
 @dataclass(frozen=True)
 class Traffic:
-    """What is put beside the flows; all of it is foreground. Options are the row's own words."""
+    """Traffic beside the flows; all of it is foreground. The options are those of the row."""
 
     name: str
     kind: str  # udp, web, fetch
@@ -158,7 +159,7 @@ def relays_of(experiment: Experiment) -> list[str]:
 
 
 def relay_of(experiment: Experiment) -> str:
-    """The controller of the proxy's outgoing connections; they are of one namespace, and so of one controller."""
+    """The controller of the proxy's outgoing connections: they share a namespace, and so its default controller."""
     return next(iter(relays_of(experiment)), "")
 
 
@@ -177,7 +178,7 @@ def traffic_of(experiment: Experiment) -> tuple[Traffic, ...]:
 
 
 def controllers_of(experiment: Experiment) -> set[str]:
-    """All that its flows have at any time."""
+    """All controllers that the flows have at any time."""
     first = {flow.starts_as for flow in experiment.flows if isinstance(flow, VirtualFlow)}
     return {flow.controller for flow in experiment.flows} | (first | {relay_of(experiment)}) - {""}
 
@@ -186,7 +187,7 @@ def controllers_of(experiment: Experiment) -> set[str]:
 
 
 def problem(experiment: VirtualExperiment) -> str:
-    """What is asked for and cannot be, beginning with the key; empty: all can be."""
+    """Says what the experiment asks for but the lab cannot do, beginning with the key; empty: nothing."""
     return next(_problems(experiment), "")
 
 

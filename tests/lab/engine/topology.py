@@ -5,7 +5,7 @@
 
     three:  sender ── router ── delay ── router2 ── delay2 ── router3 ── delay3 ── receiver
                      /             \\
-             sender-1               receiver-1    and so on: who uses only that bottleneck (hop 1, 2, 3)
+             sender-1               receiver-1    and so on: hosts that use only that bottleneck (hop 1, 2, 3)
 
 Link i of the chain is 10.0.i.0/24; the hosts of hop k are 10.1.k.2 and 10.2.k.2. Devices are `out` towards the receiver
 and `in` towards the sender; routers and delays have `cross` towards the hosts of their hop. A `proxy`, for one bottleneck,
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 PROXY, PROXY_ADDRESS = "proxy", "10.3.0.2"
 
-# One packet, one segment, as on a wire; with gso up to 64 kB of them travel as one, which is how a gigabit is reached.
+# One packet is one segment, as on a wire. With gso up to 64 kB of segments travel as one packet, which a gigabit needs.
 NO_OFFLOADS = "ip netns exec $1 ethtool -K $2 tso off gso off gro off >/dev/null"
 OFFLOADS = ":"
 
@@ -98,7 +98,7 @@ def commands(hops: int = 1, cross: tuple[int, ...] = (), *, gso: bool = False, p
 
 
 def proxy_commands() -> list[str]:
-    """The middle host, with buffers of its own that are no second queue."""
+    """The proxy's host. Its socket buffers are small, so that they do not become a second queue."""
     memory = "'net.ipv4.tcp_rmem=4096 65536 131072' 'net.ipv4.tcp_wmem=4096 65536 262144'"
     return [
         f"join {PROXY} out {PROXY_ADDRESS} router relay 10.3.0.1",
@@ -125,7 +125,7 @@ def routes(chain: list[str]) -> list[str]:
 
 
 def hosts(hop: int, hops: int) -> list[str]:
-    """Sender and receiver of one bottleneck."""
+    """The sender and the receiver that use only one bottleneck."""
     source, sink = sender(hop), receiver(hop)
     router, delay = routers(hops)[hop - 1], delays(hops)[hop - 1]
     return [

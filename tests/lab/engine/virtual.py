@@ -52,7 +52,7 @@ CONSOLE_TAIL = 4  # lines of the console that an error quotes
 MACHINE = """-M microvm,pit=on,pic=on,rtc=on,isa-serial=on,acpi=off,x-option-roms=off -nodefaults -no-user-config
     -nographic -accel tcg -smp 1 -no-reboot
     -device isa-debug-exit,iobase=0x501,iosize=1""".split()
-NEEDS_CX16 = (6, 19)  # from here on sockets' BPF storage is allocated by kmalloc_nolock(), which needs cmpxchg16b
+NEEDS_CX16 = (6, 19)  # since this release socket storage is allocated by kmalloc_nolock(), which needs cmpxchg16b
 QUIET = "quiet panic=-1 reboot=t nokaslr random.trust_cpu=off tsc=reliable clocksource=tsc mitigations=off"
 SKIPPED = "initcall_blacklist=jent_mod_init,load_system_certificate_list,trace_eval_init,init_kprobe_trace"  # 3 s of boot
 
@@ -103,7 +103,7 @@ def write_initramfs(path: Path, guest: Guest, own: Tree, product: bool) -> None:
 
 
 def processor(release: str) -> str:
-    """The guest's CPU model: without cmpxchg16b, in which QEMU 7.2 has crashed (1 of 42 runs), where Linux can do so."""
+    """The guest's CPU model: without cmpxchg16b (QEMU 7.2 crashed in it in 1 of 42 runs) where Linux does not need it."""
     version = re.match(r"(\d+)\.(\d+)", release)
     if not version:
         raise LabError(f"guest kernel {release}: expected a release such as 6.12.1; remove its directory in .cache/lab/guests")
@@ -111,7 +111,7 @@ def processor(release: str) -> str:
 
 
 def hardware(guest: Guest) -> list[str]:
-    """What of QEMU's arguments decides a result, beside the clock, the memory and the files."""
+    """The arguments of QEMU that decide a result, besides the clock, the memory and the files."""
     kernel = f"console=ttyS0 {QUIET} {SKIPPED}"
     return [*MACHINE, "-cpu", processor(guest.release), "-append", kernel]
 
@@ -178,7 +178,7 @@ def run(
 
 
 class _Console:
-    """The console's new lines, given to who watches."""
+    """Gives new lines of the console to the `watch` function."""
 
     def __init__(self, path: Path, watch: Callable[[str], None] | None) -> None:
         self.path, self.watch = path, watch

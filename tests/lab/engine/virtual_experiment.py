@@ -44,7 +44,7 @@ from .scenario import (
 from .virtual_result import COUNTERS, EVENTS, FLOWS, PortTaken, VirtualResult, parse
 
 SETTLE_S = 1.0  # between the topology's making and time 0
-PROBES = "nf_tcp"  # the controller whose records are read all the time: they count its probes; those of a receiver as well
+PROBES = "nf_tcp"  # controllers whose records are read during the run: they count probes, and what a receiver held back
 RECEIVER = "rx_lp"  # of a flow that is a download
 FLOWS_EVERY_S = 1.0
 SAID_S = 5.0  # how often the guest says on its console where it is
@@ -53,13 +53,13 @@ GENERATOR = BUILD / "tests/traffic"
 
 
 def controllers_to_enable(experiment: Experiment) -> list[str]:
-    """The controllers among its own that are ours."""
+    """Our controllers among those of the experiment."""
     names = controllers_of(experiment) | {traffic.controller for traffic in traffic_of(experiment)}
     return sorted(name for name in names if (OURS / f"{name}.bpf.o").exists())
 
 
 def modules(experiment: Experiment) -> list[str]:
-    """The modules of the kernel's own controllers in its flows: the first flow would wait for its module."""
+    """Loads the modules of the kernel's controllers beforehand: else the first flow would wait for its module."""
     return sorted(controllers_of(experiment) - set(controllers_to_enable(experiment)) - set(peers.PEERS))
 
 
@@ -122,10 +122,10 @@ def script(experiment: Experiment, reserve: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
-# Windows of 100 000 packets, or a hundred flows, are not to be short of memory: pages, for all sockets together.
+# In pages, for all sockets together: enough for windows of 100 000 packets, and for a hundred flows.
 TCP_MEMORY = "sysctl -qw net.ipv4.tcp_mem='40000 50000 60000'"
 
-# One tc takes all its requests from one program: forks each 0.1 s took as long as a flow of 10 Mbit/s.
+# One tc takes all its requests from one program: a fork each 0.1 s costs as much CPU as a flow of 10 Mbit/s.
 SAMPLERS = f"""\
 tick {SAMPLE_S * 1000:.0f} backlog.at "qdisc show dev out" | tc -n router -s -force -batch - >backlog.txt &
 ( count=0; while ! [ -e /tmp/over ]; do
@@ -159,9 +159,9 @@ def run(
     timeout_s: float = 0.0,
     watch: Callable[[str], None] | None = None,
 ) -> VirtualResult:
-    """Runs it in a guest. timeout_s of processor time, by default ten times the virtual time and a minute. Where a flow's port
-    was taken it runs again with all of them reserved, for the same seed on every machine: reserved always, each run of
-    before would have another draw."""
+    """Runs it in a guest. timeout_s of processor time, by default ten times the virtual time and a minute. If the port of a
+    flow was taken, it runs again with all ports reserved, which happens for the same seeds on every machine. They are not
+    always reserved, because that would give every run another draw."""
     limit_s = experiment.end_s + GRACE_S + SETTLE_S + 30
 
     def once(reserve: bool) -> VirtualResult:

@@ -30,7 +30,7 @@ class TrafficResult:
 
     traffic: Traffic
     objects: list[tuple[float, float, float]] = field(default_factory=list)  # (s, bytes, response in s; inf: never)
-    report: dict[str, Any] = field(default_factory=dict)  # the receiving end's own words
+    report: dict[str, Any] = field(default_factory=dict)  # as the receiving end reports it
     zero_s: float = 0.0  # when the report's time began, on our clock
 
 
@@ -45,12 +45,14 @@ class VirtualResult(Result):
     records: list[dict[str, object]] = field(default_factory=list)  # of `ccbpf -j flows`, each second; with at_s too
     sockets: list[tuple[float, str]] = field(default_factory=list)  # (s, `ss -ti` of the senders)
     traffic: dict[str, TrafficResult] = field(default_factory=dict)
-    busy: float = float("nan")  # the part of the time that the guest's CPU was, where gso is on: near 1 it is no lab
+    busy: float = float(
+        "nan"
+    )  # busy part of the guest's CPU, where gso is on: near 1 the CPU was the bottleneck, and the result is not valid
     outcome: virtual.Outcome | None = None
 
 
 def require_memory(experiment: Experiment, counters: str) -> None:
-    """Under pressure receivers shrink their windows for good: what then is measured is the guest's memory."""
+    """Under memory pressure receivers shrink their windows for good: the run would then measure the guest's memory."""
     found = re.search(r"^TcpExtTCPMemoryPressures\s+(\d+)", counters, re.MULTILINE)
     if found and int(found[1]):
         raise LabError(f"{experiment.name}: TCP was short of memory in the guest ({found[1]} times); raise memory_mb of this row")
@@ -85,8 +87,8 @@ def parse(experiment: Experiment, outcome: virtual.Outcome) -> VirtualResult:
 
 
 def parse_records(text: str, start_s: float) -> list[dict[str, Any]]:
-    """What `ccbpf -j flows --watch` said, one document after the other; the last may be cut off. A controller's own part
-    lies flat beside the rest."""
+    """What `ccbpf -j flows --watch` said, one document after the other; the last may be cut off. The members of
+    a controller's own part are put beside the others."""
     records: list[dict[str, Any]] = []
     decoder, place = json.JSONDecoder(), 0
     while (begin := text.find("{", place)) >= 0:
@@ -114,7 +116,7 @@ def may_starve(experiment: Experiment, flow: Flow) -> bool:
 
 
 class PortTaken(LabError):
-    """A connection of iperf3's own has chosen the port of a flow's: once in some ten thousand."""
+    """A control connection of iperf3 has taken the port of a flow, which happens about once in ten thousand runs."""
 
 
 def parse_flow(directory: Path, number: int, flow: Flow, start_s: float, starves: bool = False) -> FlowResult:
@@ -152,7 +154,7 @@ def parse_flow(directory: Path, number: int, flow: Flow, start_s: float, starves
 
 
 def require_handover(directory: Path, number: int, flow: Flow) -> None:
-    """iperf3 says what the flow was at its start."""
+    """Raises LabError if the handover failed: iperf3 reports only the controller at the start."""
     out = f"handover-{number}"
     if (directory / f"{out}.exit").read_text().strip() != "0":
         words = (directory / f"{out}.err").read_text().strip() or "no message"
@@ -210,8 +212,8 @@ def parse_queue(directory: Path, start_s: float, result: VirtualResult) -> None:
 
 
 def parse_classes(directory: Path, result: VirtualResult) -> None:
-    """What our program counted on the way to the receiver, class by class; of the first bottleneck, from which it was
-    asked (and so knows the qdisc), also as marks and drops of its queue."""
+    """Reads nf_red's counters of each class on the way to the receiver. Those of the first bottleneck (`aqm show` ran there, and
+    so knows the qdisc) also count as marks and drops of the queue."""
     path = directory / COUNTERS
     for queue in json.loads(path.read_text())["queues"] if path.exists() else []:
         for name, counts in queue["classes"].items() if queue["device"] == "out" else ():
@@ -229,7 +231,7 @@ def queue_counts(text: str) -> tuple[int, int, int]:
     match = COUNTS.search(text, begin.end()) if begin else None
     if not match:
         raise LabError(f"tc -s showed no queue 10: at the bottleneck: {text[:120]!r}")
-    scale = {None: 1, "K": 1 << 10, "M": 1 << 20}[match[3]]  # where tc can say it so within a few bytes
+    scale = {None: 1, "K": 1 << 10, "M": 1 << 20}[match[3]]  # tc prints K and M only where they are exact to a few bytes
     return int(match[2]) * scale, int(match[4]), int(match[1])
 
 

@@ -2,7 +2,7 @@
 """Packages of Debian suites that this machine does not run, fetched by apt and verified by its signatures.
 
 Each suite has an apt root of its own under the cache; nothing of the machine's apt is changed. The archive's address
-is CCBPF_DEBIAN_ARCHIVE, or the one that the machine's apt uses for Debian, or (Ubuntu) what its python-apt knows of Debian.
+is CCBPF_DEBIAN_ARCHIVE, or the one that the machine's apt uses for Debian, or (on Ubuntu) the one that python-apt lists for Debian.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NETWORK = "is the archive reachable? It is needed the first time only"
 
 
 def address() -> str:
-    """Where Debian's archive is, by what the machine itself knows."""
+    """The address of Debian's archive, from the configuration of this machine."""
     if given := os.environ.get("CCBPF_DEBIAN_ARCHIVE"):
         return given
     targets = command(["apt-get", "indextargets", "--format", "$(LABEL)|$(REPO_URI)", "Created-By: Packages"])
@@ -62,7 +62,7 @@ class Suite:
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled": "false",
             "Acquire::IndexTargets::deb::Contents-deb::DefaultEnabled": "false",
             "Acquire::Retries": "3",
-            # a mirror may lag: what is fetched is pinned by version, and its signature is verified all the same
+            # a mirror may be behind: an old index is accepted, because versions are pinned and signatures are verified
             "Acquire::Check-Valid-Until": "false",
         }
         return [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]

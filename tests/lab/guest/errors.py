@@ -14,7 +14,7 @@ class LabError(Exception):
 
 
 def environment() -> dict[str, str]:
-    """Ours; depmod is in a directory that is in root's PATH only."""
+    """The environment of this process, with /sbin in PATH: depmod is in a directory that only root's PATH has."""
     return {**os.environ, "PATH": f"{os.environ.get('PATH', '/usr/bin:/bin')}:/usr/sbin:/sbin"}
 
 

@@ -34,7 +34,7 @@ class Pin:
 
 @dataclass(frozen=True)
 class Package:
-    """A package on this disk, and what it stands for."""
+    """A package on this disk, and the pin that it stands for."""
 
     pin: Pin
     package: str
@@ -88,7 +88,7 @@ def _remember(package: Package) -> Package:
 
 
 def _known(pin: Pin) -> Package | None:
-    """What stands for the pin, if it was fetched before and is still there."""
+    """The package that was fetched before for this pin, if it is still there."""
     note = _note(pin)
     if not note.exists():
         return None
@@ -111,7 +111,7 @@ class Resolver:
         return [_known(pin) or self._fetch(pin) for pin in pins]
 
     def _fetch_together(self, pins: list[Pin]) -> None:
-        """All in one call of apt, if the archive has all of them; else each is looked for by itself."""
+        """One call of apt for all packages, if the archive has all of them; else one call for each."""
         if len(pins) < 2 or len({pin.suite for pin in pins}) > 1:
             return
         try:

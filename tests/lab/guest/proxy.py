@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""nginx (its stream module) for experiments with a relay: a packaged proxy as it is, from the guests' suite, pinned by
-proxy.lock. Not HAProxy, which needs cmpxchg16b: the lab's processor has none, for QEMU's own does not always work.
+"""nginx (its stream module) for experiments with a relay: an unmodified proxy from the guests' suite, pinned by
+proxy.lock. HAProxy needs cmpxchg16b, which the lab's processor does not have because QEMU's is not reliable.
 
-It is not part of the guests: what only one experiment needs must not change the bytes that all others boot.
+It is not part of the guests: a program that one experiment needs must not change the bytes that all others boot.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def _may_hold_a_library(package: str) -> bool:
 
 
 def _tools(resolver: Resolver) -> list[Pin]:
-    """The root packages, and those that hold a library which their programs need, over any number of steps."""
+    """The root packages, and all packages with libraries that their programs need, directly or indirectly."""
     suite = resolver.suite(TOOLS_SUITE)
     versions = {name: version for name, version in suite.closure(list(ROOTS)).items() if _may_hold_a_library(name)}
     suite.download(list(versions.items()), CACHE / "packages")

@@ -101,7 +101,7 @@ static void connect_object(struct running *running, size_t index)
 	loop_watch(&running->loop, fd, index, EPOLLOUT);
 }
 
-/* The connection stands, or could not be made. */
+/* The connection is established, or has failed. */
 static void request(struct running *running, size_t index)
 {
 	struct object *object = &running->client->objects[index];
@@ -119,7 +119,7 @@ static void request(struct running *running, size_t index)
 		loop_rewatch(&running->loop, object->fd, index, EPOLLIN);
 }
 
-/* Counts and discards what has come. */
+/* Counts and discards the data that has arrived. */
 static void take(struct running *running, struct object *object)
 {
 	for (uint64_t turn = 0; turn < TURN_BYTES;) {
@@ -139,7 +139,7 @@ static void take(struct running *running, struct object *object)
 	}
 }
 
-/* Asks for what is due; returns when the next is. UINT64_MAX: none is left. */
+/* Requests what is due. Returns when the next object is due; UINT64_MAX: none is left. */
 static uint64_t ask(struct running *running)
 {
 	struct client *client = running->client;
@@ -299,6 +299,6 @@ int client_run(struct client *client)
 		warn("%" PRIu64 " of %zu objects of %s port %u failed, the first: %s%s",
 		     running.failed, client->count, client->server.text, client->server.port,
 		     strerror(running.first_error), remedy(running.first_error));
-	/* some may fail on a bad path; all of them is no measurement */
+	/* some may fail on a bad path; if all fail, nothing was measured */
 	return running.failed && running.failed == client->count ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -234,7 +234,7 @@ int socket_bound(int type, const char *bind_text, const char *port, struct addre
 	return fd;
 }
 
-/* The kernel's limit where it must be, more where CAP_NET_ADMIN lets us. */
+/* Up to the kernel's limit, or above it with CAP_NET_ADMIN. */
 void socket_buffer(int fd, int option, int forced, int bytes)
 {
 	if (setsockopt(fd, SOL_SOCKET, forced, &bytes, sizeof(bytes)))

@@ -29,7 +29,7 @@
  * udp-sink adds up over its senders: `lost` are numbers missing below the highest
  * that came (what is lost after the last arrival shows only beside udp-send's
  * own count), `reordered` came after a higher number (RFC 4737), `duplicates`
- * came before, 131072 numbers back at most. `socket_drops` came here and found
+ * came a second time, at most 131072 numbers back. `socket_drops` came here and found
  * the socket's buffer full: they are among `lost` and no fault of the path.
  * The one-way delay of a packet is arrival minus sent; `variation_s` is what is
  * above the smallest, `delay_min_s` that smallest: true on one machine, where

@@ -5,8 +5,8 @@
  * The generator is xoshiro256** (Blackman and Vigna, "Scrambled linear
  * pseudorandom number generators", 2018), its state filled by splitmix64 (Steele,
  * Lea and Flood 2014) as its authors advise. A stream belongs to a seed, to
- * somebody (a session) and to a kind (sizes, gaps): what one stream gives does
- * not depend on how much was drawn from another.
+ * an owner (a session) and to a kind (sizes, gaps): the numbers of one stream do
+ * not depend on how many were drawn from another.
  *
  * Logarithm and exponential are our own: the C library picks among several by
  * the CPU (with and without fused multiply-add), whose last bits differ. Below

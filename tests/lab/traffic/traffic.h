@@ -55,7 +55,7 @@ struct address {
 void address_parse(struct address *address, const char *text, const char *port);
 uint16_t port_parse(const char *text);
 unsigned int udp_header_bytes(const struct sockaddr_storage *at);
-/* Bound to ADDR, or to all of IPv6 and IPv4; *bound says to what. */
+/* Bound to ADDR, or to all addresses of IPv6 and IPv4; *bound gets the address. */
 int socket_bound(int type, const char *bind_text, const char *port, struct address *bound);
 void socket_buffer(int fd, int option, int forced, int bytes);
 void socket_controller(int fd, const char *controller);
@@ -86,7 +86,7 @@ struct option_spec {
 	enum option_kind kind;
 	void *to;
 	double min, max;
-	const char *value; /* what the help calls it */
+	const char *value; /* name of the value in the help */
 	const char *help;
 };
 
@@ -121,7 +121,7 @@ struct pareto {
 double pareto_min_of_mean(double shape, double mean, double max);
 uint64_t pareto_draw(const struct pareto *pareto, struct stream *stream);
 
-/* --- client.c: who asks a web-server for objects -------------------------- */
+/* --- client.c: clients of a web-server ------------------------------------ */
 
 struct object {
 	uint64_t due_ns; /* since the client's zero, as all times here */
@@ -134,11 +134,11 @@ struct object {
 	int fd; /* -1: closed */
 };
 
-/* The sample path: what is asked for and when. */
+/* The sample path: which objects are requested, and when. */
 struct source {
 	bool (*peek)(struct source *source, uint64_t *due_ns);
 	void (*take)(struct source *source, struct object *object);
-	/* The object has its last byte, or never will. */
+	/* The object is complete, or has failed. */
 	void (*done)(struct source *source, const struct object *object, uint64_t when_ns);
 };
 
@@ -147,8 +147,8 @@ struct client {
 	struct address server;
 	const char *controller;
 	uint64_t start_ns; /* from the program's start to zero */
-	uint64_t for_ns; /* nothing is asked for from here on */
-	uint64_t drain_ns; /* and this long the rest may take */
+	uint64_t for_ns; /* no requests after this time */
+	uint64_t drain_ns; /* and the last answers may take this long */
 	bool dry_run;
 	bool brief; /* no list of objects */
 	void (*print_more)(const struct client *client);

@@ -19,7 +19,7 @@
 #define BUFFER_BYTES (4 << 20) /* so that the qdisc's limit is the limit */
 /* Later than this a packet no longer leaves at once: see catch_up(). */
 #define SLACK_NS NS_PER_MS
-/* What is overdue at the end may take this long. */
+/* Overdue packets may be sent this long after the end. */
 #define GRACE_NS NS_PER_S
 #define BATCH 64 /* packets before signals have their turn */
 
@@ -38,7 +38,7 @@ struct sender {
 	uint64_t batch_ns, batch_left; /* see catch_up() */
 	uint8_t payload[IP_BYTES_MAX];
 	size_t payload_bytes;
-	/* what became of them */
+	/* the outcome */
 	uint64_t sent, refused, unreachable, late, latest_ns;
 	uint64_t first_ns, last_ns;
 };
@@ -86,7 +86,7 @@ static void send_one(struct sender *sender, uint64_t now)
 	memcpy(sender->payload, &head, sizeof(head));
 	done = send(sender->fd, sender->payload, sender->payload_bytes, 0);
 	if (done < 0 && errno == ECONNREFUSED) {
-		/* the news is of an earlier packet; this one was not tried */
+		/* the error is of an earlier packet; this one was not tried */
 		sender->unreachable++;
 		done = send(sender->fd, sender->payload, sender->payload_bytes, 0);
 	}
@@ -170,7 +170,7 @@ static void run(struct sender *sender)
 	}
 }
 
-/* What is still owed at the end, for want of time. */
+/* Packets that are overdue at the end and are no longer sent. */
 static uint64_t unsent(struct sender *sender)
 {
 	uint64_t first = sender->next;
@@ -231,7 +231,7 @@ static void socket_open(struct sender *sender)
 	sender->fd = socket(sender->to.at.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (sender->fd < 0)
 		fail("open a UDP socket to %s: %s", sender->to.text, strerror(errno));
-	/* a fragment is no packet of the size asked for */
+	/* a fragment would not have the size that was asked for */
 	setsockopt(sender->fd, IPPROTO_IP, IP_MTU_DISCOVER, &v4, sizeof(v4));
 	setsockopt(sender->fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &v6, sizeof(v6));
 	socket_buffer(sender->fd, SO_SNDBUF, SO_SNDBUFFORCE, BUFFER_BYTES);

@@ -28,7 +28,7 @@ struct origin {
 
 struct interval {
 	uint64_t packets, bytes;
-	int64_t lost; /* less than 0: late ones came after all */
+	int64_t lost; /* below 0: packets that were counted as lost arrived late */
 	uint64_t delays;
 	int64_t delay_sum_ns, delay_max_ns;
 };
@@ -42,7 +42,7 @@ struct sink {
 	uint64_t packets, bytes, lost, reordered, duplicates, foreign;
 	uint32_t socket_drops;
 	uint64_t first_ns, last_ns;
-	/* delays in ns; when all places are taken, every second one goes */
+	/* delays in ns; when the array is full, every second one is dropped */
 	int64_t *samples;
 	size_t sample_count;
 	uint64_t stride, delays;
@@ -250,7 +250,7 @@ static void run(struct sink *sink)
 	while (!sink->loop.ended && now_ns() < end)
 		if (loop_wait(&sink->loop, end, events))
 			receive(sink);
-	/* what came before the end and waits; no more than a buffer of it */
+	/* packets that arrived before the end and wait; at most a socket buffer of them */
 	for (int i = 0; i < BUFFER_BYTES / BATCH / BATCH && receive(sink); i++)
 		;
 }

@@ -8,7 +8,7 @@
 
 #define SESSIONS_MAX 100000
 #define BIN_GROWTH 1.1
-#define BIN_CENTRE 10000.0 /* bytes: the size that the paper's text is about */
+#define BIN_CENTRE 10000.0 /* bytes: the size that the text of the paper discusses */
 #define BINS_BELOW 100 /* BIN_CENTRE / 1.1^100 < 1 byte */
 #define BINS 300 /* BIN_CENTRE * 1.1^199 > OBJECT_BYTES_MAX */
 #define MEAN_BYTES 12000.0

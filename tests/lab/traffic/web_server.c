@@ -146,7 +146,7 @@ static void take_connections(struct server *server)
 			fail("accept: %s with %" PRIu64 " connections open; raise `ulimit -n`",
 			     strerror(errno), server->open);
 		if (fd < 0)
-			return; /* none waits, or that one is gone again */
+			return; /* no connection waits, or it was aborted */
 		server->first_free = server->connections[index].next_free;
 		server->connections[index] = (struct connection){ .fd = fd, .moved_ns = now_ns() };
 		server->accepted++;
