@@ -20,7 +20,7 @@
 	  "(1, or what three packets are)")                                                                                         \
 	X(NF_MAX, "nf-max", "PCT",                                                                                                  \
 	  "the average queue above which every packet of class nf is marked, % of the limit; "                                      \
-	  "as nf-min: a step there (50)")                                                                                           \
+	  "the same as nf-min: every packet is marked from there on (50)")                                                          \
 	X(STD, "std", "MIN,MAX|off",                                                                                                \
 	  "where marks of class standard begin, and above which each is marked, % of the "                                          \
 	  "limit; off: never (90.667,100)")                                                                                         \
@@ -28,14 +28,14 @@
 	  "DSCPs of class nf, 0 to 63, with commas between; LE, 1, is always one (1)")                                              \
 	X(PROBE_DSCP, "probe-dscp", "N", "DSCP of class probe (7)")                                                                 \
 	X(AVERAGE, "average", "PACKETS",                                                                                            \
-	  "weight of the average: 1/PACKETS, a power of 2 up to 32768; 1: the queue as it is "                                      \
+	  "weight of the average: 1/PACKETS, a power of 2 up to 32768; 1: the queue without averaging "                             \
 	  "(by default 1/16 of the limit, at most 512)")                                                                            \
 	X(RATE, "rate", "BITS",                                                                                                     \
 	  "rate of the link in bit/s, or with K, M, G; it decides how fast the average decays while the queue is empty; read from " \
 	  "the qdisc or the device by default")                                                                                     \
 	X(CLASS, "class", "CLASSID",                                                                                                \
 	  "the queue of this class of htb, as 1:10, instead of the root's; its limit and rate "                                     \
-	  "are read where they are not given with it")
+	  "are read from the class if they are not given")
 
 enum aqm_option {
 #define X(id, name, argument, text) AQM_OPTION_##id,

@@ -291,12 +291,12 @@ static const struct argp_option options[] = {
 const struct command cmd_apply = {
 	.name = "apply",
 	.args = "[FILE]",
-	.text = "Make what runs what a file says",
+	.text = "Apply the controllers and rules of a file",
 	.more = "FILE is by default " CONFIG_PATH
-		". It says in TOML which controllers are enabled and which rules stand; "
-		"the comments of " CONFIG_PATH
-		" as it is installed list all keys. All of it is applied, or nothing. What is deleted in "
-		"the file is taken back at the next apply; what was made by hand stays. One file is in force at a time. "
+		". It lists in TOML the controllers that are enabled and the rules that are in force; "
+		"the comments of the installed " CONFIG_PATH
+		" explain all keys. All of the file is applied, or nothing. Entries that were deleted from "
+		"the file are removed at the next apply; what was set up by hand stays. One file is in force at a time. "
 		"LIST is what Kubernetes' API server answers to GET /api/v1/pods, as a file or, with `-`, on standard input: "
 		"each pod of this node with the annotation " PODS_ANNOTATION
 		": NAME gets the controller NAME, as by a rule of the file. The rules of pods that are not in the list, or have ended, go.",

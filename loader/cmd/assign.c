@@ -296,11 +296,12 @@ const struct command cmd_assign = {
 	.name = "assign",
 	.args = "[NAME] CONDITION... | list | remove ID...",
 	.text = "Give connections a controller by a rule",
-	.more = "With --download their receive window yields instead, whatever the sender's controller; with --upload as well, both. "
+	.more = "With --download the receive window of the connections yields, and their controller stays; with --upload as well, both directions "
+		"are in the background. "
 		"A connection must meet all conditions of a rule. Of several rules that match one wins: --not without --remote, "
 		"then the longest prefix, then --not, then more conditions, then the older one. Rules act on new connections, "
-		"connected or accepted, and hold until they are removed or the host is restarted. A path, a container and a pod are "
-		"those of now; a unit and a slice stay the same when they are restarted.",
+		"connected or accepted, and hold until they are removed or the host is restarted. A path, a container and a pod mean "
+		"the cgroup that exists now; a unit and a slice are still meant after their restart.",
 	.options = options,
 	.run = assign,
 };

@@ -66,7 +66,8 @@ static int clean(const struct request *request)
 }
 
 static const struct argp_option options[] = {
-	{ "all", OPTION_ALL, 0, 0, "disable what is enabled, detach what is attached first", 0 },
+	{ "all", OPTION_ALL, 0, 0,
+	  "also disable all controllers, and detach and end everything else", 0 },
 	{ 0 },
 };
 
@@ -74,8 +75,8 @@ const struct command cmd_clean = {
 	.name = "clean",
 	.args = "[--all]",
 	.text = "Remove stale pins, only those of ccbpf",
-	.more = "--all ends runs and prepared cgroups, whose processes go on, and rules, pins of units, controllers and queues, and "
-		"restores the sysctls that ccbpf has set. Open connections keep their controller until they close; `ccbpf renice` gives "
+	.more = "--all removes controllers, rules, queues, runs, prepared cgroups and the pins of units, and "
+		"restores the sysctls that ccbpf has set. The processes of a run go on. Open connections keep their controller until they close; `ccbpf renice` gives "
 		"them another one. Drop-ins of systemd and /etc/ccbpf.toml stay.",
 	.options = options,
 	.run = clean,

@@ -290,8 +290,9 @@ const struct command cmd_enable = {
 	.args = "NAME... [--set KEY=VALUE] [--default] [--ecn]",
 	.text = "Load controllers and make them selectable",
 	.more = "All of the named controllers are enabled, or none. A program selects one by setsockopt(TCP_CONGESTION); "
-		"--default writes net.ipv4.tcp_congestion_control, --ecn net.ipv4.tcp_ecn, for those whose signal is a mark, also "
-		"where they are enabled already; `ccbpf disable` restores what was there. It ends with a reboot; `ccbpf apply` at boot brings back what a file says.",
+		"--default writes net.ipv4.tcp_congestion_control. --ecn writes net.ipv4.tcp_ecn, for controllers whose signal is a mark. Both also "
+		"work for controllers that are already enabled; `ccbpf disable` restores the former values. Controllers are enabled until the host reboots; "
+		"`ccbpf apply` at boot enables those of a file.",
 	.options = options,
 	.shows_params = true,
 	.run = enable,

@@ -248,8 +248,8 @@ const struct command cmd_flows = {
 	.args = "[NAME...] [--watch SECONDS] [--record FILE]",
 	.text = "Show the live flows",
 	.more = "DELAY: smoothed queueing delay / threshold of an early congestion indication. BY: the rule or "
-		"run that gave it its controller or holds its receive window, or systemd. With -v lines more of each: its controller's own part, what it met, "
-		"and its cgroup and process. With -j every field of struct ccbpf_flow.",
+		"run that gave the flow its controller or holds its receive window, or systemd. With -v more lines for each flow: the state of its controller, its "
+		"counters, its cgroup and process. With -j every field of struct ccbpf_flow.",
 	.options = options,
 	.run = flows,
 };

@@ -159,9 +159,9 @@ const struct command cmd_metrics = {
 	.name = "metrics",
 	.args = "[--output FILE|--listen PORT]",
 	.text = "Print counters for Prometheus",
-	.more = "Names with `live` are sums over the flows of this instant: gauges. All that ends with `_total` also has the flows "
-		"that have ended. --listen 0 takes a free port; 0.0.0.0 and [::] are all addresses. The client's Accept "
-		"chooses the format, unless --format does. Once it listens, the process keeps of root's capabilities only "
+	.more = "Metrics with `live` in their name are gauges: sums over the flows that exist now. Metrics that end with `_total` include the flows "
+		"that have ended. --listen 0 takes a free port; 0.0.0.0 and [::] mean all addresses. The client's Accept "
+		"chooses the format, unless --format is given. Once it listens, the process keeps only two of root's capabilities: "
 		"cap_bpf and, for the maps of rules, cap_sys_admin.",
 	.options = options,
 	.run = metrics,

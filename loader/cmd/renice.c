@@ -226,8 +226,8 @@ static const struct argp_option options[] = {
 	{ "port", OPTION_OWN + OWN_PORT, "N", 0, "with this local or remote port, 1 to 65535", 0 },
 	{ "from", OPTION_OWN + OWN_FROM, "NAME", 0, "that have this controller", 0 },
 	{ "all", OPTION_ALL, 0, 0, "all transfers of this system", 0 },
-	{ "download", 'd', 0, 0, "what they receive is put in the background", 0 },
-	{ "off", OPTION_OWN + OWN_OFF, 0, 0, "with --download: no longer", 0 },
+	{ "download", 'd', 0, 0, "put what they receive in the background", 0 },
+	{ "off", OPTION_OWN + OWN_OFF, 0, 0, "with --download: back to the foreground", 0 },
 	{ "dry-run", 'n', 0, 0, "only show what would be moved", 0 },
 	{ 0 },
 };

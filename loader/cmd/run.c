@@ -362,14 +362,14 @@ static int run(const struct request *request)
 
 static const struct argp_option options[] = {
 	{ "download", 'd', 0, 0,
-	  "what it receives, and not what it sends (the default, as -du: both)", 0 },
-	{ "upload", 'u', 0, 0, "what it sends, and not what it receives", 0 },
+	  "only what it receives (without -d and -u, and with -du: both directions)", 0 },
+	{ "upload", 'u', 0, 0, "only what it sends", 0 },
 	{ "dscp", OPTION_OWN + OWN_DSCP, "le", 0, "mark the packets as well: lower effort", 0 },
 	{ "uid", OPTION_OWN + OWN_UID, "USER", 0,
-	  "run it as this user (default: who called sudo, else root)", 0 },
+	  "run it as this user (default: the user who called sudo, else root)", 0 },
 	{ "prepare", OPTION_OWN + OWN_PREPARE, "USER", 0,
-	  "let this user run commands without privilege, what they send in the background, in a cgroup that is delegated to that user "
-	  "(or give that cgroup's path); nothing is run",
+	  "allow this user to run commands without privilege, with what they send in the background, in a cgroup that is delegated to the "
+	  "user (or give the path of that cgroup); runs no command",
 	  0 },
 	{ "quiet", 'q', 0, 0, "say nothing at the end", 0 },
 	{ 0 },
@@ -379,11 +379,11 @@ const struct command cmd_run = {
 	.name = "run",
 	.args = "[NAME] [--] COMMAND [ARGUMENT...]",
 	.text = "Run a command in the background class",
-	.more = "Every TCP connection of the command and its children gets the controller NAME, by default `le`, "
-		"unless the program chooses one itself: that is for what it sends. For what it receives, its receive window yields, whatever "
-		"the sender's controller. `netnice COMMAND` is the same. At the end one line on stderr says what was "
+	.more = "For what the command sends, every TCP connection of the command and its children gets the controller NAME, by default `le`, "
+		"unless the program chooses one itself. For what it receives, the receive window yields, whatever "
+		"the sender's controller is. `netnice COMMAND` is the same. At the end one line on stderr says what was "
 		"sent and received. The exit code is the command's; 125: ccbpf failed, 126: the command cannot be executed, 127: it is not "
-		"found. Work that a daemon does for the command is not reached.",
+		"found. Connections that a daemon opens for the command are not included.",
 	.options = options,
 	.takes_command = true,
 	.run = run,

@@ -318,9 +318,9 @@ const struct command cmd_systemd = {
 	.text = "Give a unit's connections a controller",
 	.more = "Writes /etc/systemd/system/UNIT.d/50-ccbpf.conf, by which systemd (249 or newer, cgroup v2) attaches a pinned "
 		"program to the unit whenever it starts: all its connections get the controller NAME, by default `le`, "
-		"unless the program chooses one itself. With --download their receive windows yield instead, by another program; with "
-		"--upload as well, both. UNIT is a service, slice, socket or scope. The pin ends with a "
-		"reboot: ccbpf-units.service, which the drop-in wants, makes it again by `ccbpf systemd --all`, before the unit starts.",
+		"unless the program chooses one itself. With --download their receive windows yield instead, by another pinned program; with "
+		"--upload as well, both directions are in the background. UNIT is a service, slice, socket or scope. The pin does not "
+		"survive a reboot: the drop-in starts ccbpf-units.service, which pins the program again (`ccbpf systemd --all`) before the unit starts.",
 	.options = options,
 	.run = systemd,
 };

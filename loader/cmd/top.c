@@ -216,8 +216,7 @@ static int top(const struct request *request)
 }
 
 static const struct argp_option options[] = {
-	{ "watch", OPTION_WATCH, "SECONDS", 0, "a period: it is shown every SECONDS, by default 1",
-	  0 },
+	{ "watch", OPTION_WATCH, "SECONDS", 0, "length of a period, by default 1", 0 },
 	{ "batch", 'b', 0, 0, "print lines, no full screen", 0 },
 	{ "count", OPTION_OWN + OWN_COUNT, "N", 0, "-b: end after N batches", 0 },
 	{ "for", OPTION_FOR, "SECONDS", 0, "end after SECONDS", 0 },
@@ -231,10 +230,10 @@ static const struct argp_option options[] = {
 const struct command cmd_top = {
 	.name = "top",
 	.args = "[NAME...] [-b]",
-	.text = "Watch the live flows: what yields, to what",
-	.more = "The key ? explains the columns and keys; Enter shows a flow in detail. YIELD is to what a flow gives way now, FOR for "
-		"how long, PART in which part of the time since top has watched it. A flow gives way in the phases inference, small "
-		"and recovery. Cgroup and process are known of flows that got their controller from a run, a rule or systemd. The "
+	.text = "Watch live flows, and what they yield to",
+	.more = "The key ? explains the columns and keys; Enter shows a flow in detail. YIELD is what a flow gives way to now, FOR is for "
+		"how long, and PART is the share of the time since top started to watch it. A flow gives way in the phases inference, small "
+		"and recovery. Cgroup and process are known for flows that got their controller from a run, a rule or systemd. The "
 		"first batch of -b comes after one period.",
 	.options = options,
 	.run = top,

@@ -82,11 +82,11 @@ const struct command cmd_aqm = {
 	.name = "aqm",
 	.args = "attach|show|set|detach [DEV]",
 	.text = "Mark background traffic early at a queue",
-	.more = "attach DEV and set DEV take the options; without options attach goes by the paper, and set reads DEV's MTU "
-		"again. show without DEV shows all. A packet's class is told by its DSCP: nf, probe, or standard, which is all "
-		"others. At DEV's egress those of class nf are marked (ECN) once the average queue exceeds nf-min, and those of "
-		"class probe whenever more than one packet waits. Packets that are not ECN-capable are dropped instead, of TCP "
-		"packets half of them. Where standard packets are marked, packets of nf and probe are dropped.",
+	.more = "attach DEV and set DEV take the options; without options attach uses the values of the paper, and set reads DEV's MTU "
+		"again. show without DEV shows all. A packet's DSCP decides its class: nf, probe, or standard for all "
+		"others. At DEV's egress packets of class nf are marked (ECN) once the average queue exceeds nf-min, and packets of "
+		"class probe whenever more than one packet waits. Packets that are not ECN-capable are dropped instead; of TCP "
+		"packets only half are dropped. Where standard packets are marked, packets of nf and probe are dropped.",
 	.options = options,
 	.run = aqm,
 };
