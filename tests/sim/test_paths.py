@@ -33,7 +33,7 @@ def test_beside_cubic_where_every_fifth_packet_is_late(name: str) -> None:
     """The flow is in state Disorder most of the time. A flow that took no delays there took more than reno, which has 3.9 of the
     9.56 Mbit/s."""
     for seed in (1, 2):
-        flows = [{"controller": "cubic"}, {"controller": name, "start_s": 5}]
+        flows: list[dict[str, Any]] = [{"controller": "cubic"}, {"controller": name, "start_s": 5}]
         result = run(*flows, rate_mbit=10, rtt_ms=50, bdp=2, seconds=60, seed=seed, forward=LATE)
         assert mbit(result, 0, 20) > 0.95 * 10 * CARRIED
 
