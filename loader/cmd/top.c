@@ -234,7 +234,7 @@ const struct command cmd_top = {
 	.text = "Watch the live flows: what yields, to what",
 	.more = "The key ? explains the columns and keys; Enter shows a flow in detail. YIELD is to what a flow gives way now, FOR for "
 		"how long, PART in which part of the time since top has watched it. A flow gives way in the phases inference, small "
-		"and recovery. Cgroup and process are known of flows that got their controller from a run, a rule or systemd. The "
+		"and recovery. Cgroup and process are known of flows whose socket a process holds. The "
 		"first batch of -b comes after one period.",
 	.options = options,
 	.run = top,
