@@ -155,6 +155,22 @@ struct inode {
 	unsigned long i_ino;
 };
 
+struct file;
+
+struct upid {
+	int nr;
+};
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[];
+};
+
+struct task_struct {
+	struct task_struct *group_leader;
+	struct pid *thread_pid;
+};
+
 struct socket {
 	struct sock *sk;
 };
@@ -295,7 +311,7 @@ struct __sk_buff {
 	__u32 wire_len;
 };
 
-/* What an iterator of TCP sockets is given. */
+/* What an iterator of sockets, or of open files, is given. */
 struct seq_file {
 	unsigned long size;
 	unsigned long count;
@@ -308,6 +324,13 @@ struct bpf_iter_meta {
 struct bpf_iter__tcp {
 	struct bpf_iter_meta *meta;
 	struct sock_common *sk_common;
+};
+
+struct bpf_iter__task_file {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	__u32 fd;
+	struct file *file;
 };
 
 struct bpf_iter__bpf_sk_storage_map {

@@ -91,6 +91,13 @@ struct ccbpf_chosen_record {
 	__u32 reserved;
 };
 
+/* What bpf/held.bpf.c writes about a socket that a process holds. */
+struct ccbpf_held_record {
+	__u64 flow, cookie, cgroup; /* as above */
+	__u32 pid;
+	__u32 reserved;
+};
+
 /* Which directions of a run are in the background. */
 #define CCBPF_RUN_UPLOAD 1 /* what it sends: bpf/run.bpf.c */
 #define CCBPF_RUN_DOWNLOAD 2 /* what it receives: bpf/rx_lp.bpf.c */

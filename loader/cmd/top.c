@@ -233,7 +233,7 @@ const struct command cmd_top = {
 	.text = "Watch live flows, and what they yield to",
 	.more = "The key ? explains the columns and keys; Enter shows a flow in detail. YIELD is what a flow gives way to now, FOR is for "
 		"how long, and PART is the share of the time since top started to watch it. A flow gives way in the phases inference, small "
-		"and recovery. Cgroup and process are known for flows that got their controller from a run, a rule or systemd. The "
+		"and recovery. Cgroup and process are known for flows whose socket a process holds. The "
 		"first batch of -b comes after one period.",
 	.options = options,
 	.run = top,

@@ -17,6 +17,7 @@
 
 struct cell {
 	char *string;
+	size_t width; /* columns that it takes */
 	enum style style;
 };
 
@@ -35,6 +36,19 @@ struct table {
 	int gap; /* columns between two columns */
 };
 
+/*
+ * Columns that UTF-8 text takes: our texts have no wide and no combining
+ * characters.
+ */
+static size_t display_width(const char *string)
+{
+	size_t width = 0;
+
+	for (; *string; string++)
+		width += (*string & 0xc0) != 0x80;
+	return width;
+}
+
 struct table *table_new(const struct column *columns, unsigned int n)
 {
 	struct table *table = must_alloc(1, sizeof(*table));
@@ -48,12 +62,13 @@ struct table *table_new(const struct column *columns, unsigned int n)
 
 void table_styled(struct table *table, enum style style, const char *string)
 {
+	char *copy = make_printable(must_copy(string));
+
 	if (table->used == table->size) {
 		table->size = table->size ? 2 * table->size : 64;
 		table->cells = must_grow(table->cells, table->size * sizeof(*table->cells));
 	}
-	table->cells[table->used].string = make_printable(must_copy(string));
-	table->cells[table->used++].style = style;
+	table->cells[table->used++] = (struct cell){ copy, display_width(copy), style };
 }
 
 void table_cell(struct table *table, const char *format, ...)
@@ -72,19 +87,6 @@ void table_note(struct table *table, const char *string)
 	table->notes = must_grow(table->notes, (table->n_notes + 1) * sizeof(*table->notes));
 	table->notes[table->n_notes].string = make_printable(must_copy(string));
 	table->notes[table->n_notes++].below = table->used;
-}
-
-/*
- * Columns that UTF-8 text takes: our texts have no wide and no combining
- * characters.
- */
-static size_t display_width(const char *string)
-{
-	size_t width = 0;
-
-	for (; *string; string++)
-		width += (*string & 0xc0) != 0x80;
-	return width;
 }
 
 static size_t limit(void)
@@ -106,10 +108,8 @@ static void fit(struct table *table, size_t *widths)
 	size_t total = 0, most = limit();
 
 	for (size_t i = 0; i < table->used; i++) {
-		size_t width = display_width(table->cells[i].string);
-
-		if (width > widths[i % table->n])
-			widths[i % table->n] = width;
+		if (table->cells[i].width > widths[i % table->n])
+			widths[i % table->n] = table->cells[i].width;
 	}
 	for (unsigned int i = 0; i < table->n; i++)
 		total += widths[i];
@@ -133,13 +133,19 @@ static void print_part(const char *from, const char *to)
 	fwrite(from, 1, to - from, stdout);
 }
 
-/*
- * Print at most `width` columns of a string: what is left out of its middle
- * becomes an ellipsis.
- */
-static void print_short(const char *string, size_t width)
+static void print_blanks(size_t n)
 {
-	size_t all = display_width(string), head = (width - 1) / 2, at = 0;
+	for (; n; n--)
+		putchar_unlocked(' ');
+}
+
+/*
+ * Print at most `width` columns of a string that takes `all`: what is left out of its
+ * middle becomes an ellipsis.
+ */
+static void print_short(const char *string, size_t all, size_t width)
+{
+	size_t head = (width - 1) / 2, at = 0;
 	const char *end_of_head = NULL, *start_of_tail = NULL;
 
 	if (all <= width) {
@@ -164,19 +170,18 @@ static void print_cell(const struct table *table, size_t i, const size_t *widths
 {
 	const struct cell *cell = &table->cells[i];
 	unsigned int column = i % table->n;
-	size_t width = display_width(cell->string), all = widths[column];
-	int padding = width < all ? (int)(all - width) : 0;
+	size_t all = widths[column], padding = cell->width < all ? all - cell->width : 0;
 	bool last = column == table->n - 1, right = table->columns[column].right;
 
 	if (right)
-		printf("%*s", padding, "");
+		print_blanks(padding);
 	fputs(cell->style ? output_style(stdout, cell->style) : "", stdout);
-	print_short(cell->string, all);
+	print_short(cell->string, cell->width, all);
 	fputs(cell->style ? output_style(stdout, STYLE_NONE) : "", stdout);
 	if (last)
 		putchar('\n');
 	else
-		printf("%*s", (right ? 0 : padding) + table->gap, "");
+		print_blanks((right ? 0 : padding) + table->gap);
 }
 
 void table_print(struct table *table)
@@ -189,7 +194,8 @@ void table_print(struct table *table)
 		free(table->cells[i].string);
 		for (; note < table->n_notes && table->notes[note].below == i + 1; note++) {
 			fputs("  ", stdout);
-			print_short(table->notes[note].string, limit() - 2);
+			print_short(table->notes[note].string,
+				    display_width(table->notes[note].string), limit() - 2);
 			putchar('\n');
 			free(table->notes[note].string);
 		}

@@ -35,10 +35,12 @@ static void print_table(const struct view *view, const struct model *model)
 		if (!flow)
 			continue;
 		if (grouped)
-			table_cell(table, "%s", view_group_name(view, &view->rows[row]) ?: "-");
+			table_styled(table, STYLE_NONE,
+				     view_group_name(view, &view->rows[row]) ?: "-");
 		for (unsigned int i = 0; i < n_top_columns; i++)
 			if (in_table(&top_columns[i]))
-				table_cell(table, "%s", top_columns[i].cell(flow, model->now_ns));
+				table_styled(table, STYLE_NONE,
+					     top_columns[i].cell(flow, model->now_ns));
 		text_release(mark); /* the table has copies */
 	}
 	table_print(table);

@@ -127,9 +127,10 @@ static void look(struct owners *owners, enum grouping by, struct model *model, u
 {
 	uint64_t before_ns = cpu_ns(), pause_ns;
 
-	if (!owners->source.look(owners->source.data))
+	if (model->holds && !owners->source.look_for_words(owners->source.data))
 		return;
 	if (by != GROUPING_CONTROLLER) {
+		owners->source.look(owners->source.data);
 		find_groups(owners, by, model);
 		name_groups(&owners->names[by], by, model);
 	}

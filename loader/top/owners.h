@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Whose the flows of `ccbpf top` are: their cgroups and processes. Only the rules, runs and units
- * of systemd that gave a flow its controller remember its socket, and only /proc knows who holds
- * that. To look costs as much as there are processes and sockets, so it is done at most once a
- * period, and for at most a fiftieth of the time of a core: with many of them less often.
+ * Whose the flows of `ccbpf top` are: their cgroups and processes, and for one flow also what gave
+ * it its controller. To look costs as much as there are open files and sockets, so it is done at
+ * most once a period, and for at most a fiftieth of the time of a core: with many of them less often.
  */
 #ifndef CCBPF_TOP_OWNERS_H
 #define CCBPF_TOP_OWNERS_H
@@ -13,9 +12,10 @@
 
 /* What knows it: this room does not know the rules. */
 struct owner_source {
-	bool (*look)(void *data); /* anew; false: not possible just now */
+	void (*look)(void *data); /* for groups, anew */
 	/* The group of a flow, as of the last look; GROUP_UNKNOWN. */
 	uint64_t (*group)(void *data, enum grouping by, uint64_t flow);
+	bool (*look_for_words)(void *data); /* anew; false: not possible just now */
 	/* What gave it its controller, its cgroup and process, a text(); NULL: not known. */
 	const char *(*words)(void *data, uint64_t flow);
 	void *data;

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""ccbpf top: flows by controller, cgroup and process: of a rule, of a run, and of a program that chose for itself."""
+"""ccbpf top: flows by controller, cgroup and process: of a rule, of a run, and of a program that chose for itself.
+
+A record without a socket stands for a flow that no process holds any more.
+"""
 
 from __future__ import annotations
 
+import ipaddress
+import os
 import re
 import socket
 from collections.abc import Iterator
@@ -11,19 +16,38 @@ from pathlib import Path
 
 from tests.functional import kernel
 from tests.functional.conftest import CCBPF, Cli
+from tests.functional.records import flows_of
 from tests.functional.rules.background import BACKGROUND, MOUNT, Sinks, remove_cgroup
 from tests.functional.tmux import Tmux
-from tests.functional.top import shown
+from tests.functional.top import put, shown
+
+ORPHAN = 40000  # its local port
 
 
 @contextmanager
 def three(run: Cli, sinks: Sinks) -> Iterator[tuple[str, int, int, int]]:
-    """Flows of a rule (in this cgroup), of a run, and of this process: the id of the first one's process, and their ports."""
+    """Flows of a rule (in this cgroup), of a run, and of this process: the first one's process, and their ports."""
     run("assign", "--remote-port", sinks.port)
-    with sinks.held() as (pid, ruled), sinks.held(str(CCBPF), "run", "-q", env=run.env()) as (_, led), socket.socket() as own:
+    with (
+        sinks.held() as (pid, ruled),
+        sinks.held(str(CCBPF), "run", "-q", env=run.env()) as (_, led),
+        socket.socket() as own,
+        flows_of(run) as flows,
+    ):
         kernel.choose(own, BACKGROUND)
         own.connect(("127.0.0.1", sinks.port))
+        put(flows, 1, kind=kernel.KINDS[BACKGROUND], controller=BACKGROUND.encode(), local_addr=ipaddress.ip_address("127.0.0.1"),
+            started_ns=2**63)  # fmt: skip
         yield f"{Path(f'/proc/{pid}/comm').read_text().strip()} ({pid})", ruled, led, own.getsockname()[1]
+
+
+def own_name() -> str:
+    return f"{Path('/proc/self/comm').read_text().strip()} ({os.getpid()})"
+
+
+def own_cgroup() -> str:
+    (path,) = [line[3:] for line in Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::")]
+    return path
 
 
 def groups(lines: list[str]) -> dict[str, list[int]]:
@@ -39,28 +63,32 @@ def groups(lines: list[str]) -> dict[str, list[int]]:
 
 def test_groups_on_the_screen(run: Cli, sinks: Sinks) -> None:
     with three(run, sinks) as (process, ruled, led, own), shown(run, 200, 60, "--sort", "age") as screen:
-        lines = screen.until(lambda lines: "3 flows" in lines[0], "the flows")
-        assert groups(lines) == {BACKGROUND: [ruled, led, own]} and "CONTROLLER" not in lines[2]
+        lines = screen.until(lambda lines: "4 flows" in lines[0], "the flows")
+        assert groups(lines) == {BACKGROUND: [ruled, led, own, ORPHAN]} and "CONTROLLER" not in lines[2]
         screen.keys("g")
         lines = screen.until(lambda lines: lines[1].startswith("grouped by cgroup, sorted by age"), "by cgroup")
         (cgroup,) = [name for name in groups(lines) if name.startswith("/ccbpf-run-1-")]
-        assert groups(lines) == {"/": [ruled], cgroup: [led], "unknown": [own]}
+        assert groups(lines) == {own_cgroup(): [ruled, own], cgroup: [led], "unknown": [ORPHAN]}
         assert lines[2].split()[0] == "CONTROLLER" and lines[4].split()[0] == BACKGROUND
         assert list(groups(lines))[-1] == "unknown"
         screen.keys("g")
         lines = screen.until(lambda lines: lines[1].startswith("grouped by process"), "by process")
-        (other,) = [name for name in groups(lines) if name not in (process, "unknown")]
-        assert groups(lines) == {process: [ruled], other: [led], "unknown": [own]}
+        (other,) = [name for name in groups(lines) if name not in (process, own_name(), "unknown")]
+        assert groups(lines) == {process: [ruled], other: [led], own_name(): [own], "unknown": [ORPHAN]}
         assert re.fullmatch(r".+ \(\d+\)", other)
         screen.keys("End", "-")
-        screen.until(lambda lines: groups(lines) == {process: [ruled], other: [led], "unknown": []}, "one is folded")
+        screen.until(
+            lambda lines: groups(lines) == {process: [ruled], other: [led], own_name(): [own], "unknown": []}, "one is folded"
+        )
         screen.keys("a")
-        screen.until(lambda lines: groups(lines) == {process: [ruled], other: [led], "unknown": [own]}, "none is")
+        screen.until(
+            lambda lines: groups(lines) == {process: [ruled], other: [led], own_name(): [own], "unknown": [ORPHAN]}, "none is"
+        )
         screen.keys("a", "Home", "Enter")
-        screen.until(lambda lines: groups(lines) == {process: [ruled], other: [], "unknown": []}, "all but one")
+        screen.until(lambda lines: sum(map(len, groups(lines).values())) == 1, "all but the first one")
         screen.keys("g")
         lines = screen.until(lambda lines: lines[1].startswith("sorted by age"), "by controller again")
-        assert groups(lines) == {BACKGROUND: [ruled, led, own]}  # other groups: nothing is folded
+        assert groups(lines) == {BACKGROUND: [ruled, led, own, ORPHAN]}  # other groups: nothing is folded
         screen.resize(80, 24)
         screen.keys("g")
         lines = screen.until(lambda lines: lines[1].startswith("grouped by cgroup") and len(lines) == 24, "a small screen")
@@ -72,15 +100,16 @@ def test_groups_on_the_screen(run: Cli, sinks: Sinks) -> None:
 
 def test_groups_of_batches(run: Cli, sinks: Sinks) -> None:
     with three(run, sinks) as (process, ruled, led, own):
-        for by, first in (("cgroup", "/"), ("process", process)):
+        for by, first in (("cgroup", own_cgroup()), ("process", process)):
             batch = run("top", "-bj", "--watch", "0.05", "--count", 1, "--group", by, "--sort", "age").json
-            assert [(c["controller"], c["n_flows"]) for c in batch["controllers"]] == [(BACKGROUND, 3)]
-            assert {f["local_port"]: f["group"] for f in batch["flows"]} | {led: ""} == {ruled: first, led: "", own: None}
-            assert batch["groups"][-1]["group"] is None and [group["n_flows"] for group in batch["groups"]] == [1, 1, 1]
+            assert [(c["controller"], c["n_flows"]) for c in batch["controllers"]] == [(BACKGROUND, 4)]
+            of = {f["local_port"]: f["group"] for f in batch["flows"]}
+            assert of | {led: ""} == {ruled: first, led: "", own: own_name() if by == "process" else first, ORPHAN: None}
+            assert batch["groups"][-1]["group"] is None and sum(group["n_flows"] for group in batch["groups"]) == 4
             assert {group["group"] for group in batch["groups"]} == {f["group"] for f in batch["flows"]}
             table = run("top", "-b", "--watch", "0.05", "--count", 1, "--group", by).out.splitlines()
-            assert table[0].split()[:2] == [by.upper(), "CONTROLLER"] and len(table) == 6
-            assert table[3].split()[:2] == ["-", BACKGROUND]
+            assert table[0].split()[:2] == [by.upper(), "CONTROLLER"] and len(table) == 7
+            assert table[4].split()[:2] == ["-", BACKGROUND]
         assert "group" not in run("top", "-bj", "--watch", "0.05", "--count", 1, "--group", "controller").json["flows"][0]
 
 
