@@ -24,7 +24,7 @@ get() {
     most=$1 format=$2
     shift 2
     printf 'header = "Authorization: Bearer %s"\n' "$(cat $account/token)" |
-        curl --config - --silent --show-error --fail --get --max-time "$most" --cacert $account/ca.crt --user-agent ccbpf \
+        curl --config - --silent --show-error --fail --get --max-time "$most" --max-filesize 64M --cacert $account/ca.crt --user-agent ccbpf \
             --header "Accept: application/json;as=$format;$metadata" \
             --data-urlencode "fieldSelector=spec.nodeName=$NODE_NAME" "$@" "https://$host:$KUBERNETES_SERVICE_PORT/api/v1/pods"
 }
