@@ -508,5 +508,13 @@ MUTANTS = [
     ("LEDBAT++: the draft's timeout begins anew", "ledbatpp.h", "\tif (l->apple)\n\t\tl->phase = LEDBATPP_START;", "\tl->phase = LEDBATPP_START;"),
     ("a controller's name too long", "controllers.h", "tcp_lp_ecn, OPEN", "tcp_lp_ecn_marks, OPEN"),
     ("a hole in a record", "event.h", "__u16 reserved;", ""),
+    ("a download drains the late queue", "rx_window.h", "u32 queue_us = law_max(delay_smoothed(&x->delay), x->queue_us);", "u32 queue_us = delay_smoothed(&x->delay);"),
+    ("a download drains one packet's queue", "rx_window.h", "u32 queue_us = law_max(delay_smoothed(&x->delay), x->queue_us);", "u32 queue_us = x->queue_us;"),
+    ("a queue that fell indicates", "rx_window.h", "indicated && !rx_fell(x)", "indicated"),
+    ("half of the queue fell", "rx_delay.h", "RX_FELL 3", "RX_FELL 2"),
+    ("a queue falls before a drain", "rx_window.h", "return x->inference.active && x->queue_us", "return x->queue_us"),
+    ("a download halves for chance", "rx_window.h", " && !rx_chance(x)", ""),
+    ("a path without a queue loses by chance", "rx_window.h", "most_us >= RX_CHANCE * RX_FLOOR_US && ", ""),
+    ("half of the buffer is no queue", "rx_delay.h", "RX_CHANCE 4", "RX_CHANCE 2"),
 ]
 # fmt: on

@@ -214,6 +214,41 @@ def test_a_hole_that_a_later_packet_fills_was_a_loss(ffi: Ffi, law: Laws, filled
     assert law.rx_lost(x, ack) == lost
 
 
+@pytest.mark.parametrize(("smoothed_us", "queue_us"), [(10_000, 30_000), (30_000, 10_000), (20_000, 0)])
+def test_a_drain_takes_the_queue_that_there_is(ffi: Ffi, law: Laws, smoothed_us: int, queue_us: int) -> None:
+    """The smoothed one is late; a single packet may be early."""
+    x, ack = ffi.new("struct rx *"), ffi.new("struct rx_ack *", {"mss": MSS, "unit": 1})
+    x.window = x.flight = 100 * MSS
+    x.rtt_min_us, x.queue_us, x.delay.smoothed_q8 = BASE_US, queue_us, smoothed_us << 8
+    law.rx_drain(x, ack)
+    assert x.window == 100 * MSS * BASE_US // (BASE_US + max(smoothed_us, queue_us))
+    assert x.drained_us == max(smoothed_us, queue_us)
+
+
+@pytest.mark.parametrize(("queue_us", "inferring", "fell"), [(29_999, True, True), (30_000, True, False), (10_000, False, False)])
+def test_a_queue_that_fell_is_no_indication(ffi: Ffi, law: Laws, queue_us: int, inferring: bool, fell: bool) -> None:
+    x, ack = ffi.new("struct rx *"), ffi.new("struct rx_ack *", {"mss": MSS, "unit": 1, "now_us": 1, "rcv_nxt": 1})
+    x.window, x.flight, x.rtt_min_us, x.avoiding = 100 * MSS, 100 * MSS, BASE_US, True
+    x.drained_us, x.queue_us, x.inference.active, x.inference.until_us = 40_000, queue_us, inferring, 100_000
+    law.rx_avoid(x, ack, True, 0)
+    assert (x.window == MSS) == (inferring and not fell)
+    assert (x.window == 100 * MSS) == fell
+
+
+@pytest.mark.parametrize(("most_us", "hole_us", "chance"), [
+    (100_000, 24_999, True), (100_000, 25_000, False), (7_999, 0, False), (8_000, 0, True),
+])  # fmt: skip
+def test_a_loss_without_a_queue_is_the_senders_matter(ffi: Ffi, law: Laws, most_us: int, hole_us: int, chance: bool) -> None:
+    """A path that has shown no queue may have a buffer too small to be seen, or a policer."""
+    x, ack = ffi.new("struct rx *"), ffi.new("struct rx_ack *", {"mss": MSS, "unit": 1, "rtt_us": BASE_US})
+    law.rx_init(x, ack)
+    x.avoiding, x.window, x.flight = True, 100 * MSS, 100 * MSS
+    x.delay.most_us, x.hole, x.hole_ts, x.hole_us = most_us, True, 5, hole_us
+    ack.rcv_nxt, ack.tsval, ack.now_us, ack.tsecr = 40 * MSS, 6, 1000, WRAP - 1
+    law.rx_step(x, ack)
+    assert (x.window == 100 * MSS) == chance and x.window >= 50 * MSS
+
+
 @given(st.sampled_from([1, 1000, 4000, 10_000]), st.integers(0, WRAP - 1), st.integers(0, WRAP - 1),
        st.lists(st.integers(0, 8_000), min_size=60, max_size=60))  # fmt: skip
 def test_the_one_way_delay(ffi: Ffi, law: Laws, tick_us: int, start_ts: int, start_us: int, delays: list[int]) -> None:
