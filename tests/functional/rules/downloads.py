@@ -22,6 +22,7 @@ from tests.functional.rules.background import ENDS_S, MOUNT, PYTHON
 from tests.lab.engine import native
 from tests.lab.engine.experiment import Link
 
+Bottleneck = native.Path
 RATE_MBIT = 20.0
 KEEPS = 0.85  # of the link, in FOREGROUND_S seconds after its slow start; without the option it keeps a half at the most
 FOREGROUND_S = 2.5

@@ -25,10 +25,9 @@ import pytest
 from tests.functional import kernel
 from tests.functional.conftest import Cli
 from tests.functional.rules.background import ENDS_S, PYTHON, account
-from tests.functional.rules.downloads import RATE_MBIT, bottleneck, received
+from tests.functional.rules.downloads import RATE_MBIT, Bottleneck, bottleneck, received
 from tests.hard.programs.conftest import SIZE, Hosts
 from tests.hard.programs.test_programs import NGINX_PORT, SERVERS, SSH_PORT, going, nginx, ssh_keys, ssh_server
-from tests.lab.engine import native
 
 TLS_PORT, REGISTRY_PORT = 8443, 5000
 REGISTRY = SERVERS.parent / "bin/docker-registry"
@@ -279,14 +278,14 @@ def namespace(name: str) -> kernel.Namespace:
 
 
 @pytest.fixture
-def path() -> Iterator[native.Path]:
+def path() -> Iterator[Bottleneck]:
     with bottleneck() as path:
         yield path
 
 
 @pytest.mark.quiet
 @pytest.mark.rerun("a host that stands still is a queue, and a pause of the reader")
-def test_four_connections_of_aria2_yield_to_one_of_curl(ccbpf: Cli, path: native.Path, tmp_path: Path) -> None:
+def test_four_connections_of_aria2_yield_to_one_of_curl(ccbpf: Cli, path: Bottleneck, tmp_path: Path) -> None:
     """On the path of the native lab. Without the option curl would have a fifth of the link until aria2 is done."""
     hosts = Hosts(namespace(path.receiver), namespace(path.sender), "10.0.1.2")
     source = tmp_path / "from"
