@@ -101,8 +101,8 @@
  *     itself moves it.
  * 13. The window only grows while it is what limits the flow (the case of RFC 7661), and after a
  *     rest by a packet per RTT at first. Every cut lowers ssthresh. Undo returns what a loss took,
- *     never what a cut took, and forgets what that loss said of the buffer. (Kept: at 200 Mbit/s,
- *     100 ms and 2 ms of reordering jitter a late packet in the start left it 2 Mbit/s, now 190.)
+ *     never what a cut took, and forgets what that loss said of the buffer. (Without this a late
+ *     packet in the start left 2 Mbit/s instead of 190: 200 Mbit/s, 100 ms, 2 ms of jitter.)
  * 14. The kernel paces the flow from a base RTT of 2 ms on (kern/pace.bpf.h).
  *
  * Where a queue is seen it is not more aggressive than reno: it grows by a packet per RTT there at

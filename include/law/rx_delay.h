@@ -33,8 +33,8 @@
 #define RX_BACK_LESS 32 /* part of the way back that a first indication on that way takes */
 #define RX_CALM_MOST 32 /* rounds without a queue: the link is wider than the window */
 #define RX_CALM_PART 16 /* then it grows by 1/16 in a round */
-#define RX_FELL 3 /* quarters of the drained queue: less of it fell */
-#define RX_CHANCE 4 /* part of the largest queue: a loss in less is chance */
+#define RX_FELL 3 /* quarters of the drained queue: if less is left, it fell */
+#define RX_CHANCE 4 /* a loss in less than 1/4 of the largest queue is chance */
 #define RX_RTTS 3 /* III-B: length of the inference phase */
 #define RX_REBASE_US 10000000 /* of a small window: longer than cubic's plateau */
 #define RX_IDLE_US 200000 /* the least RTO */

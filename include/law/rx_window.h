@@ -36,8 +36,8 @@
  *     than half of it is limited by the sender or the application.
  *  5. A loss is a hole that is filled by a packet sent after those behind it, by TSval. A hole
  *     that an older packet fills was reordering. The queue at the hole tells the buffer. Where
- *     it is less than 1/RX_CHANCE of the largest one, the buffer did not overflow: such a loss
- *     is the sender's matter, who reduces for it.
+ *     it is less than 1/RX_CHANCE of the largest one, the buffer did not overflow: that loss is
+ *     left to the sender, which reduces for it.
  *  6. owd_min cannot tell the drift of the two clocks from a queue. Where a whole round's
  *     delays lie above the queue that the RTT shows, owd_min follows, by 1/1024 of the time.
  *  7. A delay that stands still is a longer path (law/flat.h).

@@ -57,7 +57,7 @@ keep_list() {
         else
             sleep $retry_s
         fi
-        sleep 1
+        sleep 1 # also where each watch ends at once
     done
 }
 

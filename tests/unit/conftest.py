@@ -2,6 +2,7 @@
 """The laws for the tests: build/tests/liblaws.so, declared to cffi by its own headers (headers.py)."""
 
 import os
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,7 @@ from tests.unit import headers
 from tests.unit.backlog import Flow, MakeFlow
 from tests.unit.cdata import Ffi, Laws
 from tests.unit.estimator import Estimator, MakeEstimator
+from tests.unit.le import Flow as LeFlow
 
 # Derandomized: a red run is red for everybody. HYPOTHESIS_PROFILE=explore looks for what nobody has seen yet.
 settings.register_profile(
@@ -57,3 +59,9 @@ def estimator(ffi: Ffi, law: Laws, c: SimpleNamespace) -> MakeEstimator:
 def flow(ffi: Ffi, law: Laws) -> MakeFlow:
     """A new flow under law/backlog.h at each call."""
     return lambda **params: Flow(ffi, law, **params)
+
+
+@pytest.fixture(scope="session")
+def new_le(ffi: Ffi, law: Laws) -> Callable[..., LeFlow]:
+    """A new flow under law/le.h at each call."""
+    return lambda **path: LeFlow(ffi, law, **path)

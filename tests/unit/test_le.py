@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.cdata import Ffi, Laws
+from tests.unit.cdata import Laws
 from tests.unit.headers import constants
 from tests.unit.le import BACK, CUT, DRAIN, FREE, GO_ON, GROW, JUDGE, ONE, SMALL, UNIT_US, WAIT, YIELD, Flow
 
@@ -19,17 +19,12 @@ delays = st.one_of(st.integers(0, 30_000), st.integers(0, 2**23))
 windows = st.one_of(st.integers(1, 200), st.integers(1, 2**32 - 1))
 
 
-@pytest.fixture(scope="module")
-def new(ffi: Ffi, law: Laws) -> Any:
-    return lambda **path: Flow(ffi, law, **path)
-
-
 # --- blocks and threshold ----------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.tuples(delays, st.integers(1, 4)), max_size=200), st.integers(1, 400))
-def test_a_block_ends_with_a_quarter_of_the_window_and_three_acks(new: Any, acks: list[tuple[int, int]], window: int) -> None:
-    flow, packets, low = new(), 0, list[int]()
+def test_a_block_ends_with_a_quarter_of_the_window_and_three_acks(new_le: Any, acks: list[tuple[int, int]], window: int) -> None:
+    flow, packets, low = new_le(), 0, list[int]()
     for queue_us, acked in acks:
         ended = flow.ack(queue_us, acked, window)
         packets, low = packets + acked, [*low, min(queue_us // UNIT_US, 0xFFFE)]
@@ -39,14 +34,14 @@ def test_a_block_ends_with_a_quarter_of_the_window_and_three_acks(new: Any, acks
             packets, low = 0, []
 
 
-def test_a_noisy_path_needs_eight_acks(new: Any) -> None:
+def test_a_noisy_path_needs_eight_acks(new_le: Any) -> None:
     for noise_us, acks in ((3000, 3), (3001, 8)):
-        flow = new(noise_us=noise_us)
+        flow = new_le(noise_us=noise_us)
         assert [flow.ack(0, acked=8) for _ in range(acks)] == [False] * (acks - 1) + [True]
 
 
-def test_a_delayed_ack_is_no_delay_unless_it_is_smaller(new: Any) -> None:
-    flow = new()
+def test_a_delayed_ack_is_no_delay_unless_it_is_smaller(new_le: Any) -> None:
+    flow = new_le()
     assert not flow.ack(40_000, 1, 40, 0) and flow.l.samples == 0 and flow.l.last == 0
     flow.ack(3200)
     flow.law.le_block(flow.l)
@@ -54,10 +49,10 @@ def test_a_delayed_ack_is_no_delay_unless_it_is_smaller(new: Any) -> None:
     assert flow.l.samples == 1 and flow.l.last == 100
 
 
-def test_an_ack_that_may_be_late_says_nothing_of_the_largest_queue(new: Any) -> None:
+def test_an_ack_that_may_be_late_says_nothing_of_the_largest_queue(new_le: Any) -> None:
     """The ACK of a single packet in the middle of a block, and one before a hole, which had waited for the next packet."""
     for late in ({"acked": 1, "flying": 0}, {"hole": True}):
-        flow = new()
+        flow = new_le()
         flow.ack(1600)
         for _ in range(2):
             flow.ack(8000, **late)
@@ -67,9 +62,9 @@ def test_an_ack_that_may_be_late_says_nothing_of_the_largest_queue(new: Any) -> 
         assert flow.l.most == flow.l.last == 500
 
 
-def test_acks_before_holes_are_a_block(new: Any) -> None:
+def test_acks_before_holes_are_a_block(new_le: Any) -> None:
     """On a path that reorders there are no others."""
-    flow = new()
+    flow = new_le()
     assert [flow.ack(delay, 4, hole=True) for delay in (3200, 1600, 4800)] == [False, False, True]
     assert flow.l.q == 100
 
@@ -87,10 +82,10 @@ def model_threshold(most_us: int, small: bool, now_small: bool, path: dict[str, 
     st.integers(0, 262_143), st.integers(0, 0xFFFF),
 )  # fmt: skip
 def test_the_threshold(
-    new: Any, most: int, small_buffer: bool, now_small: bool, t_us: int, least_us: int, noise_us: int, packet_us: int
+    new_le: Any, most: int, small_buffer: bool, now_small: bool, t_us: int, least_us: int, noise_us: int, packet_us: int
 ) -> None:
     path = {"threshold_us": t_us, "threshold_min_us": least_us, "noise_us": noise_us, "packet_us": packet_us}
-    flow = new(**path)
+    flow = new_le(**path)
     flow.l.most, flow.l.small_buffer, flow.l.stage = most, small_buffer, SMALL if now_small else FREE
     assert flow.law.le_threshold(flow.l, flow.path) == model_threshold(most * UNIT_US, small_buffer, now_small, path)
 
@@ -99,23 +94,23 @@ def test_the_threshold(
 
 
 @given(st.integers(0, 2**32 - 1), delays, st.integers(0, 2**23))
-def test_pipe_is_what_the_path_carries(new: Any, window_q8: int, queue_us: int, base_us: int) -> None:
-    flow = new(base_us=base_us)
+def test_pipe_is_what_the_path_carries(new_le: Any, window_q8: int, queue_us: int, base_us: int) -> None:
+    flow = new_le(base_us=base_us)
     pipe = flow.law.le_pipe(window_q8, queue_us, flow.path)
     assert pipe == (window_q8 * base_us // (base_us + queue_us) if base_us else window_q8) <= window_q8
 
 
 @given(st.integers(2, 4000), st.integers(4100, 2**20))
-def test_a_drain_takes_its_own_part_of_the_queue(new: Any, window: int, queue_us: int) -> None:
-    flow = new()
+def test_a_drain_takes_its_own_part_of_the_queue(new_le: Any, window: int, queue_us: int) -> None:
+    flow = new_le()
     to_q8 = flow.law.le_drained(flow.l, window * ONE, queue_us, flow.path)
     assert to_q8 == max(int(window * ONE * 50_000 / (50_000 + queue_us)), 2 * ONE)
     assert flow.l.back_q8 == window * ONE * 50_000 // 54_000, "back is where the queue is T"
 
 
-def test_on_a_short_path_a_drain_leaves_half_of_the_threshold(new: Any) -> None:
+def test_on_a_short_path_a_drain_leaves_half_of_the_threshold(new_le: Any) -> None:
     for base_us, seen, left_us in ((7999, True, 2000), (7999, False, 0), (8000, True, 0)):
-        flow = new(base_us=base_us, base_seen=seen)
+        flow = new_le(base_us=base_us, base_seen=seen)
         to_q8 = flow.law.le_drained(flow.l, 100 * ONE, 8000, flow.path)
         assert to_q8 == 100 * ONE * base_us // (base_us + 8000 - left_us)
         flow.law.le_cut(flow.l, to_q8, flow.path)
@@ -123,9 +118,9 @@ def test_on_a_short_path_a_drain_leaves_half_of_the_threshold(new: Any) -> None:
 
 
 @pytest.mark.parametrize(("base_us", "most_us", "left_us"), [(1999, 1600, 1000), (2000, 1600, 0), (5000, 5600, 2000)])
-def test_the_t_of_a_small_buffer_says_what_is_short(new: Any, base_us: int, most_us: int, left_us: int) -> None:
+def test_the_t_of_a_small_buffer_says_what_is_short(new_le: Any, base_us: int, most_us: int, left_us: int) -> None:
     """A drain leaves half of `threshold`, but no more than T."""
-    flow = new(base_us=base_us)
+    flow = new_le(base_us=base_us)
     flow.l.small_buffer, flow.l.most = 1, most_us // UNIT_US
     to_q8 = flow.law.le_drained(flow.l, 100 * ONE, 8000, flow.path)
     assert to_q8 == 100 * ONE * base_us // (base_us + 8000 - left_us)
@@ -137,8 +132,8 @@ def test_a_base_is_seen_within_half_a_millisecond(law: Laws) -> None:
     assert not law.le_base_seen(5501, 5000) and not law.le_base_seen(none, 5000) and not law.le_base_seen(none, none)
 
 
-def test_a_drain_is_of_the_window_that_was_measured(new: Any) -> None:
-    flow = new()
+def test_a_drain_is_of_the_window_that_was_measured(new_le: Any) -> None:
+    flow = new_le()
     for window in (20, 30, 45):
         flow.round(window)
     assert flow.l.then_q8 == (((20 + 30) / 2) + 45) / 2 * ONE
@@ -146,8 +141,8 @@ def test_a_drain_is_of_the_window_that_was_measured(new: Any) -> None:
     assert flow.law.le_drained(flow.l, 20 * ONE, 50_000, flow.path) == 10 * ONE, "at most of the present one"
 
 
-def test_a_queue_that_falls_was_our_own(new: Any) -> None:
-    flow = new()
+def test_a_queue_that_falls_was_our_own(new_le: Any) -> None:
+    flow = new_le()
     flow.judged()
     back, window = flow.l.back_q8, 30
     flow.block(4000 + UNIT_US)
@@ -157,8 +152,8 @@ def test_a_queue_that_falls_was_our_own(new: Any) -> None:
     assert flow.l.back_q8 == back - (back - window * ONE) // 8
 
 
-def test_a_queue_that_stays_is_somebody_elses(new: Any) -> None:
-    flow = new()
+def test_a_queue_that_stays_is_somebody_elses(new_le: Any) -> None:
+    flow = new_le()
     flow.judged()
     flow.block(4100)
     assert flow.decide() == GO_ON
@@ -167,16 +162,16 @@ def test_a_queue_that_stays_is_somebody_elses(new: Any) -> None:
 
 
 @pytest.mark.parametrize(("window", "most", "gaps"), [(40, 16, [8, 16]), (40, 3, [8, 3]), (9, 16, [2, 4])])
-def test_the_first_gap(new: Any, window: int, most: int, gaps: list[int]) -> None:
+def test_the_first_gap(new_le: Any, window: int, most: int, gaps: list[int]) -> None:
     """Flows of only a few packets look again at once: they may be a crowd of le flows. For others the first pair does not count."""
-    flow = new(gap_max=most, gap_share=10_000)
+    flow = new_le(gap_max=most, gap_share=10_000)
     flow.small(window)
     assert [flow.pair(5000), flow.l.count] == [WAIT, gaps[0]]
     assert [flow.pair(5000), flow.l.count] == [WAIT, gaps[1]]
 
 
-def test_a_pair_that_leaves_with_the_rest_says_nothing(new: Any) -> None:
-    flow = new()
+def test_a_pair_that_leaves_with_the_rest_says_nothing(new_le: Any) -> None:
+    flow = new_le()
     flow.small()
     assert flow.pair(0) == WAIT and flow.law.le_gap(flow.l) == 8
     assert flow.pair(0) == GO_ON and flow.law.le_gap(flow.l) == 1
@@ -190,10 +185,10 @@ def little(flow: Any, most_us: int) -> None:
 
 @pytest.mark.parametrize("bare", [0, 1])
 @pytest.mark.parametrize(("most_us", "tight"), [(7984, True), (8000, False)])
-def test_a_queue_soon_after_a_cut_is_of_others_in_a_tight_buffer(new: Any, bare: int, most_us: int, tight: bool) -> None:
+def test_a_queue_soon_after_a_cut_is_of_others_in_a_tight_buffer(new_le: Any, bare: int, most_us: int, tight: bool) -> None:
     """For three rounds: 1/8, 1/4 and 1/2 packet."""
     for rounds, verdict in ((2 - bare, YIELD), (3 - bare, DRAIN)):
-        flow = new()
+        flow = new_le()
         flow.judged()
         flow.l.stage, flow.l.growth, flow.l.bare = FREE, 0, bare
         little(flow, most_us)
@@ -208,10 +203,10 @@ def test_a_queue_soon_after_a_cut_is_of_others_in_a_tight_buffer(new: Any, bare:
     ("change", "verdict"),
     [({}, YIELD), ({"of_loss": 1}, GO_ON), ({"small_buffer": 0}, GO_ON), ({"most": 500}, GO_ON), ({"stage": JUDGE}, GO_ON)],
 )
-def test_a_tight_buffer_that_is_full_after_a_drain_is_of_others(new: Any, change: dict[str, int], verdict: int) -> None:
+def test_a_tight_buffer_that_is_full_after_a_drain_is_of_others(new_le: Any, change: dict[str, int], verdict: int) -> None:
     """Not after one's own loss, and not in JUDGE, which looks at two blocks."""
     for queue_us, said in ((5600, verdict), (5500, GO_ON)):  # 7/8 of 6400 us
-        flow = new(packet_us=1000)
+        flow = new_le(packet_us=1000)
         flow.judged()
         little(flow, 6400)
         flow.l.stage = CUT
@@ -222,9 +217,9 @@ def test_a_tight_buffer_that_is_full_after_a_drain_is_of_others(new: Any, change
         assert (flow.l.stage == SMALL) == (said == YIELD)
 
 
-def test_a_buffer_of_a_few_packets_is_filled_by_oneself(new: Any) -> None:
+def test_a_buffer_of_a_few_packets_is_filled_by_oneself(new_le: Any) -> None:
     for packet_us, verdict in ((1280, YIELD), (1281, GO_ON)):
-        flow = new(packet_us=packet_us)
+        flow = new_le(packet_us=packet_us)
         flow.judged()
         little(flow, 6400)
         flow.l.stage = CUT
@@ -232,8 +227,8 @@ def test_a_buffer_of_a_few_packets_is_filled_by_oneself(new: Any) -> None:
         assert flow.decide() == verdict
 
 
-def test_the_start_of_a_return_is_no_round_after_a_cut(new: Any) -> None:
-    flow = new()
+def test_the_start_of_a_return_is_no_round_after_a_cut(new_le: Any) -> None:
+    flow = new_le()
     little(flow, 4000)
     flow.l.growth, flow.l.back_q8 = 0, ONE
     flow.block(7000)
@@ -241,8 +236,8 @@ def test_the_start_of_a_return_is_no_round_after_a_cut(new: Any) -> None:
 
 
 @pytest.mark.parametrize(("most_us", "packets"), [(15_984, 4), (16_000, 30)])
-def test_a_return_into_a_little_buffer_is_no_slow_start(new: Any, most_us: int, packets: int) -> None:
-    flow = new()
+def test_a_return_into_a_little_buffer_is_no_slow_start(new_le: Any, most_us: int, packets: int) -> None:
+    flow = new_le()
     flow.l.back_q8 = 30 * ONE
     assert flow.law.le_return_to(flow.l, flow.path) == 30
     little(flow, most_us)
@@ -251,9 +246,9 @@ def test_a_return_into_a_little_buffer_is_no_slow_start(new: Any, most_us: int, 
     assert flow.law.le_return_to(flow.l, flow.path) == 4
 
 
-def test_flows_of_a_few_packets_look_again_at_once_but_not_in_a_little_buffer(new: Any) -> None:
+def test_flows_of_a_few_packets_look_again_at_once_but_not_in_a_little_buffer(new_le: Any) -> None:
     for most_us, gap in ((16_000, 2), (15_984, 8)):
-        flow = new()
+        flow = new_le()
         flow.judged(window=9)
         little(flow, most_us)
         flow.block(11_000, 9)
@@ -262,8 +257,8 @@ def test_flows_of_a_few_packets_look_again_at_once_but_not_in_a_little_buffer(ne
 
 
 @pytest.mark.parametrize(("window", "verdict"), [(23, YIELD), (24, DRAIN)])
-def test_the_first_indication_is_judged_by_pairs(new: Any, window: int, verdict: int) -> None:
-    flow = new()
+def test_the_first_indication_is_judged_by_pairs(new_le: Any, window: int, verdict: int) -> None:
+    flow = new_le()
     flow.block(5000, window)
     assert flow.decide(window) == verdict
     if verdict == YIELD:
@@ -275,16 +270,16 @@ def test_the_first_indication_is_judged_by_pairs(new: Any, window: int, verdict:
 
 
 @pytest.mark.parametrize(("window", "to", "stage"), [(23, 2, SMALL), (24, 12, CUT)])
-def test_a_first_loss_is_judged_by_pairs(new: Any, window: int, to: int, stage: int) -> None:
-    flow = new()
+def test_a_first_loss_is_judged_by_pairs(new_le: Any, window: int, to: int, stage: int) -> None:
+    flow = new_le()
     flow.ack(0)
     assert flow.law.le_loss(flow.l, window, False, flow.path) == to and flow.l.stage == stage
     assert flow.l.back_q8 == window // 2 * ONE and flow.l.bare
 
 
-def test_one_that_doubles_is_so_at_once(new: Any) -> None:
+def test_one_that_doubles_is_so_at_once(new_le: Any) -> None:
     for queue_us, verdict in ((9999, GO_ON), (10_000, YIELD)):  # 5000 us are 312 units
-        flow = new()
+        flow = new_le()
         flow.judged(cut_us=5000)
         flow.block(queue_us)
         assert flow.decide() == verdict, queue_us
@@ -293,8 +288,8 @@ def test_one_that_doubles_is_so_at_once(new: Any) -> None:
 # --- pairs --------------------------------------------------------------------------------------------------------
 
 
-def test_gaps_double_while_a_queue_stays(new: Any) -> None:
-    flow = new()
+def test_gaps_double_while_a_queue_stays(new_le: Any) -> None:
+    flow = new_le()
     flow.small(window=10)
     gaps = []
     for _ in range(6):
@@ -307,22 +302,22 @@ def test_gaps_double_while_a_queue_stays(new: Any) -> None:
     assert flow.pair(0) == BACK and flow.l.stage == FREE
 
 
-def test_an_empty_pair_after_a_short_gap_suffices(new: Any) -> None:
-    flow = new()
+def test_an_empty_pair_after_a_short_gap_suffices(new_le: Any) -> None:
+    flow = new_le()
     flow.small(window=10)
     assert flow.pair(5000) == WAIT and flow.l.count == 2
     assert flow.pair(4000) == BACK
 
 
 @given(st.integers(0, 2**24 - 1), st.integers(1, 10_000), st.integers(3, 64))
-def test_fast_flows_look_more_often(new: Any, back: int, share: int, most: int) -> None:
-    flow = new(gap_share=share, gap_max=most)
+def test_fast_flows_look_more_often(new_le: Any, back: int, share: int, most: int) -> None:
+    flow = new_le(gap_share=share, gap_max=most)
     flow.l.back_q8 = back * ONE
     assert flow.law.le_gap_most(flow.l, flow.path) == min(max(share // max(back, 1), 3), most)
 
 
-def test_what_was_in_flight_is_no_pair(new: Any) -> None:
-    flow = new()
+def test_what_was_in_flight_is_no_pair(new_le: Any) -> None:
+    flow = new_le()
     flow.small()
     assert not any(flow.ack(0, 2, 4, flying) for flying in range(30, 1, -1))
     assert flow.l.samples == 0
@@ -330,8 +325,8 @@ def test_what_was_in_flight_is_no_pair(new: Any) -> None:
 
 
 @given(st.integers(1, 255), st.integers(1, 2_000_000))
-def test_a_longer_path_takes_as_long_at_any_gap(new: Any, pairs: int, gap_us: int) -> None:
-    enough = new().law.le_flat_pairs(pairs, gap_us)
+def test_a_longer_path_takes_as_long_at_any_gap(new_le: Any, pairs: int, gap_us: int) -> None:
+    enough = new_le().law.le_flat_pairs(pairs, gap_us)
     assert pairs <= enough <= 255
     if pairs < enough < 255:
         assert enough * gap_us <= pairs * 800_000 < (enough + 1) * gap_us
@@ -340,8 +335,8 @@ def test_a_longer_path_takes_as_long_at_any_gap(new: Any, pairs: int, gap_us: in
 # --- growth ---------------------------------------------------------------------------------------------------------
 
 
-def test_growth_is_slow_after_a_cut_and_fast_where_nobody_is(new: Any) -> None:
-    flow, window, every = new(), 1000, []
+def test_growth_is_slow_after_a_cut_and_fast_where_nobody_is(new_le: Any) -> None:
+    flow, window, every = new_le(), 1000, []
     flow.law.le_cut(flow.l, window * ONE, flow.path)
     flow.l.stage = FREE
     for _ in range(30):
@@ -356,16 +351,16 @@ def test_growth_is_slow_after_a_cut_and_fast_where_nobody_is(new: Any) -> None:
 
 
 @given(windows, st.integers(0, 17))
-def test_never_more_than_a_sixteenth_and_never_nothing(new: Any, window: int, growth: int) -> None:
-    flow = new()
+def test_never_more_than_a_sixteenth_and_never_nothing(new_le: Any, window: int, growth: int) -> None:
+    flow = new_le()
     flow.l.growth = growth
     every = flow.law.le_every(flow.l, window, False)
     assert 16 <= every if growth > 3 else every >= min(window, 2**24)
     assert flow.law.le_every(flow.l, window, True) == 2
 
 
-def test_a_flow_that_is_not_limited_does_not_accelerate(new: Any) -> None:
-    flow = new()
+def test_a_flow_that_is_not_limited_does_not_accelerate(new_le: Any) -> None:
+    flow = new_le()
     for _ in range(50):
         flow.round(grows=False)
     assert flow.l.growth == 3 and flow.l.count == 0
@@ -380,9 +375,9 @@ def fits(flow: Flow) -> None:
     flow.block(0)
 
 
-def test_between_pairs_no_delay_stands_still_yet(new: Any) -> None:
+def test_between_pairs_no_delay_stands_still_yet(new_le: Any) -> None:
     """The first pair's is the first: not that of the cut, which has the same place."""
-    flow = new()
+    flow = new_le()
     flow.judged()
     assert flow.l.cut_q
     for _ in range(2):
@@ -391,8 +386,8 @@ def test_between_pairs_no_delay_stands_still_yet(new: Any) -> None:
     assert verdict == YIELD and flow.l.cut_q == 0
 
 
-def test_a_single_loss_without_a_queue_is_chance(new: Any) -> None:
-    flow = new()
+def test_a_single_loss_without_a_queue_is_chance(new_le: Any) -> None:
+    flow = new_le()
     fits(flow)
     assert flow.law.le_chance(flow.l, False, flow.path)
     assert flow.law.le_loss(flow.l, 40, True, flow.path) == 40 and flow.l.stage == FREE
@@ -403,8 +398,8 @@ def test_a_single_loss_without_a_queue_is_chance(new: Any) -> None:
     assert flow.law.le_chance(flow.l, False, flow.path)
 
 
-def test_chance_needs_a_path_that_has_carried_a_queue(new: Any) -> None:
-    flow = new()
+def test_chance_needs_a_path_that_has_carried_a_queue(new_le: Any) -> None:
+    flow = new_le()
     flow.block(0)
     assert not flow.law.le_chance(flow.l, False, flow.path)
     fits(flow)
@@ -414,9 +409,9 @@ def test_chance_needs_a_path_that_has_carried_a_queue(new: Any) -> None:
 
 
 @pytest.mark.parametrize(("acks", "queue_us", "known"), [(3, 4000, 1), (3, 3999, 0), (2, 4000, 0)])
-def test_the_block_that_a_loss_ends_shows_the_buffer(new: Any, acks: int, queue_us: int, known: int) -> None:
+def test_the_block_that_a_loss_ends_shows_the_buffer(new_le: Any, acks: int, queue_us: int, known: int) -> None:
     """A start may meet its first queue and its first loss in the same block."""
-    flow = new()
+    flow = new_le()
     for _ in range(acks):
         flow.ack(queue_us, window=400)
     flow.law.le_loss(flow.l, 400, False, flow.path)
@@ -424,9 +419,9 @@ def test_the_block_that_a_loss_ends_shows_the_buffer(new: Any, acks: int, queue_
 
 
 @pytest.mark.parametrize(("stood_us", "known"), [(200_000, 0), (90_000, 1)])
-def test_a_path_that_stood_still_has_shown_no_buffer(new: Any, stood_us: int, known: int) -> None:
+def test_a_path_that_stood_still_has_shown_no_buffer(new_le: Any, stood_us: int, known: int) -> None:
     """Not by a block, nor by the one that a loss ends; a standstill below half of the delay may have been a burst."""
-    flow = new(stood_us=stood_us)
+    flow = new_le(stood_us=stood_us)
     flow.block(190_000)
     assert flow.l.q == 190_000 // 16, "a delay it is all the same"
     assert flow.l.fits == known and flow.l.most == known * (190_000 // 16)
@@ -440,8 +435,8 @@ def test_a_path_that_stood_still_has_shown_no_buffer(new: Any, stood_us: int, kn
 
 
 @given(windows, delays, st.booleans(), st.booleans())
-def test_a_loss_leaves_at_most_half(new: Any, window: int, queue_us: int, queued: bool, judging: bool) -> None:
-    flow = new()
+def test_a_loss_leaves_at_most_half(new_le: Any, window: int, queue_us: int, queued: bool, judging: bool) -> None:
+    flow = new_le()
     if queued:
         fits(flow)
     flow.ack(queue_us)
@@ -452,59 +447,15 @@ def test_a_loss_leaves_at_most_half(new: Any, window: int, queue_us: int, queued
     assert flow.l.bare == (not flow.l.fits)
 
 
-def test_a_loss_between_pairs_leaves_a_pair(new: Any) -> None:
-    flow = new()
+def test_a_loss_between_pairs_leaves_a_pair(new_le: Any) -> None:
+    flow = new_le()
     flow.small()
     assert flow.law.le_loss(flow.l, 4, False, flow.path) == 2 and flow.l.stage == SMALL
 
 
-def known(flow: Flow) -> tuple[int, ...]:
-    return flow.l.small_buffer, flow.l.bare, flow.l.back_q8, flow.l.stage
-
-
-@pytest.mark.parametrize("window", [10, 40], ids=["of a start", "of a large window"])
-@pytest.mark.parametrize("chance", [False, True])
-def test_a_loss_that_was_none_has_said_nothing(new: Any, window: int, chance: bool) -> None:
-    """Jitter of 2 ms would be a small buffer that is full, and the path one that never carries a queue."""
-    flow = new()
-    for _ in range(4):
-        flow.ack(2000, window=400)
-    before = known(flow)
-    flow.law.le_loss(flow.l, window, chance, flow.path)
-    assert flow.l.of_loss and (known(flow) == before) == chance
-    flow.law.le_needless(flow.l)
-    assert known(flow) == before and (flow.l.count, flow.l.growth, flow.l.samples) == (0, 3, 0)
-
-
-def test_what_earlier_losses_said_stays(new: Any) -> None:
-    flow = new()
-    for _ in range(2):
-        for _ in range(4):
-            flow.ack(2000, window=400)
-        flow.law.le_loss(flow.l, 40, False, flow.path)
-        assert flow.l.small_buffer and flow.l.bare
-    back_q8 = flow.l.back_q8
-    flow.law.le_needless(flow.l)
-    assert flow.l.small_buffer and flow.l.bare and flow.l.back_q8 == back_q8 > 0
-
-
-def test_a_queue_since_the_loss_is_no_part_of_it(new: Any) -> None:
-    """Undo then leaves the flow in its pairs."""
-    flow = new()
-    flow.law.le_loss(flow.l, 10, False, flow.path)
-    assert flow.l.stage == SMALL and flow.l.of_loss
-    assert flow.pair(11_000) == WAIT and not flow.l.of_loss
-    flow = new()
-    flow.l.back_q8 = 1
-    flow.law.le_loss(flow.l, 40, False, flow.path)
-    flow.round()
-    flow.block(20_000)
-    assert flow.decide() == YIELD and flow.l.stage == SMALL and not flow.l.of_loss
-
-
-def test_a_loss_in_the_largest_queue_tells_of_a_small_buffer(new: Any) -> None:
+def test_a_loss_in_the_largest_queue_tells_of_a_small_buffer(new_le: Any) -> None:
     for queue_us, small in ((3200, 1), (1200, 0)):
-        flow = new()
+        flow = new_le()
         for _ in range(4):
             flow.ack(3200)
         flow.l.small_buffer = not small
@@ -514,8 +465,8 @@ def test_a_loss_in_the_largest_queue_tells_of_a_small_buffer(new: Any) -> None:
 
 
 @given(st.integers(4, 100_000), delays)
-def test_a_mark_takes_at_least_an_eighth_once(new: Any, window: int, queue_us: int) -> None:
-    flow = new()
+def test_a_mark_takes_at_least_an_eighth_once(new_le: Any, window: int, queue_us: int) -> None:
+    flow = new_le()
     flow.ack(queue_us)
     to = flow.law.le_mark(flow.l, window, flow.path)
     assert 2 <= to <= max(window - window // 8, 2) and flow.l.stage == CUT
@@ -526,18 +477,18 @@ def test_a_mark_takes_at_least_an_eighth_once(new: Any, window: int, queue_us: i
 
 
 @pytest.mark.parametrize(("most_us", "threshold_us", "left"), [(3200, 1600, 50), (40_000, 4000, 87)])
-def test_a_mark_in_a_short_queue_tells_of_a_small_buffer(new: Any, most_us: int, threshold_us: int, left: int) -> None:
+def test_a_mark_in_a_short_queue_tells_of_a_small_buffer(new_le: Any, most_us: int, threshold_us: int, left: int) -> None:
     """A router that marks below T keeps the queue there: T must lie below, and half is taken. In a deep queue it is the router
     that marks only the background."""
-    flow = new(base_us=1_000_000)
+    flow = new_le(base_us=1_000_000)
     flow.l.most, flow.l.last = most_us // UNIT_US, 3200 // UNIT_US
     flow.l.q = flow.l.last
     assert flow.law.le_mark(flow.l, 100, flow.path) == left + (left == 87)
     assert flow.law.le_threshold(flow.l, flow.path) == threshold_us
 
 
-def test_where_a_router_marks_growth_is_not_accelerated(new: Any) -> None:
-    flow = new()
+def test_where_a_router_marks_growth_is_not_accelerated(new_le: Any) -> None:
+    flow = new_le()
     for marks in (True, False):
         if marks:
             flow.law.le_mark(flow.l, 100, flow.path)
@@ -551,8 +502,8 @@ def test_where_a_router_marks_growth_is_not_accelerated(new: Any) -> None:
 
 
 @pytest.mark.parametrize(("stage", "count", "growth"), [(FREE, 0, 3), (SMALL, 9, 17)])
-def test_a_rest_ends_what_was_known_of_the_queue(new: Any, stage: int, count: int, growth: int) -> None:
-    flow = new()
+def test_a_rest_ends_what_was_known_of_the_queue(new_le: Any, stage: int, count: int, growth: int) -> None:
+    flow = new_le()
     flow.ack(3000)
     flow.l.stage, flow.l.count, flow.l.growth = stage, 9, 17
     flow.law.le_rested(flow.l)
@@ -593,8 +544,8 @@ class Reached(NamedTuple):
 
 
 @given(st.integers(0, 2**32), st.integers(0, 2**23))
-def test_whatever_comes_windows_are_at_least_a_pair_and_the_state_is_in_range(new: Any, seed: int, base_us: int) -> None:
-    flow = new(base_us=base_us)
+def test_whatever_comes_windows_are_at_least_a_pair_and_the_state_is_in_range(new_le: Any, seed: int, base_us: int) -> None:
+    flow = new_le(base_us=base_us)
     for to in calls(flow, random.Random(seed)):
         assert to >= 2
         state = Reached(flow.l.stage, flow.l.count, flow.l.growth)
@@ -602,8 +553,8 @@ def test_whatever_comes_windows_are_at_least_a_pair_and_the_state_is_in_range(ne
         assert state.stage != SMALL or state.gap >= 1, "a gap of nothing"
 
 
-def test_a_new_path_forgets_the_buffer(new: Any) -> None:
-    flow = new()
+def test_a_new_path_forgets_the_buffer(new_le: Any) -> None:
+    flow = new_le()
     flow.l.most, flow.l.small_buffer = 100, 1
     flow.law.le_moved(flow.l)
     assert flow.l.most == 0 and not flow.l.small_buffer

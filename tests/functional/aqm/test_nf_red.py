@@ -7,10 +7,9 @@ import json
 import os
 import socket
 import struct
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
@@ -517,22 +516,9 @@ def test_a_filter_of_others_comes_behind_ours(line: Line) -> None:
     assert "pref 7" in filters and "nf_red" not in filters
 
 
-@contextmanager
-def sending(line: Line) -> Iterator[None]:
+def sending(line: Line) -> AbstractContextManager[None]:
     """Sends a packet every 5 ms."""
-    stop = threading.Event()
-
-    def loop() -> None:
-        while not stop.wait(0.005):
-            line.send(frames(1, dscp=LE))
-
-    thread = threading.Thread(target=loop)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
+    return kernel.repeated(lambda: line.send(frames(1, dscp=LE)), 0.005)
 
 
 def test_show_reports_that_no_packet_is_seen(either: Line) -> None:

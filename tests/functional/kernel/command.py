@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A short command, and a condition that must hold within a bound."""
+"""A short command, a condition that must hold within a bound, and what is done meanwhile."""
 
 from __future__ import annotations
 
 import subprocess
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -31,3 +33,21 @@ def eventually(condition: Callable[[], T | Literal[False] | None], seconds: floa
             return value
         assert time.monotonic() < end, f"not within {seconds:g} s: {what} (last: {value!r})"
         time.sleep(every_s)
+
+
+@contextmanager
+def repeated(action: Callable[[], object], every_s: float) -> Iterator[None]:
+    """Does it all the time meanwhile, with so many seconds between."""
+    stop = threading.Event()
+
+    def loop() -> None:
+        while not stop.wait(every_s):
+            action()
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()

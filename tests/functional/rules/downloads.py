@@ -9,10 +9,8 @@ import random
 import socket
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -213,24 +211,9 @@ def cgroup() -> Iterator[tuple[str, tuple[str, ...]]]:
         path.rmdir()
 
 
-@contextmanager
-def sending(ends: Ends) -> Iterator[None]:
+def sending(ends: Ends) -> AbstractContextManager[None]:
     """Sends small amounts of data all the time."""
-
-    stop = threading.Event()
-
-    def send() -> None:
-        while not stop.is_set():
-            ends.receive(2000)
-            time.sleep(0.01)
-
-    thread = threading.Thread(target=send)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
+    return kernel.repeated(lambda: ends.receive(2000), 0.01)
 
 
 def yields(cli: Cli, path: native.Path) -> None:
