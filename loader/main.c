@@ -43,7 +43,8 @@ const struct argp_option global_options[] = {
 	{ "json", 'j', 0, 0, "JSON instead of tables, also for errors", 10 },
 	{ "pretty", OPTION_PRETTY, 0, 0, "JSON, indented", 10 },
 	{ "verbose", 'v', 0, 0,
-	  "more detail: libbpf's messages, the controllers' state of flows; given twice: also the verifier's log",
+	  "more detail: libbpf's messages, the verifier's log of a program that it refuses, the controllers' state of flows; "
+	  "given twice: also how many instructions the verifier examined; three times: its log of every program",
 	  10 },
 	{ "help", 'h', 0, 0, "this help", 10 },
 	{ 0 },

@@ -192,14 +192,14 @@ int fail_load(const char *what, const char *on, int err)
 			.why = text("this kernel does not accept its programs (%s)",
 				    strerror(-err)),
 			.remedy =
-				"`ccbpf check` says what is missing, `-vv` shows the verifier's log");
+				"`ccbpf check` says what is missing, `-v` shows the verifier's log");
 	case E2BIG:
 		return FAIL(
 			EXIT_KERNEL, .what = what, .on = on,
 			.why = text(
 				"its programs are too complex for this kernel's verifier, or a map is too large for its memory (%s)",
 				strerror(-err)),
-			.remedy = "`-vv` shows what the kernel says");
+			.remedy = "`-v` shows what the kernel says");
 	default:
 		return fail_errno(what, on, err);
 	}

@@ -55,7 +55,7 @@ tc -n router class add dev out parent 1: classid 1:1 htb rate {rate}mbit quantum
 tc -n router qdisc add dev out parent 1:1 handle 10: pfifo limit {packets}
 for device in in out; do tc -n delay qdisc add dev $device root netem limit 10000 delay 5ms; done
 ccbpf check >check.txt 2>&1
-keep_cost() {{ # the log of an accepted program is of no use and megabytes; that of a refused one stays
+keep_cost() {{ # of the log of an accepted program; that of a refused one stays
     grep -E "^(libbpf: prog '|processed )" $1/log >$1/cost
     rm $1/log
 }}
@@ -76,6 +76,7 @@ try() {{ # controller, address of the receiver, directory
     mkdir $to
     ccbpf -vv enable $1 >$to/enable.txt 2>$to/log
     echo $? >$to/enabled
+    [ "$(cat $to/enabled)" = 0 ] || ccbpf -v enable $1 2>$to/log # with the verifier's words
     [ "$(cat $to/enabled)" = 0 ] || return
     serve
     ccbpf -j flows --watch {every} >$to/{flows} & watch=$!

@@ -381,7 +381,7 @@ def test_a_refused_call_is_reported_and_undone(ccbpf: Cli, sysctls: None, refuse
 def test_a_verifier_that_refuses_is_no_missing_permission(ccbpf: Cli, refuse: Path) -> None:
     refused = Cli(ccbpf.root, {"LD_PRELOAD": str(refuse), "REFUSE": str(BPF["prog load"]), "REFUSE_WITH": "13"})
     said = refused("enable", "tcp_lp", code=3).err
-    assert "does not accept its programs (Permission denied)" in said and "`-vv`" in said
+    assert "does not accept its programs (Permission denied)" in said and "`-v`" in said
 
 
 def test_a_link_that_is_detached_while_it_is_reloaded(ccbpf: Cli, refuse: Path) -> None:

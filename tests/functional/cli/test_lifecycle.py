@@ -400,4 +400,7 @@ def test_enable_with_full_verbosity_shows_the_verifiers_log(ccbpf: Cli) -> None:
     ccbpf("disable", "tcp_lp")
     assert "processed" not in ccbpf("enable", "tcp_lp", "-v").err
     ccbpf("disable", "tcp_lp")
-    assert "processed" in ccbpf("enable", "tcp_lp", "-vv").err
+    counts = ccbpf("enable", "tcp_lp", "-vv").err
+    assert "processed" in counts and "R1=ctx" not in counts
+    ccbpf("disable", "tcp_lp")
+    assert "R1=ctx" in ccbpf("enable", "tcp_lp", "-vvv").err
