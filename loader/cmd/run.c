@@ -245,8 +245,8 @@ static void warn_of_daemon(const struct request *request, unsigned int direction
 	if (row)
 		note(argv[0],
 		     row->unit
-			     ? text("a daemon does its work (%s), and `run` does not reach that",
-				    row->unit)
+			     ? text("a daemon %s its work (%s), and `run` does not reach that",
+				    row->depends ? "may do" : "does", row->unit)
 			     : "the unit that it starts does the work, and `run` does not reach that",
 		     text("`ccbpf assign %s --cgroup unit:%s` does", what, row->unit ?: "UNIT"));
 }

@@ -11,10 +11,13 @@
 struct daemon_command {
 	const char *command; /* the program's name, without its path */
 	const char *unit; /* the systemd unit that does the work; NULL: one that the command names */
-	const char *only; /* only with this word among its arguments; NULL: always */
+	const char *const
+		*only; /* only with one of these options before its first word; NULL: always */
+	const char *const *variables; /* or with one of these in the environment */
+	bool depends; /* on its release: some do the work themselves */
 };
 
-/* The row for a command line, or NULL. */
+/* The row for a command line, or NULL. It reads the environment, which the command will have. */
 const struct daemon_command *daemon_of(char *const *argv);
 
 #endif

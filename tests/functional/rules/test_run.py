@@ -315,6 +315,37 @@ def test_work_of_a_daemon(run: Cli, tmp_path: Path, words: list[str], unit: str)
     assert run("run", "-q", *words).err == ""
 
 
+PODMAN = {  # a command line, the environment: does its service do the work?
+    ("pull x", ""): False,
+    ("--log-level error pull x", ""): False,
+    ("--remote=false pull x", ""): False,
+    ("run x --remote", ""): False,  # the option is the container's
+    ("pull x", "CONTAINER_HOST"): True,
+    ("-r pull x", ""): True,
+    ("--url unix:///x pull x", ""): True,
+    ("--url=unix:///x pull x", ""): True,
+    ("--log-level error --remote pull x", ""): True,
+    ("-c x pull x", ""): True,
+}
+
+
+def test_podman_is_a_child_or_a_client(run: Cli, tmp_path: Path) -> None:
+    """As podman 4.3 connects to a registry itself, or lets its service do that."""
+    shutil.copy("/bin/true", tmp_path / "podman")
+    for (words, variable), far in PODMAN.items():
+        cli = Cli(run.root, run.env() | ({variable: "unix:///x"} if variable else {}))
+        done = cli("run", "-d", "--", str(tmp_path / "podman"), *words.split())
+        assert ("a daemon does its work (podman.service)" in done.err) == far, (words, variable, done.err)
+
+
+def test_a_command_that_has_a_daemon_in_some_releases(run: Cli, tmp_path: Path) -> None:
+    shutil.copy("/bin/true", tmp_path / "ctr")
+    assert (
+        "a daemon may do its work (containerd.service)"
+        in run("run", "-d", "--", str(tmp_path / "ctr"), "images", "pull", "x").err
+    )
+
+
 # --- places ---
 
 

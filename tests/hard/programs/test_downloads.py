@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import io
 import json
+import random
 import tarfile
 import threading
 import time
@@ -29,9 +30,10 @@ from tests.functional.rules.downloads import RATE_MBIT, Bottleneck, bottleneck, 
 from tests.hard.programs.conftest import SIZE, Hosts
 from tests.hard.programs.test_programs import NGINX_PORT, SERVERS, SSH_PORT, going, nginx, ssh_keys, ssh_server
 
-TLS_PORT, REGISTRY_PORT = 8443, 5000
+TLS_PORT, REGISTRY_PORT, FOREGROUND_PORT = 8443, 5000, 8084
 REGISTRY = SERVERS.parent / "bin/docker-registry"
 LOOKS_S = 0.02
+LAYERS = 3  # of the image; skopeo fetches them at once
 FOREGROUND, BACKGROUND = 4_000_000, 9_000_000  # bytes
 ALONE_S = FOREGROUND * 8 / (RATE_MBIT * 1e6 * 1448 / 1514)  # of the foreground
 
@@ -96,8 +98,8 @@ def archive(hosts: Hosts, source: Path, room: Path) -> Iterator[None]:
         yield
 
 
-def layout(source: Path, room: Path) -> str:
-    """An image of one layer, the file, as the OCI lays it out in a directory. Returns the layer's digest."""
+def layout(source: Path, room: Path) -> None:
+    """An image of LAYERS layers, a part of the file in each, as the OCI lays it out in a directory."""
     blobs = room / "image/blobs/sha256"
     blobs.mkdir(parents=True)
 
@@ -105,33 +107,44 @@ def layout(source: Path, room: Path) -> str:
         (blobs / digest(data)).write_bytes(data)
         return {"mediaType": f"application/vnd.oci.image.{kind}", "digest": f"sha256:{digest(data)}", "size": len(data)}
 
-    layer = io.BytesIO()
-    with tarfile.open(fileobj=layer, mode="w") as tar:
-        tar.add(source / "file", "file")
-    config = {
-        "architecture": "amd64",
-        "os": "linux",
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest(layer.getvalue())}"]},
-    }
-    packed = blob("layer.v1.tar+gzip", gzip.compress(layer.getvalue(), 1, mtime=0))
-    manifest = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "layers": [packed]}
+    def layer(name: str, data: bytes) -> bytes:
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as tar:
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            tar.addfile(entry, io.BytesIO(data))
+        return packed.getvalue()
+
+    data = (source / "file").read_bytes()
+    part = -(-len(data) // LAYERS)
+    layers = [layer(f"part{i}", data[i * part : (i + 1) * part]) for i in range(LAYERS)]
+    parts = [f"sha256:{digest(found)}" for found in layers]
+    config = {"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": parts}}
+    manifest: dict[str, object] = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json"}
+    manifest["layers"] = [blob("layer.v1.tar+gzip", gzip.compress(found, 1, mtime=0)) for found in layers]
     manifest["config"] = blob("config.v1+json", json.dumps(config).encode())
     entry = blob("manifest.v1+json", json.dumps(manifest).encode())
     entry["annotations"] = {"org.opencontainers.image.ref.name": "latest"}
     (room / "image/index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [entry]}))
     (room / "image/oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
-    return str(packed["digest"]).removeprefix("sha256:")
+
+
+def blobs(image: Path) -> str:
+    """The image's manifest, its configuration and its layers, all with the digest that its bytes have; their names."""
+    found = sorted((image / "blobs/sha256").iterdir())
+    assert all(path.name == digest(path.read_bytes()) for path in found)
+    return " ".join(path.name for path in found)
 
 
 @contextmanager
 def registry(hosts: Hosts, source: Path, room: Path) -> Iterator[None]:
     """With that image in it."""
-    layer = layout(source, room)
-    (room / "layer").write_text(layer)
+    layout(source, room)
     (room / "registry.yml").write_text(
         f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {room}/registry}}}}\n"
         f"http: {{addr: '{hosts.address}:{REGISTRY_PORT}'}}\n"
     )
+    hosts.far.run("ip", "link", "set", "lo", "up")  # the image is put there from the same host
     with going(hosts.on_far(REGISTRY, "serve", room / "registry.yml")):
         hosts.listens(REGISTRY_PORT)
         to = f"docker://{hosts.address}:{REGISTRY_PORT}/thing:latest"
@@ -145,12 +158,12 @@ def registry(hosts: Hosts, source: Path, room: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Program:
-    """Its server, its words behind a prefix of `ip netns exec`, and where what it brought lies."""
+    """Its server, its words behind a prefix of `ip netns exec`, and the digest of what it brought."""
 
     server: Callable[[Hosts, Path, Path], AbstractContextManager[None]]
     port: int
     words: Callable[[Hosts, Path, Path], list[object]]
-    brought: Callable[[Path, Path], Path] = lambda to, _: to / "file"
+    brought: Callable[[Path], str] = lambda to: digest((to / "file").read_bytes())
     wanted: Callable[[Path, Path], str] = lambda source, _: digest((source / "file").read_bytes())
     says: str = ""  # its stdout
     least: int = 1  # connections
@@ -204,15 +217,16 @@ PROGRAMS = {
         archive,
         NGINX_PORT,
         apt,
-        lambda to, _: to / "thing_1_all.deb",
+        lambda to: digest((to / "thing_1_all.deb").read_bytes()),
         lambda source, _: digest((source / "thing_1_all.deb").read_bytes()),
     ),
     "skopeo from a registry": Program(
         registry,
         REGISTRY_PORT,
         skopeo,
-        lambda to, room: to / "image/blobs/sha256" / (room / "layer").read_text(),
-        lambda _, room: (room / "layer").read_text(),
+        lambda to: blobs(to / "image"),
+        lambda _, room: blobs(room / "image"),
+        least=LAYERS,
     ),
     "rsync over ssh": Program(ssh, SSH_PORT, rsync),
     "Python's urllib": Program(http, NGINX_PORT, python),
@@ -260,7 +274,7 @@ def test_a_download(ccbpf: Cli, hosts: Hosts, source: Path, tmp_path: Path, name
                     done = ccbpf("-j", "run", "--download", "--", *words)
                     said = done.out
             assert said.strip() == program.says
-            assert digest(program.brought(to, tmp_path).read_bytes()) == program.wanted(source, tmp_path)
+            assert program.brought(to) == program.wanted(source, tmp_path)
             assert bool(looks.found) == (way == "background"), way
     counts = account(done.err)["counts"]
     assert counts["receivers"] >= program.least and counts["received"] >= SIZE and not counts["unstamped"], counts
@@ -285,20 +299,24 @@ def path() -> Iterator[Bottleneck]:
 
 @pytest.mark.quiet
 @pytest.mark.rerun("a host that stands still is a queue, and a pause of the reader")
-def test_four_connections_of_aria2_yield_to_one_of_curl(ccbpf: Cli, path: Bottleneck, tmp_path: Path) -> None:
-    """On the path of the native lab. Without the option curl would have a fifth of the link until aria2 is done."""
+@pytest.mark.parametrize("name", ["aria2, four connections", "skopeo from a registry"])
+def test_what_has_several_connections_yields_to_one_of_curl(ccbpf: Cli, path: Bottleneck, tmp_path: Path, name: str) -> None:
+    """On the path of the native lab. Without the option curl would have a fifth or a fourth of the link until the other is done."""
+    program, to = PROGRAMS[name], tmp_path / "to"
     hosts = Hosts(namespace(path.receiver), namespace(path.sender), "10.0.1.2")
-    source = tmp_path / "from"
-    source.mkdir()
-    (source / "file").write_bytes(bytes(BACKGROUND))
-    (source / "foreground").write_bytes(bytes(FOREGROUND))
-    with http(hosts, source, tmp_path):
-        words = hosts.on_near(*aria2(hosts, tmp_path, tmp_path))
-        background = ccbpf.popen("run", "-q", "-d", "--", *words)
+    source, other = tmp_path / "from", tmp_path / "other"
+    for made in (source, other, to):
+        made.mkdir()
+    (source / "file").write_bytes(random.Random(1).randbytes(BACKGROUND))
+    (other / "foreground").write_bytes(bytes(FOREGROUND))
+    with program.server(hosts, source, tmp_path), going(nginx(hosts, other, other, FOREGROUND_PORT)):
+        hosts.listens(FOREGROUND_PORT)
+        background = ccbpf.popen("run", "-q", "-d", "--", *hosts.on_near(*program.words(hosts, tmp_path, to)))
         kernel.eventually(lambda: received(ccbpf) > BACKGROUND / 3, ENDS_S, "the download")
         start = time.monotonic()
-        kernel.run(*hosts.on_near("curl", "-sf", "-o", tmp_path / "got", f"http://{hosts.address}:{NGINX_PORT}/foreground"))
+        url = f"http://{hosts.address}:{FOREGROUND_PORT}/foreground"
+        kernel.run(*hosts.on_near("curl", "-sf", "-o", tmp_path / "got", url))
         took, beside = time.monotonic() - start, received(ccbpf)
         assert background.wait(2 * ENDS_S) == 0
-    assert (tmp_path / "file").read_bytes() == bytes(BACKGROUND)
+    assert program.brought(to) == program.wanted(source, tmp_path)
     assert took < 1.5 * ALONE_S, (took, beside)

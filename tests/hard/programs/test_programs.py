@@ -99,12 +99,12 @@ def test_restic_to_a_rest_server(run: Cli, hosts: Hosts, source: Path, tmp_path:
 # --- servers: what fills a link is their answers ---
 
 
-def nginx(hosts: Hosts, source: Path, room: Path) -> list[str]:
+def nginx(hosts: Hosts, source: Path, room: Path, port: int = NGINX_PORT) -> list[str]:
     """A master and two workers, which inherit the listener."""
     temporary = " ".join(f"{name}_temp_path {room}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     (room / "nginx.conf").write_text(
         f"daemon off; user root; worker_processes 2; pid {room}/nginx.pid; error_log stderr; events {{}}\n"
-        f"http {{ access_log off; {temporary} server {{ listen {hosts.address}:{NGINX_PORT}; root {source}; }} }}\n"
+        f"http {{ access_log off; {temporary} server {{ listen {hosts.address}:{port}; root {source}; }} }}\n"
     )
     return hosts.on_far(SERVERS / "nginx", "-e", "stderr", "-c", room / "nginx.conf")
 
