@@ -44,7 +44,7 @@ const struct argp_option global_options[] = {
 	{ "pretty", OPTION_PRETTY, 0, 0, "JSON, indented", 10 },
 	{ "verbose", 'v', 0, 0,
 	  "more detail: libbpf's messages, the verifier's log of a program that it refuses, the controllers' state of flows; "
-	  "given twice: also how many instructions the verifier examined; three times: its log of every program",
+	  "given twice: how many instructions the verifier examined, instead of its log",
 	  10 },
 	{ "help", 'h', 0, 0, "this help", 10 },
 	{ 0 },

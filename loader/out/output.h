@@ -15,7 +15,7 @@ struct output_options {
 	bool json; /* --json, --pretty */
 	bool pretty; /* --pretty */
 	bool recorded; /* the JSON goes to a file: errors and notes are for a person */
-	int verbose; /* -v: libbpf's messages, what flows know; -vv: the verifier's counts; -vvv: its log */
+	int verbose; /* -v: libbpf's messages, what flows know; -vv: the verifier's counts */
 };
 extern struct output_options output;
 

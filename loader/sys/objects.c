@@ -37,22 +37,14 @@ EMBED(assign)
 EMBED(rx_lp)
 EMBED(rx_moved)
 
-/* include/linux/bpf_verifier.h. At 0 libbpf asks for the log of a program that was refused. */
-#define VERIFIER_LOG 1
+/* BPF_LOG_STATS of include/linux/bpf_verifier.h. At 0 libbpf asks for the log of a refused program. */
 #define VERIFIER_COUNTS 4
-
-static __u32 verifier_log_level(void)
-{
-	if (output.verbose > 2)
-		return VERIFIER_LOG;
-	return output.verbose == 2 ? VERIFIER_COUNTS : 0;
-}
 
 int object_open(const char *what, const char *name, const char *begin, const char *end,
 		struct bpf_object **obj)
 {
 	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = name,
-		    .kernel_log_level = verifier_log_level());
+		    .kernel_log_level = output.verbose > 1 ? VERIFIER_COUNTS : 0);
 
 	*obj = bpf_object__open_mem(begin, end - begin, &opts);
 	return *obj ? EXIT_OK : fail_errno(what, name, errno);

@@ -394,13 +394,10 @@ def test_without_links_the_map_holds_the_registration(ccbpf: Cli) -> None:
     assert "tcp_lp" not in kernel.available()
 
 
-def test_enable_with_full_verbosity_shows_the_verifiers_log(ccbpf: Cli) -> None:
+def test_enable_with_full_verbosity_shows_the_verifiers_counts(ccbpf: Cli) -> None:
     quiet = ccbpf("enable", "tcp_lp")
     assert quiet.err == ""
     ccbpf("disable", "tcp_lp")
     assert "processed" not in ccbpf("enable", "tcp_lp", "-v").err
     ccbpf("disable", "tcp_lp")
-    counts = ccbpf("enable", "tcp_lp", "-vv").err
-    assert "processed" in counts and "R1=ctx" not in counts
-    ccbpf("disable", "tcp_lp")
-    assert "R1=ctx" in ccbpf("enable", "tcp_lp", "-vvv").err
+    assert "processed" in ccbpf("enable", "tcp_lp", "-vv").err
