@@ -11,9 +11,10 @@
 struct daemon_command {
 	const char *command; /* the program's name, without its path */
 	const char *unit; /* the systemd unit that does the work; NULL: one that the command names */
-	const char *const
-		*only; /* only with one of these options before its first word; NULL: always */
-	const char *const *variables; /* or with one of these in the environment */
+	/* If not NULL: only with one of these options before its first word, or with one of these
+	 * variables in the environment. */
+	const char *const *only;
+	const char *const *variables;
 	bool depends; /* on its release: some do the work themselves */
 };
 

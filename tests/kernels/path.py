@@ -55,7 +55,10 @@ tc -n router class add dev out parent 1: classid 1:1 htb rate {rate}mbit quantum
 tc -n router qdisc add dev out parent 1:1 handle 10: pfifo limit {packets}
 for device in in out; do tc -n delay qdisc add dev $device root netem limit 10000 delay 5ms; done
 ccbpf check >check.txt 2>&1
-keep_cost() {{ # of the log of an accepted program; that of a refused one stays
+refused() {{ # with -vv the log has the verifier's counts; of a refused program it needs the verifier's words, which -v shows
+    [ "$(cat $1/enabled)" != 0 ]
+}}
+keep_cost() {{ # what an accepted program cost; the log of a refused one stays
     grep -E "^(libbpf: prog '|processed )" $1/log >$1/cost
     rm $1/log
 }}
@@ -76,8 +79,10 @@ try() {{ # controller, address of the receiver, directory
     mkdir $to
     ccbpf -vv enable $1 >$to/enable.txt 2>$to/log
     echo $? >$to/enabled
-    [ "$(cat $to/enabled)" = 0 ] || ccbpf -v enable $1 2>$to/log # with the verifier's words
-    [ "$(cat $to/enabled)" = 0 ] || return
+    if refused $to; then
+        ccbpf -v enable $1 2>>$to/log
+        return
+    fi
     serve
     ccbpf -j flows --watch {every} >$to/{flows} & watch=$!
     ip netns exec sender timeout {timeout} iperf3 -c $2 -C $1 -t {seconds} -J >$to/iperf3.json 2>&1
@@ -90,6 +95,7 @@ for name in {plain}; do try $name {address}; done
 {ways}mkdir {queue}
 ip netns exec router ccbpf -vv aqm attach out --limit {limit} >{queue}/enable.txt 2>{queue}/log
 echo $? >{queue}/enabled
+refused {queue} && ip netns exec router ccbpf -v aqm attach out --limit {limit} 2>>{queue}/log
 for name in {marked}; do try $name {ecn_address}; done
 if ip netns exec receiver sysctl -qw net.ipv4.tcp_ecn=3 && ip netns exec sender sysctl -qw net.ipv4.tcp_ecn=3; then
     for name in {marked}; do try $name {address} $name-{accecn}; done

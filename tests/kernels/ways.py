@@ -29,6 +29,7 @@ client() {{ # seconds, options
 serve
 ip netns exec sender timeout 20 ccbpf -vv -j run {controller} iperf3 -c {address} -J -t 1 >run/iperf3.json 2>run/log
 echo $? >run/enabled
+refused run && ip netns exec sender ccbpf -v run {controller} true 2>>run/log
 grep '^{{"run":' run/log >run/said.json
 ccbpf -j status >run/disable.txt
 grep -q '"runs":\\[\\]' run/disable.txt
@@ -36,6 +37,7 @@ echo $? >run/disabled
 
 ccbpf -vv assign {controller} --remote {address} >/dev/null 2>assign/log
 echo $? >assign/enabled
+refused assign && ccbpf -v assign {controller} --remote {address} 2>>assign/log
 serve
 client 1 >assign/iperf3.json
 ccbpf -j assign list >assign/said.json
@@ -47,6 +49,7 @@ client 2 -C cubic >renice/iperf3.json & flow=$!
 until_true 'ip netns exec sender ss -tinHO state established "dport = :5201" | grep -qE "bytes_acked:[0-9]{{6}}"'
 ccbpf -vv -j renice {controller} --dst {address} >renice/said.json 2>renice/log
 echo $? >renice/enabled
+refused renice && ccbpf -v renice {controller} --dst {address} 2>>renice/log
 ip netns exec sender ss -tinHO state established >renice/ss.txt
 wait $flow
 ccbpf clean --all >renice/disable.txt 2>&1
@@ -54,6 +57,7 @@ echo $? >renice/disabled
 
 ccbpf -vv assign --download --remote {address} >/dev/null 2>download/log
 echo $? >download/enabled
+refused download && ccbpf -v assign --download --remote {address} 2>>download/log
 serve
 client 1 -R >download/iperf3.json
 ccbpf -j assign list >download/said.json
