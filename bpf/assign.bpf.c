@@ -105,6 +105,22 @@ struct search {
 	} at;
 };
 
+/* What the kernel's struct has besides. */
+struct inet_connection_sock___ops {
+	const struct tcp_congestion_ops *icsk_ca_ops;
+} __attribute__((preserve_access_index));
+
+/* As getsockopt(TCP_CONGESTION) reads it, which takes 200 ns longer. */
+static __always_inline void read_controller(struct tcp_sock *tp, u64 *name)
+{
+	struct inet_connection_sock___ops *icsk = (void *)&tp->inet_conn;
+
+	const u64 *words = (const void *)icsk->icsk_ca_ops->name;
+
+	name[0] = words[0];
+	name[1] = words[1];
+}
+
 static __always_inline bool matches(const struct search *search, const struct ccbpf_rule *rule)
 {
 	u32 conditions = rule->conditions;
@@ -173,8 +189,7 @@ static __always_inline struct ccbpf_rule *find(struct bpf_sock_ops *ctx, struct 
 	search.remote_port = __builtin_bswap16(sk->__sk_common.skc_dport);
 	search.netns_cookie = bpf_get_netns_cookie(ctx);
 	if (table.froms)
-		bpf_getsockopt(ctx, SOL_TCP, TCP_CONGESTION, search.controller,
-			       sizeof(search.controller));
+		read_controller(tp, search.controller);
 	/* Linux 6.1 follows a step once, with what it knows of these values at the beginning, and
 	 * removes code that these do not reach. So it must know nothing of them. */
 	begin.words = search.to->filled & search.of->filled;
