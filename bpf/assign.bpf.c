@@ -47,7 +47,7 @@ const volatile struct {
 	u32 rules; /* how many */
 	u32 marks; /* 1: one of them has a DSCP, which the SYN gets as well */
 	u32 receives; /* 1: one is for downloads; 0: windows that are held are opened */
-	u32 froms; /* 1: one asks for the controller that the connection has */
+	u32 names; /* 1: one asks for the controller that the connection has */
 } table SEC(".rodata.table") = { .abi = CCBPF_RULE_ABI };
 
 struct {
@@ -188,7 +188,7 @@ static __always_inline struct ccbpf_rule *find(struct bpf_sock_ops *ctx, struct 
 	search.local_port = sk->__sk_common.skc_num;
 	search.remote_port = __builtin_bswap16(sk->__sk_common.skc_dport);
 	search.netns_cookie = bpf_get_netns_cookie(ctx);
-	if (table.froms)
+	if (table.names)
 		read_controller(tp, search.controller);
 	/* Linux 6.1 follows a step once, with what it knows of these values at the beginning, and
 	 * removes code that these do not reach. So it must know nothing of them. */

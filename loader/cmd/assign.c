@@ -176,7 +176,7 @@ static int add(const struct request *request)
 		return err;
 	absent = rules_absent(&rule);
 	if (absent)
-		note(rule.from, absent, NULL);
+		note(text("--from %s", rule.from), absent, NULL);
 	report_added(&rule);
 	return EXIT_OK;
 }
@@ -307,7 +307,7 @@ const struct command cmd_assign = {
 	.text = "Give connections a controller by a rule",
 	.more = "With --download the receive window of the connections yields, and their controller stays; with --upload as well, both directions "
 		"are in the background. "
-		"A connection must meet all conditions of a rule. Of several rules that match one wins: --not without --remote, "
+		"A connection must meet all conditions of a rule; --from asks for the controller that it has when it is established. Of several rules that match one wins: --not without --remote, "
 		"then the longest prefix, then --not, then more conditions, then the older one. Rules act on new connections, "
 		"connected or accepted, and hold until they are removed or the host is restarted. A path, a container and a pod mean "
 		"the cgroup that exists now; a unit and a slice are still meant after their restart.",

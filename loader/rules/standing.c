@@ -28,7 +28,7 @@
 
 /* As in bpf/assign.bpf.c. */
 struct table {
-	__u32 abi, rules, marks, receives, froms;
+	__u32 abi, rules, marks, receives, names;
 };
 
 static const struct map_shape table_shape = ONE_VALUE(BPF_MAP_TYPE_ARRAY, sizeof(struct table));
@@ -252,7 +252,7 @@ static int load(const char *what, const struct standing *standing, struct bpf_ob
 
 		initial->marks |= choice->dscp < CCBPF_DSCP_KEEP;
 		receives |= choice->flags & CCBPF_CHOICE_DOWNLOAD;
-		initial->froms |= !!(standing->rules[i].conditions & CCBPF_RULE_FROM);
+		initial->names |= !!(standing->rules[i].conditions & CCBPF_RULE_FROM);
 	}
 	initial->receives = receives;
 	bpf_map__set_max_entries(rules, standing->n ?: 1);

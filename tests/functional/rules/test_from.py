@@ -217,7 +217,7 @@ def test_which_of_two_wins(run: Cli, hosts: Hosts) -> None:
 
 def test_what_is_shown(run: Cli) -> None:
     run(*FROM)
-    assert run("assign", "--from", "no_such").err == "ccbpf: no_such: this kernel has no controller no_such now\n"
+    assert run("assign", "--from", "no_such").err == "ccbpf: --from no_such: this kernel has no controller no_such now\n"
     run("assign", "--not", "--from", "tcp_lp")
     listed = run("assign", "list").out
     assert f"--from {BACKGROUND} " in listed and "this kernel has no controller no_such now" in listed
