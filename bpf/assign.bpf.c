@@ -17,9 +17,13 @@
  *
  *   candidates = prefixes[remote address] & looked[cgroup of the socket]
  *
- * The ports and the network namespace of the candidates are compared one by one, in order, until
- * one matches. A unit counts only where all cgroups above it are slices: below a service or a scope
- * (a user's own manager, a container) anybody may have made a cgroup of that name.
+ * The ports, the network namespace and the controller of the candidates are compared one by one, in
+ * order, until one matches.
+ *
+ * A condition on the controller (`--from`) means the one that the connection has when it is established:
+ * by a setsockopt() before, by its listener, by a route's `congctl`, by the sysctl, or by the program
+ * of a run or unit, which the kernel calls before this one. At connect the route's is not in force
+ * yet. So if such a rule may win, the SYN gets no DSCP, which could not be taken back.
  *
  * Nothing changes in these maps while the program is in use: another set of rules is another
  * program, which replaces this one in its link at once. The storage of the sockets stays. So a
@@ -33,13 +37,9 @@
 #include "kern/choose.bpf.h"
 #include "kern/chosen.bpf.h"
 #include "kern/receive.bpf.h"
+#include "kern/rule_cgroups.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
-
-#define WORDS (CCBPF_RULES_MOST / 64)
-#define DEEPEST 64 /* levels of cgroups: a deeper cgroup has the rules of its lowest 64 levels */
-#define SLICE 0x6563696c732eULL /* ".slice", little endian */
-#define SLICE_LEN 6
 
 /* What the loader fills in. */
 const volatile struct {
@@ -47,6 +47,7 @@ const volatile struct {
 	u32 rules; /* how many */
 	u32 marks; /* 1: one of them has a DSCP, which the SYN gets as well */
 	u32 receives; /* 1: one is for downloads; 0: windows that are held are opened */
+	u32 names; /* 1: one asks for the controller that the connection has */
 } table SEC(".rodata.table") = { .abi = CCBPF_RULE_ABI };
 
 struct {
@@ -68,147 +69,9 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, CCBPF_RULES_MOST);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, __u64);
-	__type(value, struct ccbpf_rule_set);
-} cgroup_ids SEC(".maps");
-
-struct unit {
-	char name[CCBPF_UNIT_LEN];
-} __attribute__((aligned(8)));
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, CCBPF_RULES_MOST);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct unit);
-	__type(value, struct ccbpf_rule_set);
-} cgroup_names SEC(".maps");
-
-struct looked {
-	u64 complete; /* 0: to be filled; several CPUs may do it at once, and set the same bits */
-	struct ccbpf_rule_set set;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, CCBPF_LOOKS_CGROUPS);
-	__type(key, __u64);
-	__type(value, struct looked);
-} looked SEC(".maps");
-
-/* The initial value of an entry of `looked`. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct looked);
-} looked_first SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, CCBPF_RULES_MOST);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, __u32);
 	__type(value, struct ccbpf_choice_counts);
 } rule_counts SEC(".maps");
-
-static __always_inline void add_set(struct ccbpf_rule_set *to, const struct ccbpf_rule_set *set)
-{
-	for (int i = 0; i < WORDS; i++)
-		to->words[i] |= set->words[i];
-	to->filled |= set->filled;
-}
-
-/* A level of the hierarchy on the way up from a socket's cgroup. */
-static __always_inline struct cgroup *above(struct cgroup *cgroup)
-{
-	struct cgroup_subsys_state *parent = cgroup->self.parent;
-
-	return parent ? parent->cgroup : NULL;
-}
-
-/* Read its name into `unit`, zeroes behind it. Returns whether it is a slice's name. */
-static __noinline bool read_name(struct cgroup *cgroup, struct unit *unit)
-{
-	u64 end = 0;
-	long len;
-
-	__builtin_memset(unit, 0, sizeof(*unit));
-	len = bpf_probe_read_kernel_str(unit->name, sizeof(unit->name), cgroup->kn->name);
-	if (len <= SLICE_LEN || len > CCBPF_UNIT_LEN)
-		return false;
-	bpf_probe_read_kernel(&end, SLICE_LEN, cgroup->kn->name + (len - 1 - SLICE_LEN));
-	return end == SLICE;
-}
-
-/* The way up from a socket's cgroup, by bpf_loop(): level 0 is that cgroup, the root is the last. */
-struct climb {
-	struct cgroup *at;
-	struct looked *to;
-	u32 highest; /* highest level that is no slice */
-};
-
-static long seek_unit(u32 level, struct climb *climb)
-{
-	struct cgroup *at = climb->at, *next = above(at);
-	struct unit unit;
-
-	if (!next)
-		return 1;
-	if (!read_name(at, &unit))
-		climb->highest = level;
-	climb->at = next;
-	return 0;
-}
-
-static long gather(u32 level, struct climb *climb)
-{
-	struct cgroup *at = climb->at, *next = above(at);
-	struct ccbpf_rule_set *found;
-	struct unit unit;
-	u64 id = at->kn->id;
-
-	found = bpf_map_lookup_elem(&cgroup_ids, &id);
-	if (found)
-		add_set(&climb->to->set, found);
-	if (level >= climb->highest) {
-		read_name(at, &unit);
-		found = bpf_map_lookup_elem(&cgroup_names, &unit);
-		if (found)
-			add_set(&climb->to->set, found);
-	}
-	if (!next)
-		return 1;
-	climb->at = next;
-	return 0;
-}
-
-/* The rules of a socket's cgroup, or NULL. */
-static __always_inline struct ccbpf_rule_set *rules_of(struct cgroup *cgroup)
-{
-	u64 id = cgroup->kn->id;
-	struct looked *to = bpf_map_lookup_elem(&looked, &id);
-	struct climb climb = { .at = cgroup };
-	u32 zero = 0;
-
-	if (to && to->complete)
-		return &to->set;
-	if (!to) {
-		to = bpf_map_lookup_elem(&looked_first, &zero);
-		if (!to)
-			return NULL;
-		bpf_map_update_elem(&looked, &id, to, BPF_NOEXIST);
-		to = bpf_map_lookup_elem(&looked, &id);
-		if (!to)
-			return NULL;
-	}
-	bpf_loop(DEEPEST, seek_unit, &climb, 0);
-	climb.at = cgroup;
-	climb.to = to;
-	bpf_loop(DEEPEST, gather, &climb, 0);
-	to->complete = 1;
-	return &to->set;
-}
 
 static __always_inline struct ccbpf_rule_set *rules_to(struct sock *sk)
 {
@@ -232,13 +95,31 @@ struct search {
 	struct ccbpf_rule_set *to, *of; /* rules of the address, of the cgroup */
 	u64 netns_cookie;
 	u32 local_port, remote_port;
+	u64 controller[CCBPF_NAME_LEN / sizeof(u64)]; /* its name, zeroes behind it */
 	struct position {
 		u64 words; /* with candidates, after `word` */
 		u64 left; /* candidates of `word` */
 		u32 word;
 		u32 found; /* number of the rule that matches; CCBPF_RULES_MOST: none */
+		u32 by_name; /* 1: a rule was met for which only the controller decides */
 	} at;
 };
+
+/* What the kernel's struct has besides. */
+struct inet_connection_sock___ops {
+	const struct tcp_congestion_ops *icsk_ca_ops;
+} __attribute__((preserve_access_index));
+
+/* As getsockopt(TCP_CONGESTION) reads it, which takes 200 ns longer. */
+static __always_inline void read_controller(struct tcp_sock *tp, u64 *name)
+{
+	struct inet_connection_sock___ops *icsk = (void *)&tp->inet_conn;
+
+	const u64 *words = (const void *)icsk->icsk_ca_ops->name;
+
+	name[0] = words[0];
+	name[1] = words[1];
+}
 
 static __always_inline bool matches(const struct search *search, const struct ccbpf_rule *rule)
 {
@@ -251,6 +132,11 @@ static __always_inline bool matches(const struct search *search, const struct cc
 	    (search->remote_port < rule->remote_first || search->remote_port > rule->remote_last))
 		return false;
 	return !(conditions & CCBPF_RULE_NETNS) || search->netns_cookie == rule->netns_cookie;
+}
+
+static __always_inline bool is_under(const struct search *search, const char *name)
+{
+	return !__builtin_memcmp(search->controller, name, sizeof(search->controller));
 }
 
 /* Go on to the next word, or try the next candidate of this one. Returns 1 at the end. */
@@ -275,11 +161,18 @@ static long search_step(u32 step, struct search *search)
 	rule = bpf_map_lookup_elem(&rules, &number);
 	if (!rule || !matches(search, rule))
 		return 0;
+	if (rule->conditions & CCBPF_RULE_FROM) {
+		search->at.by_name = 1;
+		if (!is_under(search, rule->from))
+			return 0;
+	}
 	search->at.found = number;
 	return 1;
 }
 
-static __always_inline struct ccbpf_rule *find(struct bpf_sock_ops *ctx, struct tcp_sock *tp)
+/* `*by_name`: with another controller another rule may win. */
+static __always_inline struct ccbpf_rule *find(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
+					       bool *by_name)
 {
 	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
 	struct cgroup *cgroup = sk->sk_cgrp_data.cgroup;
@@ -295,11 +188,14 @@ static __always_inline struct ccbpf_rule *find(struct bpf_sock_ops *ctx, struct 
 	search.local_port = sk->__sk_common.skc_num;
 	search.remote_port = __builtin_bswap16(sk->__sk_common.skc_dport);
 	search.netns_cookie = bpf_get_netns_cookie(ctx);
+	if (table.names)
+		read_controller(tp, search.controller);
 	/* Linux 6.1 follows a step once, with what it knows of these values at the beginning, and
 	 * removes code that these do not reach. So it must know nothing of them. */
 	begin.words = search.to->filled & search.of->filled;
 	bpf_probe_read_kernel(&search.at, sizeof(search.at), &begin);
 	bpf_loop(CCBPF_RULES_MOST + WORDS + 1, search_step, &search, 0);
+	*by_name = search.at.by_name;
 	return bpf_map_lookup_elem(&rules, &search.at.found);
 }
 
@@ -308,9 +204,9 @@ static __always_inline struct ccbpf_rule *find(struct bpf_sock_ops *ctx, struct 
 /* Do what the winning rule says; at connect only what the SYN must carry. */
 static __always_inline void obey(struct bpf_sock_ops *ctx, struct tcp_sock *tp, bool connecting)
 {
-	struct ccbpf_rule *rule = find(ctx, tp);
+	bool receives, by_name = false;
+	struct ccbpf_rule *rule = find(ctx, tp, &by_name);
 	struct ccbpf_choice_counts *counts;
-	bool receives;
 	u32 id;
 
 	if (!rule) {
@@ -324,7 +220,8 @@ static __always_inline void obey(struct bpf_sock_ops *ctx, struct tcp_sock *tp, 
 		return;
 	receives = table.receives && rule->choice.flags & CCBPF_CHOICE_DOWNLOAD;
 	if (connecting) {
-		choose_at_connect(ctx, tp, &rule->choice, counts);
+		if (!by_name)
+			choose_at_connect(ctx, tp, &rule->choice, counts);
 		if (receives)
 			receive_at_connect(ctx);
 		return;

@@ -28,7 +28,7 @@
 #include "ccbpf/flow.h"
 #include "ccbpf/types.h"
 
-#define CCBPF_RULE_ABI 3 /* grows with any change to one of these layouts */
+#define CCBPF_RULE_ABI 4 /* grows with any change to one of these layouts */
 
 #define CCBPF_CGROUP_LEN 512 /* bytes of a cgroup's path with its NUL */
 #define CCBPF_WORD_LEN 32 /* bytes of a command's name with its NUL */
@@ -169,6 +169,7 @@ struct ccbpf_prefix {
 #define CCBPF_RULE_NETNS 8 /* it is in the network namespace with `netns_cookie` */
 #define CCBPF_RULE_LOCAL_PORT 16
 #define CCBPF_RULE_REMOTE_PORT 32
+#define CCBPF_RULE_FROM 64 /* without the rule it has the controller `from` */
 
 /* Where a rule comes from. */
 #define CCBPF_PLACE_HAND 0
@@ -187,6 +188,7 @@ struct ccbpf_rule {
 	__u32 place; /* CCBPF_PLACE_...: of two rules that are equal else, the smaller wins */
 	char netns[CCBPF_UNIT_LEN]; /* as it was given */
 	char cgroup[CCBPF_CGROUP_LEN]; /* its path, or the unit's name */
+	char from[CCBPF_NAME_LEN]; /* zeroes behind it */
 };
 
 #endif

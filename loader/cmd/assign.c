@@ -36,6 +36,7 @@ enum own_option {
 	OWN_LOCAL_PORT,
 	OWN_REMOTE_PORT,
 	OWN_NETNS,
+	OWN_FROM,
 	OWN_DSCP,
 	OWN_NOT,
 };
@@ -48,6 +49,7 @@ static struct rule_words words_of(const struct request *request)
 		.local_port = request->own[OWN_LOCAL_PORT],
 		.remote_port = request->own[OWN_REMOTE_PORT],
 		.netns = request->own[OWN_NETNS],
+		.from = request->own[OWN_FROM],
 		.dscp = request->own[OWN_DSCP],
 		.exempt = request->own[OWN_NOT],
 		.force = request->force,
@@ -154,6 +156,7 @@ static int add(const struct request *request)
 	struct rule_words words = words_of(request);
 	struct ccbpf_rule rule = { 0 };
 	const struct controller *c = NULL;
+	const char *absent;
 	int err = find_controller(request, &words, &c);
 
 	if (!err)
@@ -169,9 +172,13 @@ static int add(const struct request *request)
 		return err;
 	err = add_locked(c, &rule);
 	pins_unlock();
-	if (!err)
-		report_added(&rule);
-	return err;
+	if (err)
+		return err;
+	absent = rules_absent(&rule);
+	if (absent)
+		note(text("--from %s", rule.from), absent, NULL);
+	report_added(&rule);
+	return EXIT_OK;
 }
 
 /* The number of the rule that an argument names. Returns EXIT_OK or the exit code. */
@@ -283,6 +290,8 @@ static const struct argp_option options[] = {
 	{ "local-port", OPTION_OWN + OWN_LOCAL_PORT, "N[-M]", 0, "this end's port, 1 to 65535", 0 },
 	{ "remote-port", OPTION_OWN + OWN_REMOTE_PORT, "N[-M]", 0, "the other end's port", 0 },
 	{ "netns", OPTION_OWN + OWN_NETNS, "NAME|PATH|PID", 0, "in this network namespace", 0 },
+	{ "from", OPTION_OWN + OWN_FROM, "NAME", 0,
+	  "that have this controller without the rule, whatever chose it", 0 },
 	{ "download", 'd', 0, 0, "what these connections receive is in the background", 0 },
 	{ "upload", 'u', 0, 0, "what they send (the default; with --download: both)", 0 },
 	{ "dscp", OPTION_OWN + OWN_DSCP, "le", 0, "mark the packets as well: lower effort", 0 },
@@ -298,7 +307,7 @@ const struct command cmd_assign = {
 	.text = "Give connections a controller by a rule",
 	.more = "With --download the receive window of the connections yields, and their controller stays; with --upload as well, both directions "
 		"are in the background. "
-		"A connection must meet all conditions of a rule. Of several rules that match one wins: --not without --remote, "
+		"A connection must meet all conditions of a rule; --from asks for the controller that it has when it is established. Of several rules that match one wins: --not without --remote, "
 		"then the longest prefix, then --not, then more conditions, then the older one. Rules act on new connections, "
 		"connected or accepted, and hold until they are removed or the host is restarted. A path, a container and a pod mean "
 		"the cgroup that exists now; a unit and a slice are still meant after their restart.",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The standing rules, for `ccbpf assign list` and `ccbpf status`: see rules.h. */
 #include "cc/running.h"
+#include "cc/sysdefault.h"
 #include "cmd/rules.h"
 #include "out/errors.h"
 #include "out/table.h"
@@ -33,6 +34,16 @@ static bool is_enabled(const char *what, const struct controller *c)
 	return enabled;
 }
 
+const char *rules_absent(const struct ccbpf_rule *rule)
+{
+	const struct controller *c = controller_find(rule->from);
+
+	if (!(rule->conditions & CCBPF_RULE_FROM) || sysdefault_available(rule->from))
+		return NULL;
+	return c ? text("%s is not enabled: `ccbpf enable %s`", c->name, c->name)
+		 : text("this kernel has no controller %s now", rule->from);
+}
+
 /* Why a rule does nothing now, or NULL. */
 static const char *idle(const char *what, const struct standing *standing,
 			const struct ccbpf_rule *rule)
@@ -45,7 +56,7 @@ static const char *idle(const char *what, const struct standing *standing,
 		return text("its cgroup is gone: `ccbpf assign remove %u`", rule->id);
 	if (c && !is_enabled(what, c))
 		return text("%s is not enabled: `ccbpf enable %s`", c->name, c->name);
-	return NULL;
+	return rules_absent(rule);
 }
 
 static bool receives(const struct standing *standing)

@@ -34,7 +34,7 @@ static const struct key rule_keys[] = {
 	{ "remote", NODE_TEXT, NODE_TEXT },	   { "local-port", NODE_NUMBER, NODE_TEXT },
 	{ "remote-port", NODE_NUMBER, NODE_TEXT }, { "netns", NODE_TEXT, NODE_TEXT },
 	{ "dscp", NODE_TEXT, NODE_TEXT },	   { "download", NODE_BOOL, NODE_BOOL },
-	{ "upload", NODE_BOOL, NODE_BOOL },
+	{ "upload", NODE_BOOL, NODE_BOOL },	   { "from", NODE_TEXT, NODE_TEXT },
 };
 
 /* What a value is called in an error, and how it is written. */
@@ -233,10 +233,11 @@ static int check_rule(const char *what, const struct config *config, const struc
 		return wrong(what, "upload", "then nothing of it is in the background",
 			     "write download = true as well, or `not`");
 	if (!rule->words.cgroup && !rule->words.remote && !rule->words.local_port &&
-	    !rule->words.remote_port && !rule->words.netns)
-		return wrong(what, "rule", "it has no condition",
-			     "write cgroup, remote, local-port, remote-port or netns; for all "
-			     "connections `default = true` in the controller's section");
+	    !rule->words.remote_port && !rule->words.netns && !rule->words.from)
+		return wrong(
+			what, "rule", "it has no condition",
+			"write cgroup, remote, local-port, remote-port, netns or from; for all "
+			"connections `default = true` in the controller's section");
 	at(config, dscp ? dscp->line : 0);
 	return rule_parse_dscp(what, rule->words.dscp, &number);
 }
@@ -262,6 +263,7 @@ static int parse_rule(const char *what, struct config *config, const struct node
 		.local_port = word(node, "local-port"),
 		.remote_port = word(node, "remote-port"),
 		.netns = word(node, "netns"),
+		.from = word(node, "from"),
 		.dscp = word(node, "dscp"),
 		.exempt = line_if_true(node, "not"),
 		.force = line_if_true(node, "force"),
@@ -347,6 +349,7 @@ static int find_rule(const char *what, const struct config *config, struct confi
 		{ "local-port", offsetof(struct rule_words, local_port) },
 		{ "remote-port", offsetof(struct rule_words, remote_port) },
 		{ "netns", offsetof(struct rule_words, netns) },
+		{ "from", offsetof(struct rule_words, from) },
 	};
 	int err = EXIT_OK;
 
@@ -356,7 +359,8 @@ static int find_rule(const char *what, const struct config *config, struct confi
 
 		if (!node)
 			continue;
-		one.cgroup = one.remote = one.local_port = one.remote_port = one.netns = NULL;
+		one.cgroup = one.remote = one.local_port = one.remote_port = one.netns = one.from =
+			NULL;
 		*(const char **)((char *)&one + conditions[i].offset) =
 			*(const char **)((char *)&rule->words + conditions[i].offset);
 		at(config, node->line);

@@ -12,7 +12,7 @@
  *   controller = NAME     by default that of `ccbpf assign`, or
  *   not = true            or
  *   download = true       what they receive, and what they send only with upload = true
- *   cgroup, remote, netns, dscp = TEXT;  local-port, remote-port = NUMBER or TEXT;  force = true
+ *   cgroup, remote, netns, from, dscp = TEXT;  local-port, remote-port = NUMBER or TEXT;  force = true
  *
  * Each error names the file, the line and the remedy. They stay the place of what is said
  * (fault_place() in out/errors.h) until the caller changes it.

@@ -232,6 +232,24 @@ static int parse_netns(const char *what, const char *given, struct ccbpf_rule *r
 	return EXIT_OK;
 }
 
+/* Any name that a controller may have: it need not exist yet. */
+static int parse_from(const char *what, const char *given, struct ccbpf_rule *rule)
+{
+	size_t length = strlen(given), printed = 0;
+
+	while (isgraph((unsigned char)given[printed]))
+		printed++;
+	if (!length || length >= CCBPF_NAME_LEN || printed < length)
+		return wrong(what, "--from", given,
+			     text("a controller's name has 1 to %d characters, and no spaces",
+				  CCBPF_NAME_LEN - 1),
+			     "`ccbpf list` shows ours; "
+			     "`sysctl net.ipv4.tcp_available_congestion_control` shows all");
+	memcpy(rule->from, given, length);
+	rule->conditions |= CCBPF_RULE_FROM;
+	return EXIT_OK;
+}
+
 int rule_parse(const char *what, const struct rule_words *words, struct ccbpf_rule *rule)
 {
 	int err = rule_parse_dscp(what, words->dscp, &rule->choice.dscp);
@@ -254,6 +272,8 @@ int rule_parse(const char *what, const struct rule_words *words, struct ccbpf_ru
 	}
 	if (!err && words->netns)
 		err = parse_netns(what, words->netns, rule);
+	if (!err && words->from)
+		err = parse_from(what, words->from, rule);
 	if (words->exempt)
 		rule->choice.flags |= CCBPF_CHOICE_EXEMPT;
 	if (words->force)
@@ -267,8 +287,9 @@ int rule_parse(const char *what, const struct rule_words *words, struct ccbpf_ru
 	if (!rule->conditions)
 		return FAIL(
 			EXIT_USAGE, .what = what, .why = "no condition is given",
-			.remedy = "give --cgroup, --remote, a port or --netns; for all connections "
-				  "`ccbpf enable NAME --default`");
+			.remedy =
+				"give --cgroup, --remote, a port, --netns or --from; for all connections "
+				"`ccbpf enable NAME --default`");
 	return EXIT_OK;
 }
 
@@ -285,6 +306,7 @@ bool rule_same_conditions(const struct ccbpf_rule *a, const struct ccbpf_rule *b
 	       a->cgroup_id == b->cgroup_id && !memcmp(&a->remote, &b->remote, sizeof(a->remote)) &&
 	       a->local_first == b->local_first && a->local_last == b->local_last &&
 	       a->remote_first == b->remote_first && a->remote_last == b->remote_last &&
+	       !strcmp(a->from, b->from) &&
 	       (!(a->conditions & CCBPF_RULE_UNIT) || !strcmp(a->cgroup, b->cgroup));
 }
 

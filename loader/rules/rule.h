@@ -11,6 +11,7 @@
  *   --remote       ADDRESS[/LENGTH]        the other end, IPv4 or IPv6
  *   --local-port, --remote-port  N[-M]     1 to 65535
  *   --netns        NAME, PATH or PID       a network namespace
+ *   --from         NAME                    has this controller, without the rule
  *
  * It is for what the connections send, which gives them a controller, or with --download for what
  * they receive, which holds their window; with --upload as well for both.
@@ -25,7 +26,7 @@
 
 /* As the command line has them; NULL: not given. */
 struct rule_words {
-	const char *cgroup, *remote, *local_port, *remote_port, *netns, *dscp;
+	const char *cgroup, *remote, *local_port, *remote_port, *netns, *from, *dscp;
 	bool exempt; /* --not */
 	bool force; /* --force */
 	bool download, upload; /* --download, --upload; neither: what is sent */

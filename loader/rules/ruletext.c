@@ -41,7 +41,8 @@ static const char *cgroup_text(const struct ccbpf_rule *rule)
 	X("remote", CCBPF_RULE_REMOTE, prefix_text(&rule->remote))                             \
 	X("local-port", CCBPF_RULE_LOCAL_PORT, ports(rule->local_first, rule->local_last))     \
 	X("remote-port", CCBPF_RULE_REMOTE_PORT, ports(rule->remote_first, rule->remote_last)) \
-	X("netns", CCBPF_RULE_NETNS, text("%s", rule->netns))
+	X("netns", CCBPF_RULE_NETNS, text("%s", rule->netns))                                  \
+	X("from", CCBPF_RULE_FROM, text("%s", rule->from))
 
 const char *rule_conditions_text(const struct ccbpf_rule *rule)
 {

@@ -28,7 +28,7 @@
 
 /* As in bpf/assign.bpf.c. */
 struct table {
-	__u32 abi, rules, marks, receives;
+	__u32 abi, rules, marks, receives, names;
 };
 
 static const struct map_shape table_shape = ONE_VALUE(BPF_MAP_TYPE_ARRAY, sizeof(struct table));
@@ -73,6 +73,7 @@ static void terminate(struct ccbpf_rule *rule)
 	rule->choice.controller[CCBPF_NAME_LEN - 1] = '\0';
 	rule->netns[CCBPF_UNIT_LEN - 1] = '\0';
 	rule->cgroup[CCBPF_CGROUP_LEN - 1] = '\0';
+	rule->from[CCBPF_NAME_LEN - 1] = '\0';
 }
 
 static int read_rules(struct standing *standing, int program)
@@ -251,6 +252,7 @@ static int load(const char *what, const struct standing *standing, struct bpf_ob
 
 		initial->marks |= choice->dscp < CCBPF_DSCP_KEEP;
 		receives |= choice->flags & CCBPF_CHOICE_DOWNLOAD;
+		initial->names |= !!(standing->rules[i].conditions & CCBPF_RULE_FROM);
 	}
 	initial->receives = receives;
 	bpf_map__set_max_entries(rules, standing->n ?: 1);

@@ -22,10 +22,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-Load = tuple[str, int, int]  # what the rules do; prefixes and cgroups besides the rule that matches
+DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+Load = tuple[str, int, int, *tuple[str, ...]]  # what the rules do; prefixes and cgroups besides the rule that matches; its --from
 LOADS: dict[str, Load] = {
     "one rule, exempt": ("not", 0, 0),
     "1 201 rules, exempt": ("not", 1000, 200),
+    "1 201 rules, exempt, by controller": ("not", 1000, 200, DEFAULT.read_text().strip()),
     "1 201 rules, set": ("tcp_lp", 1000, 200),
 }
 YARDSTICKS = {"not": "sockops_empty", "tcp_lp": "sockops_set"}  # programs of sockops.bpf.c, for what the rules give
@@ -34,7 +36,6 @@ CGROUPS = next(line.split()[4] for line in Path("/proc/self/mountinfo").read_tex
 CONNECTIONS = 300
 LONG, LONG_BYTES = 3, 50_000_000
 SERVER, CLIENT = "127.77.0.1", "127.77.0.2"  # in the prefix of many.c that matches
-DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 
 Spent = tuple[float, float]  # per end of a connection: ns, calls
 

@@ -40,7 +40,7 @@ static void check_rules(const struct config &config)
 		const struct rule_words &words = config.rules[i].words;
 
 		HOLDS(words.cgroup || words.remote || words.local_port || words.remote_port ||
-		      words.netns);
+		      words.netns || words.from);
 		HOLDS(!config.rules[i].controller ==
 		      (words.exempt || rule_words_only_receive(&words)));
 		HOLDS(!words.exempt || !words.download);

@@ -121,9 +121,13 @@ static char *words_of(char *text, struct rule_words *words)
 		const char *option;
 		const char **word;
 	} options[] = {
-		{ "--cgroup ", &words->cgroup },	   { "--remote ", &words->remote },
-		{ "--local-port ", &words->local_port },   { "--dscp ", &words->dscp },
-		{ "--remote-port ", &words->remote_port }, { "--netns ", &words->netns },
+		{ "--cgroup ", &words->cgroup },
+		{ "--remote ", &words->remote },
+		{ "--local-port ", &words->local_port },
+		{ "--dscp ", &words->dscp },
+		{ "--remote-port ", &words->remote_port },
+		{ "--netns ", &words->netns },
+		{ "--from ", &words->from },
 	};
 	char *line;
 
@@ -173,12 +177,14 @@ static void check_ranges(const struct rule_words *words, const struct ccbpf_rule
 {
 	__u32 asked = rule->conditions, cgroup = asked & (CCBPF_RULE_CGROUP | CCBPF_RULE_UNIT);
 
-	HOLDS(asked && asked < 2 * CCBPF_RULE_REMOTE_PORT);
+	HOLDS(asked && asked < 2 * CCBPF_RULE_FROM);
 	HOLDS(!words->cgroup == !cgroup && cgroup != (CCBPF_RULE_CGROUP | CCBPF_RULE_UNIT));
 	HOLDS(!words->remote == !(asked & CCBPF_RULE_REMOTE));
 	HOLDS(!words->netns == !(asked & CCBPF_RULE_NETNS));
 	HOLDS(!words->local_port == !(asked & CCBPF_RULE_LOCAL_PORT));
 	HOLDS(!words->remote_port == !(asked & CCBPF_RULE_REMOTE_PORT));
+	HOLDS(!words->from == !(asked & CCBPF_RULE_FROM) && !words->from == !*rule->from);
+	HOLDS(!words->from || !strcmp(rule->from, words->from));
 	check_ports(words->local_port, rule->local_first, rule->local_last);
 	check_ports(words->remote_port, rule->remote_first, rule->remote_last);
 	HOLDS(rule->remote.bits <= 128);
@@ -207,6 +213,7 @@ static struct rule_words words_in(struct json_object *doc)
 		.local_port = word_in(doc, "local-port"),
 		.remote_port = word_in(doc, "remote-port"),
 		.netns = word_in(doc, "netns"),
+		.from = word_in(doc, "from"),
 		.dscp = word_in(doc, "dscp") ? "le" : NULL,
 		.exempt = !strcmp(word_in(doc, "not"), "true"),
 		.force = !strcmp(word_in(doc, "force"), "true"),
@@ -228,6 +235,7 @@ static void check_text(const struct ccbpf_rule *rule, const struct rule_words *s
 	WORD("local-port", local_port)
 	WORD("remote-port", remote_port)
 	WORD("netns", netns)
+	WORD("from", from)
 #undef WORD
 	HOLDS(!strcmp(rule_conditions_text(rule), whole));
 }
@@ -274,6 +282,7 @@ static void check_pair(const struct ccbpf_rule rules[2], struct json_object *doc
 	HOLDS(same_word(docs[0], docs[1], "remote"));
 	HOLDS(same_word(docs[0], docs[1], "local-port"));
 	HOLDS(same_word(docs[0], docs[1], "remote-port"));
+	HOLDS(same_word(docs[0], docs[1], "from"));
 	if (a->conditions & CCBPF_RULE_UNIT)
 		HOLDS(same_word(docs[0], docs[1], "cgroup"));
 	if ((a->choice.flags ^ b->choice.flags) & CCBPF_CHOICE_EXEMPT)

@@ -2,7 +2,7 @@
 """The ways to give a connection its controller on a guest of `make kernels`: `ccbpf run`, `assign` and `renice`.
 
 Each carries a transfer of iperf3 that has not asked for this controller. iperf3 says which one its socket uses when it is
-connected; `ss`, when it was moved later. And the ways to hold a receive window: `assign --download`, whose rule counts its connection, and
+connected; `ss`, when it was moved later. And the ways to hold a receive window: `assign --download --from`, whose rule counts its connection, and
 `renice --download` of one that runs, which a kernel before Linux 6.12 cannot: there it must say so.
 """
 
@@ -55,7 +55,7 @@ wait $flow
 ccbpf clean --all >renice/disable.txt 2>&1
 echo $? >renice/disabled
 
-ccbpf -vv assign --download --remote {address} >/dev/null 2>download/log
+ccbpf -vv assign --download --from "$(cat /proc/sys/net/ipv4/tcp_congestion_control)" --remote {address} >/dev/null 2>download/log
 echo $? >download/enabled
 refused download && ccbpf -v assign --download --remote {address} 2>>download/log
 serve

@@ -2,10 +2,10 @@
 /*
  * Many standing rules at once, by the loader's own functions: `ccbpf assign` adds one at a time.
  *
- *   many-rules CONTROLLER PREFIXES CGROUPS
+ *   many-rules CONTROLLER PREFIXES CGROUPS [FROM]
  *
  * CONTROLLER "not": connections that match keep their default. Rules for the prefixes 10.0.0.0/24, 10.0.1.0/24, … and 127.77.0.0/16, and for as many cgroups that
- * nobody is in.
+ * nobody is in. With FROM the rule for 127.77.0.0/16 asks for that controller.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,8 +35,14 @@ int main(int argc, char **argv)
 	rule.remote = (struct ccbpf_prefix){
 		.bits = 96 + 16, .address = { [10] = 0xff, [11] = 0xff, [12] = 127, [13] = 77 }
 	};
+	if (argc > 4) {
+		rule.conditions |= CCBPF_RULE_FROM;
+		snprintf(rule.from, sizeof(rule.from), "%s", argv[4]);
+	}
 	if (!err)
 		add(&standing, argv[1], rule);
+	rule.conditions = CCBPF_RULE_REMOTE;
+	memset(rule.from, 0, sizeof(rule.from));
 	rule.remote.bits = 96 + 24;
 	rule.remote.address[12] = 10;
 	for (int i = 0; !err && i < atoi(argv[2]); i++) {
