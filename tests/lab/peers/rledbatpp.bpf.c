@@ -26,11 +26,11 @@ struct {
 
 static __always_inline void begin(struct bpf_sock_ops *ctx, struct tcp_sock *tp)
 {
-	if (!sock_timestamps(tp) ||
-	    !bpf_sk_storage_get(&downloads, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE))
-		return;
-	bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags |
-					       BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
+	u32 callbacks = ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG;
+
+	if (sock_timestamps(tp) &&
+	    bpf_sk_storage_get(&downloads, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE))
+		bpf_sock_ops_cb_flags_set(ctx, callbacks);
 }
 
 static __noinline int step(struct rledbatpp *law, const struct rx_ack *a)

@@ -19,13 +19,13 @@
  *  1. Of its two delays the RTT is taken, because LEDBAT++ takes the RTT. So a queue on the way
  *     back counts as one of the download.
  *  2. What was advertised is never taken back (4.1.1). The caller sees to it: the kernel does, and
- *     the simulator. While data uses up what was advertised before a decrease, nothing grows, no
- *     round of the new window is counted, and a loss is not another one: this is its RTT.
+ *     the simulator. A decrease's RTT ends when data answers an ACK that was sent after it. Until
+ *     then nothing grows, no round of the new window is counted, and a loss is not another one.
  *  3. It begins with 2 packets. What the kernel has advertised before, up to 64 kB, stays.
  *  4. The RTT of a slowdown's times is the current delay, the smallest of the last four: a pause
  *     of the sender makes a single RTT long, because its data echoes an old timestamp.
  *  5. The window grows only where it is what limits the flow: a round trip that brings less than
- *     half of it is limited by the sender or the application.
+ *     half of it is limited by the sender or the application. One with a hole does not count.
  *  6. A timeout of the sender is not seen. The retransmission after it is a loss.
  *  7. Our TSval ticks in ms, and the RTT is at least one tick.
  *  8. An ACK may answer two packets; the TSecr is that of the second one.
@@ -45,11 +45,12 @@ struct rledbatpp {
 	u32 tsecr; /* our clock: the newest that came back */
 	u32 round_seq, round_ts; /* this round trip's beginning */
 	u32 flight; /* bytes of the last round trip */
-	u32 cut_until; /* sequence number: the end of what was advertised before a decrease */
+	u32 cut_ts; /* our clock: of the last decrease */
 	u32 hole_ts; /* TSval of what arrived first behind a hole */
 	u8 started;
-	u8 cut; /* until cut_until */
+	u8 cut; /* this is the RTT of that decrease */
 	u8 hole;
+	u8 holed; /* there was a hole in this round trip: what it brings is not its rate */
 };
 
 LAW u32 rledbatpp_now_ms(const struct rx_ack *a)
@@ -66,7 +67,7 @@ LAW void rledbatpp_begin(struct rledbatpp *x, const struct rx_ack *a)
 	x->tsecr = a->tsecr;
 	x->round_ts = a->our_ts;
 	x->part = x->flight = 0;
-	x->cut = x->hole = 0;
+	x->cut = x->hole = x->holed = 0;
 	x->started = 1;
 }
 
@@ -97,9 +98,11 @@ LAW void rledbatpp_round(struct rledbatpp *x, const struct rx_ack *a)
 {
 	if (law_after(x->round_ts, a->tsecr) || a->rcv_nxt == x->rcv_nxt)
 		return;
-	x->flight = a->rcv_nxt - x->round_seq;
+	if (!x->holed)
+		x->flight = a->rcv_nxt - x->round_seq;
 	x->round_seq = a->rcv_nxt;
 	x->round_ts = a->our_ts;
+	x->holed = a->hole;
 }
 
 /* bytes: what this round trip has brought so far, or the last one */
@@ -117,6 +120,7 @@ LAW bool rledbatpp_lost(struct rledbatpp *x, const struct rx_ack *a)
 	if (a->hole && (!x->hole || filled))
 		x->hole_ts = a->tsval;
 	x->hole = a->hole;
+	x->holed |= a->hole;
 	return lost;
 }
 
@@ -130,11 +134,11 @@ LAW u32 rledbatpp_bytes(const struct rledbatpp *x, const struct rx_ack *a)
 	return bytes < RX_MOST ? bytes : RX_MOST;
 }
 
-/* A decrease: until what was advertised, or was sent, has arrived there is no other. */
+/* A decrease: until its ACK is answered there is no other. */
 LAW void rledbatpp_cut(struct rledbatpp *x, const struct rx_ack *a)
 {
 	x->cut = 1;
-	x->cut_until = a->rcv_nxt + law_min(a->left, 2 * law_max(rledbatpp_arriving(x, a), a->mss));
+	x->cut_ts = a->our_ts;
 }
 
 LAW void rledbatpp_halve(struct rledbatpp *x, const struct rx_ack *a)
@@ -164,7 +168,7 @@ LAW void rledbatpp_step(struct rledbatpp *x, const struct rx_ack *a)
 
 	rledbatpp_measure(x, a);
 	rledbatpp_round(x, a);
-	if (x->cut && law_after(a->rcv_nxt, x->cut_until))
+	if (x->cut && law_after(a->tsecr, x->cut_ts))
 		x->cut = 0;
 	if (lost && !x->cut)
 		rledbatpp_halve(x, a);
