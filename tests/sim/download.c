@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A receiver whose window yields: what kern/receive.bpf.h does around law/rx_window.h, which is used as it is. Windows
- * are counted in full segments here, so the window scale is 0, and no edge is rounded.
+ * are counted in full segments here, so the window scale is 0, and no edge is rounded. A peer's law takes its place where
+ * the scenario asks for it: tests/lab/peers/rledbatpp.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "law/rx_window.h"
+#include "tests/lab/peers/rledbatpp.h"
 
 #include "download.h"
 
@@ -14,16 +17,25 @@
 
 struct download {
 	struct rx rx;
+	struct rledbatpp rledbatpp;
+	bool has_peers_law;
 	u32 right; /* segment: the edge that is advertised */
 };
 
-void download_begin(struct flow *f)
+void download_begin(struct flow *f, const char *law)
 {
+	bool peers = strcmp(law, "rledbatpp") == 0;
+
+	if (*law && !peers) {
+		fprintf(stderr, "simulator: no receiver has the law %s\n", law);
+		exit(2);
+	}
 	f->peer.download = calloc(1, sizeof(*f->peer.download));
 	if (!f->peer.download) {
 		fprintf(stderr, "simulator: out of memory for the download %s\n", f->name);
 		exit(2);
 	}
+	f->peer.download->has_peers_law = peers;
 	f->peer.window = RX_START_WINDOW / f->tp.mss_cache;
 	f->window = f->peer.download->right = f->peer.window;
 }
@@ -33,11 +45,28 @@ static u32 left(const struct receiver *r)
 	return index_after(r->download->right, r->rcv_nxt) ? r->download->right - r->rcv_nxt : 0;
 }
 
+/* bytes: what this ACK may advertise */
+static u32 our_window(struct rx *x, const struct rx_ack *a)
+{
+	if (!x->started)
+		rx_init(x, a);
+	rx_step(x, a);
+	return rx_window(x, a);
+}
+
+static u32 peers_window(struct rledbatpp *x, const struct rx_ack *a)
+{
+	if (!x->started)
+		rledbatpp_begin(x, a);
+	rledbatpp_step(x, a);
+	return rledbatpp_window(x, a);
+}
+
 void download_ack(struct flow *f, u32 our_ts, bool fresh)
 {
 	struct receiver *r = &f->peer;
 	struct download *d = r->download;
-	u32 mss = f->tp.mss_cache;
+	u32 mss = f->tp.mss_cache, bytes;
 	struct rx_ack a = {
 		.now_us = (u32)((fresh ? r->last_data_ns : engine_now_ns) / NS_PER_US),
 		.long_us = (fresh ? r->last_data_ns : engine_now_ns) / NS_PER_US,
@@ -55,10 +84,8 @@ void download_ack(struct flow *f, u32 our_ts, bool fresh)
 
 	if (r->delivered * mss < LEAST_BYTES)
 		return;
-	if (!d->rx.started)
-		rx_init(&d->rx, &a);
-	rx_step(&d->rx, &a);
-	r->window = rx_window(&d->rx, &a) / mss;
+	bytes = d->has_peers_law ? peers_window(&d->rledbatpp, &a) : our_window(&d->rx, &a);
+	r->window = bytes / mss;
 	if (index_after(r->rcv_nxt + r->window, d->right))
 		d->right = r->rcv_nxt + r->window;
 }

@@ -53,7 +53,7 @@ def lines(result: dict[str, Any]) -> Iterator[str]:
 def every_run(table: dict[str, Any]) -> Iterator[str]:
     """Places × controllers, the peers too."""
     controllers = list(dict.fromkeys(name for cells in table["cells"].values() for name in cells))
-    yield f"\nEvery run: {table['what']} (the draw that decides).\n"
+    yield f"\nEvery run: {table['what']} (the draw that decides, and the worst one where it differs).\n"
     yield f"| where | {' | '.join(f'`{name}`' for name in controllers)} |"
     yield f"| --- |{' --- |' * len(controllers)}"
     for place, cells in table["cells"].items():

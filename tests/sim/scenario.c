@@ -244,7 +244,7 @@ static void read_flow(struct flow *f, u32 no, struct json_object *o, double segm
 							 : FLOW_UNLIMITED >> 1;
 	f->window = f->peer.window;
 	if (number(o, "download") > 0)
-		download_begin(f);
+		download_begin(f, word(o, "receiver"));
 	f->peer.clock_drift = number(o, "drift_ppm") / 1e6;
 	f->ecn = number(o, "ecn") > 0;
 	f->background = number(o, "background") > 0;

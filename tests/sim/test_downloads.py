@@ -3,12 +3,18 @@
 
 from __future__ import annotations
 
+import re
 import statistics
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .simulator import simulate
+from tests.lab.rows import judge, rows
+from tests.lab.rows.builder import SIM
+
+from . import report, session, simulator
+from .simulator import SimulatorError, simulate
 
 MSS, FRAME = 1448, 1514
 POISSON = {"rate_mbit": 0.2, "frame_bytes": 1014, "poisson": 1, "period_s": 0, "duty": 1, "start_s": 0}
@@ -49,3 +55,49 @@ def test_it_yields_beside_an_upload(back: int) -> None:
         beside = run(seed, *flows, {"download": 1}, seconds=40, rate_mbit=10, limit=103, back=back)
         kept.append(mbit(beside, 0, 15, 32) / mbit(alone, 0, 15, 32))
     assert statistics.median(kept) >= 0.95 and min(kept) >= 0.9, kept
+
+
+# --- a peer's law in the place of ours -------------------------------------------------------------------------------
+
+
+PEER = "rledbatpp"
+
+
+@pytest.mark.parametrize(("receiver", "low_ms", "high_ms"), [({}, 0, 25), ({"receiver": PEER}, 50, 65)])
+def test_each_law_keeps_its_own_queue(receiver: dict[str, Any], low_ms: float, high_ms: float) -> None:
+    """Alone in a buffer of 480 ms: LEDBAT++ fills 60 ms of it."""
+    result = run(1, {"download": 1, **receiver}, seconds=60, rate_mbit=10, limit=400)
+    queues = [size * 8 / 10e3 for size in result["backlog"][200:]]
+    assert low_ms <= statistics.median(queues) <= high_ms
+    assert mbit(result, 0, 20, 60) >= 8.5
+
+
+def test_a_law_that_is_not_there_is_refused() -> None:
+    with pytest.raises(SimulatorError, match="no receiver has the law ledbat"):
+        run(1, {"download": 1, "receiver": "ledbat"}, seconds=1, rate_mbit=10, limit=100)
+
+
+def told(row: str, what: str, controller: str) -> tuple[float, float]:
+    """The median and the worst draw of a table in RESULTS.md."""
+    section = report.kept()[row]
+    table = section.split(f"Every run: {what} (")[1].split("Every run:")[0]
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line.startswith("|")]
+    cell = lines[2][lines[0].index(f"`{controller}`")]
+    found = re.fullmatch(r"([\d.]+)(?:, worst ([\d.]+))?", cell)
+    assert found, cell
+    return float(found[1]), float(found[2] or found[1])
+
+
+def test_the_page_has_the_peer_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first eight draws of the page's. If not: make sim EXP=rx-yield, and make sim-report."""
+    monkeypatch.setattr(simulator, "RUNS", tmp_path)
+    (row,) = rows.choose("rx-yield", set_=SIM, repeat=8)
+    only = row.only([f"{PEER}<cubic"])
+    assert only
+    work = session.plan(only, 1, SIM)
+    assert session.make_all([work], session.cores(), print) == []
+    for bound, near in zip(work.row.bounds[:2], (0.04, 0.03), strict=True):
+        (key,) = work.row.about(bound, f"{PEER}<cubic")
+        draws = judge.values_of(bound, work.row, key, work.results)
+        median, worst = told("rx-yield", bound.what, f"{PEER}<cubic")
+        assert abs(statistics.median(draws) - median) <= near and min(draws) >= worst - 0.0006, (bound.what, draws)

@@ -56,6 +56,10 @@ def test_flows() -> None:
     made = scenario(replace(PLAIN, flows=(flow,)), 1)["flows"][0]
     assert (made["controller"], made["switches"]) == ("cubic", [[20.0, "tcp_lp"]])
     assert (made["window_packets"], made["rtt_ms"]) == (45, 30.0)
+    assert made["download"] == 0 and "receiver" not in made
+    flow = replace(FLOW, download=True, receiver="rledbatpp")
+    made = scenario(replace(PLAIN, flows=(flow,)), 1)["flows"][0]
+    assert (made["download"], made["receiver"]) == (1, "rledbatpp")
 
 
 def test_a_parameter_finds_its_place() -> None:

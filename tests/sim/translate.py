@@ -200,6 +200,8 @@ def flow_of(link: VirtualLink, flow: VirtualFlow) -> dict[str, Any]:
     }
     if flow.rtt_ms is not None:
         made["rtt_ms"] = flow.rtt_ms
+    if flow.receiver:
+        made["receiver"] = flow.receiver
     if flow.window_bytes:
         made["window_packets"] = max(1, flow.window_bytes // (link.packet_bytes - HEADERS_BYTES))
     if flow.starts_as:

@@ -23,3 +23,4 @@
 #include "law/spacing.h"
 #include "law/westwood.h"
 #include "tests/lab/peers/ledbatpp.h"
+#include "tests/lab/peers/rledbatpp.h"

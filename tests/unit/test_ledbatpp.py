@@ -100,6 +100,9 @@ class Draft:
 
     def ack(self, acked: int, rtt: float, now: float) -> None:
         self.sample(rtt, now)
+        self.step(acked, rtt, now)
+
+    def step(self, acked: int, rtt: float, now: float) -> None:
         if now >= self.next - 1e-9:
             self.ssthresh, self.next = math.floor(self.w + EPSILON), math.inf
             self.entered, self.frozen_until, self.w, self.acked = now, now + 2 * rtt, 2.0, 0

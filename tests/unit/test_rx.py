@@ -39,9 +39,17 @@ class Path:
     jumps: tuple[float, int] = (math.inf, 0)  # from this second on the sender's clock is so many ticks ahead
     windows: list[tuple[float, int]] = field(default_factory=list)
     arrived: list[tuple[float, int]] = field(default_factory=list)
+    STATE = "struct rx *"
+
+    def answer(self, x: Any, ack: Any) -> int:
+        """An ACK's window, by the law."""
+        if not x.started:
+            self.law.rx_init(x, ack)
+        self.law.rx_step(x, ack)
+        return int(self.law.rx_window(x, ack))
 
     def run(self, seconds: float) -> Any:
-        ack, x = self.ffi.new("struct rx_ack *"), self.ffi.new("struct rx *")
+        ack, x = self.ffi.new("struct rx_ack *"), self.ffi.new(self.STATE)
         events: list[tuple[float, int, str, Any]] = []
         number = 0
         sent, edge, una, cwnd, free, rcv_nxt, right = 0, 65535, 0, FIRST_CWND * MSS, 0.0, 0, 65535
@@ -78,10 +86,7 @@ class Path:
             ack.now_us, ack.long_us, ack.our_ts = int(now) % WRAP, int(now), int(now / 1000) % WRAP
             ack.tsval, ack.tsecr, ack.rcv_nxt = stamp % WRAP, echo, rcv_nxt
             ack.left, ack.mss, ack.unit, ack.rtt_us, ack.fresh = right - rcv_nxt, MSS, 1 << self.scale, BASE_US, True
-            if not x.started:
-                self.law.rx_init(x, ack)
-            self.law.rx_step(x, ack)
-            window = self.law.rx_window(x, ack)
+            window = self.answer(x, ack)
             self.windows.append((now, window))
             right = max(right, up(rcv_nxt + window, 1 << self.scale))
             push(now + BASE_US / 2, "ack", (rcv_nxt, right, int(now / 1000) % WRAP))

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 
 from ..guest import proxy
-from . import topology
+from . import peers, topology
 from .experiment import Experiment, Flow
 from .path_script import FIRST_PORT
 from .scenario import Traffic, VirtualExperiment, VirtualFlow, VirtualLink, crossed, hop_of, hops_of, relay_of
@@ -74,7 +74,9 @@ def flow_commands(experiment: Experiment, number: int) -> tuple[str, str]:
 
 def received_by(flow: Flow) -> str:
     """The prefix of the receiver's command."""
-    return "ccbpf run --quiet --download -- " if isinstance(flow, VirtualFlow) and flow.download else ""
+    if not isinstance(flow, VirtualFlow) or not flow.download:
+        return ""
+    return peers.in_cgroup(flow.receiver) if flow.receiver else "ccbpf run --quiet --download -- "
 
 
 def listening_commands(experiment: Experiment) -> list[str]:

@@ -25,6 +25,7 @@ REORDERS, ORDERED, AGGREGATED = "reorders", "ordered", "aggregated"
 JITTERS = (REORDERS, ORDERED, AGGREGATED)
 BOTH, FORWARD, REVERSE = "both", "forward", "reverse"
 WAYS = (BOTH, FORWARD, REVERSE)
+RECEIVERS = ("rledbatpp",)  # laws of a receiver that are not part of the product: tests/lab/peers/NAME.h
 
 # Queues with a meaning of their own; any other word is the kernel's qdisc with its options.
 PFIFO, BFIFO, PRIORITY, MARKING = "pfifo", "bfifo", "priority", "marking"
@@ -103,6 +104,7 @@ class VirtualFlow(Flow):
     dscp: int = 0  # of its packets; a controller of ours may set one itself
     window_bytes: int = 0  # the receive window that its sender sees; 0: the receiver's own
     download: bool = False  # its receiver runs under `ccbpf run --download`: rx_lp yields there, whatever the controller
+    receiver: str = ""  # the law of its receiver, one of RECEIVERS, in the place of rx_lp
     starts_as: str = ""  # this controller, until a setsockopt changes it to `controller` …
     switch_s: float = 0.0  # … at this time of the run
 
@@ -183,6 +185,11 @@ def controllers_of(experiment: Experiment) -> set[str]:
     return {flow.controller for flow in experiment.flows} | (first | {relay_of(experiment)}) - {""}
 
 
+def receivers_of(experiment: Experiment) -> set[str]:
+    """The laws of the receivers of downloads; "": the product's."""
+    return {flow.receiver for flow in experiment.flows if isinstance(flow, VirtualFlow) and flow.download}
+
+
 # --- what does not go together ---------------------------------------------------------------------------------------
 
 
@@ -202,6 +209,8 @@ def _problems(experiment: VirtualExperiment) -> Iterator[str]:
         assert isinstance(flow, VirtualFlow)
         if flow.starts_as and (flow.reverse or flow.relay):
             yield f"flow {flow.name}: handover: a reverse or relayed flow has its sender elsewhere"
+        if flow.receiver and not flow.download:
+            yield f"flow {flow.name}: receiver: {flow.receiver} is a law of downloads: set download"
         if flow.starts_as and not flow.start_s < flow.switch_s < flow.end_s:
             yield f"flow {flow.name}: handover.at_s: {flow.switch_s:g} s is not within {flow.start_s:g} to {flow.end_s:g} s"
 

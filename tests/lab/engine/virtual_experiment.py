@@ -33,11 +33,11 @@ from .path_script import POLICED, change_commands, polices, queue_commands, stal
 from .scenario import (
     NF_RED,
     VirtualExperiment,
-    VirtualFlow,
     controllers_of,
     gso_of,
     hops_of,
     marks_low_class,
+    receivers_of,
     relay_of,
     traffic_of,
 )
@@ -65,7 +65,7 @@ def modules(experiment: Experiment) -> list[str]:
 
 def objects_of(experiment: Experiment) -> list[str]:
     """Our programs that decide its result."""
-    receivers = [RECEIVER] if any(isinstance(flow, VirtualFlow) and flow.download for flow in experiment.flows) else []
+    receivers = [RECEIVER] if "" in receivers_of(experiment) else []
     return controllers_to_enable(experiment) + ([NF_RED] if marks_low_class(experiment) else []) + receivers
 
 
@@ -86,6 +86,7 @@ def script(experiment: Experiment, reserve: bool = False) -> str:
     lines += ['stamped() { while read -r line; do read -r now idle </proc/uptime; echo "$now $line"; done; }']
     lines += [f"modprobe -q tcp_{name} || true" for name in modules(experiment)]
     lines += [f"bpftool struct_ops register /lab/{name} >>peers.txt" for name in peers.objects(controllers_of(experiment))]
+    lines += peers.receiver_commands(receivers_of(experiment))
     if ours:
         lines += [f"ccbpf enable {' '.join(ours)}{parameters} >enable.txt", f"ccbpf trace -j >{EVENTS} 2>trace.err & helpers=$!"]
     lines += relay_commands(experiment)
@@ -139,7 +140,10 @@ done ) >ss.txt &"""
 
 def files_of(experiment: Experiment) -> dict[str, bytes | str | Path]:
     """What the script needs in /lab."""
-    files: dict[str, bytes | str | Path] = {**peers.objects(controllers_of(experiment))}
+    files: dict[str, bytes | str | Path] = {
+        **peers.objects(controllers_of(experiment)),
+        **peers.receivers(receivers_of(experiment)),
+    }
     if relay_of(experiment):
         files |= proxy.files() | {"proxy.conf": proxy.configuration(relays(experiment))}
     if not (traffic_of(experiment) or handover_commands(experiment) or route_commands(experiment)):

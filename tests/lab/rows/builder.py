@@ -259,7 +259,7 @@ class RowBuilder:
         made: list[VirtualFlow] = []
         background = bool(table.get("background"))
         first = float(table.get("start_s", 0)) + (shift_s if background else 0)
-        own = {key: special[key] for key in ("ecn", "dscp", "download") if background and key in special}
+        own = {key: special[key] for key in ("ecn", "dscp", "download", "receiver") if background and key in special}
         options = {key: table[key] for key in FLOW_OPTIONS if key in table} | own | self.handover(where, table)
         for number in range(int(table.get("count", 1))):
             start = first + number * float(table.get("every_s", 0))

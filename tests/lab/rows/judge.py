@@ -130,19 +130,25 @@ def decides(row: Row, verdict: Verdict) -> bool:
 
 
 def tables_of(row: Row, results: Results) -> list[dict[str, Any]]:
-    """For each bound that asks for a table, the figure of every run: place → controller → the draw that decides."""
+    """For each bound that asks for a table, the figure of every run: place → controller → the draw that decides, and the worst."""
     tables = []
     for bound in row.bounds:
         cells: dict[str, dict[str, str]] = {}
         for key in (key for controller in row.controllers for key in row.about(bound, controller)) if bound.table else ():
-            value = decisive(bound, values_of(bound, row, key, results))
-            cells.setdefault(key.place, {})[key.background] = _cell(value)
+            draws = values_of(bound, row, key, results)
+            cells.setdefault(key.place, {})[key.background] = _cell(bound, draws)
         if cells:
             tables.append({"what": bound.what, "cells": cells})
     return tables
 
 
-def _cell(value: float) -> str:
+def _cell(bound: Bound, draws: tuple[float, ...]) -> str:
+    """The draw that decides, and the worst one where it is another."""
+    decides, worst = (_shown(value) for value in (decisive(bound, draws), max(draws, key=lambda value: badness(bound, value))))
+    return decides if decides == worst else f"{decides}, worst {worst}"
+
+
+def _shown(value: float) -> str:
     return f"{value:.3g}" if math.isfinite(value) else "–" if math.isnan(value) else "never"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..engine.scenario import BLEACHES, HOPS_MAX, JITTERS, WAYS
+from ..engine.scenario import BLEACHES, HOPS_MAX, JITTERS, RECEIVERS, WAYS
 
 Table = Mapping[str, Any]
 DAY_S = 86400.0
@@ -68,6 +68,7 @@ text, flag, table, texts, names = Key(TEXT), Key(BOOL), Key(TABLE), Key(TEXTS), 
 seconds = number(0, DAY_S)
 dscp = whole(0, 63)
 percent = number(0, 100)
+receiver = one_word(*RECEIVERS)
 
 # --- the tables ------------------------------------------------------------------------------------------------------
 
@@ -87,9 +88,9 @@ FLOW = {
     "name": text, "controller": text, "start_s": seconds, "stop_s": number(0.1, DAY_S), "count": whole(0, 1000),
     "every_s": seconds, "background": flag, "reverse": flag, "ecn": flag, "rtt_ms": number(0, MS_MAX),
     "hop": whole(0, HOPS_MAX), "relay": text, "dscp": dscp, "window_bytes": whole(0, 1 << 30),
-    "download": flag, "handover": Key(TABLE, of=HANDOVER),
+    "download": flag, "receiver": receiver, "handover": Key(TABLE, of=HANDOVER),
 }  # fmt: skip
-FLOW_OPTIONS = ("reverse", "ecn", "rtt_ms", "hop", "relay", "dscp", "window_bytes", "download")
+FLOW_OPTIONS = ("reverse", "ecn", "rtt_ms", "hop", "relay", "dscp", "window_bytes", "download", "receiver")
 
 TRAFFIC_COMMON = {
     "name": text, "kind": text, "start_s": seconds, "stop_s": number(0.1, DAY_S), "hop": whole(0, HOPS_MAX),
@@ -119,7 +120,7 @@ SWEEP = {"what": text, "values": Key(LIST)}
 POINT = {"kernels": texts, "for": texts, "only": one_word("sim")}  # beside the keys that the template asks for
 CONTROLLER = {
     "is": text, "queue": text, "nf_red": Key(TABLE, of=NF_RED), "ecn": flag, "dscp": dscp,
-    "download": flag,
+    "download": flag, "receiver": receiver,
 }  # fmt: skip
 
 PLOTS = ("rates", "windows", "queue", "curve", "responses", "estimates")

@@ -77,7 +77,7 @@ def test_the_worst_point_decides(row: rows.Row) -> None:
 
 
 def test_a_bound_with_a_table_shows_every_run(tmp_path: Path) -> None:
-    """The peers' as well, of several draws the one that decides."""
+    """The peers' as well, of several draws the one that decides, and the worst one where it differs."""
     asked = drawn(tmp_path, 3, ", table = true")
 
     def results(key: RunKey) -> Result:
@@ -86,7 +86,9 @@ def test_a_bound_with_a_table_shows_every_run(tmp_path: Path) -> None:
     (table,) = judge.tables_of(asked, results)
     assert table["what"] == asked.bounds[0].what
     assert set(table["cells"]) == {key.place for key in asked.about(asked.bounds[0], "tcp_lp")}
-    assert all(cells == dict.fromkeys(asked.controllers, "0.8") for cells in table["cells"].values())
+    assert all(cells == dict.fromkeys(asked.controllers, "0.8, worst 0.5") for cells in table["cells"].values())
+    once = judge.tables_of(drawn(tmp_path, 1, ", table = true"), results)
+    assert {cell for cells in once[0]["cells"].values() for cell in cells.values()} == {"0.9"}
     assert len(asked.controllers) > len(asked.ours) and not judge.tables_of(drawn(tmp_path, 1), results)
 
 

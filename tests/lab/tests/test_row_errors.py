@@ -44,6 +44,8 @@ POINTS = 'points = ["1", "2"]'
         ("[0.5, 1, 2]", '[0.5, 1, { name = "2", kernels = ["5.4"] }]', r"sweep.values: 2: kernels: '5.4' is none of 6.1"),
         # times
         ("every_s = 0.5", "every_s = -1", r"flow 2: every_s: -1 is not from 0 to 86400"),
+        ("every_s = 0.5", 'receiver = "rledbatpp"', r"flow background: receiver: rledbatpp is a law of downloads: set download"),
+        ("every_s = 0.5", 'download = true, receiver = "x"', r"flow 2: receiver: 'x' is none of rledbatpp"),
         ("every_s = 0.5", "start_s = 30", r"flow 2: it would stop at 20 s and start at 30 s"),
         # the link
         ("rate_mbit = 10", "rate_mbit = 10, loss_percent = 200", r"link: loss_percent: 200 is not from 0 to 100"),

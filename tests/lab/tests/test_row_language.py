@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ..engine import peers, virtual_experiment
+from ..engine import peers, scenario, virtual_experiment
 from ..engine.flow_script import window_scale
 from ..engine.path_script import marking_queue, netem
 from ..engine.scenario import VirtualExperiment, VirtualFlow, VirtualLink
@@ -262,6 +262,20 @@ def test_each_peer_of_the_tests_own_is_in_its_object() -> None:
     for name, path in peers.PEERS.items():
         text = (REPOSITORY / f"tests/lab/peers/{path}.bpf.c").read_text()
         assert f'.name = "{name}"' in text and len(name) < 16
+    for name in scenario.RECEIVERS:
+        assert f'SEC("sockops")\nint {name}(' in (REPOSITORY / f"tests/lab/peers/{name}.bpf.c").read_text()
+
+
+def test_a_receiver_with_a_law_of_the_tests_own(load: Load) -> None:
+    """Its program is attached to a cgroup before the server begins in it; the product's is not there."""
+    special = '[controller."peer<cubic"]\nis = "cubic"\ndownload = true\nreceiver = "rledbatpp"\n'
+    (row,) = load(GOOD.replace("[row.mine]", special + "[row.mine]").replace('peers = ["lp"]', 'peers = ["lp", "peer<cubic"]'))
+    run = row.runs[RunKey("cubic", "1", "peer<cubic")]
+    made, other = script(run), script(row.runs[RunKey("cubic", "1", "lp")])
+    assert made.count("bpftool cgroup attach /sys/fs/cgroup/rledbatpp sock_ops pinned /sys/fs/bpf/rledbatpp") == 1
+    assert made.index("cgroup attach") < made.index(">/sys/fs/cgroup/rledbatpp/cgroup.procs") and "ccbpf run" not in made
+    assert files_of(run)["rledbatpp.bpf.o"] == BUILD / "tests/rledbatpp.bpf.o" and not objects_of(run)
+    assert "rledbatpp" not in other and "rledbatpp.bpf.o" not in files_of(row.runs[RunKey("cubic", "1", "lp")])
 
 
 def test_controllers_of_other_traffic_are_enabled_too(load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
