@@ -28,7 +28,9 @@
  * Deviations from the paper:
  *
  *  1. A loss halves the window: the paper does not say, and where nothing marks this is
- *     reno. The same holds for a loss while the kernel answers a mark (kern/pardon.bpf.h).
+ *     reno; but after two losses with no queue of 4 ms between them growth is half as fast or
+ *     less, because a policer and a buffer of a few packets drop without a queue, and eq. 8
+ *     there takes the link from others (law/nf.h, 8.). The same holds for a loss while the kernel answers a mark (kern/pardon.bpf.h).
  *  2. No ECN agreed: no marks, so no chirps; w += 1 per RTT, half at a loss, as reno.
  *     `flows` shows ecn 0, and an event reports it.
  *  3. Packets leave in order, so a chirp's packets replace data instead of being sent
@@ -106,6 +108,8 @@ static __always_inline void nf_measure(struct sock *sk, struct nf *nf)
 	}
 	nf->rtt_us = rtt_us;
 	aged_put_min(&nf->rtt, rtt_us);
+	if (law_unlikely(nf->bare) && nf_queue_us(nf) > NF_BARE_US)
+		nf->bare = 0;
 	if (law_unlikely(!nf->clean || nf->row) && law_after(tp->snd_una, nf->clean_until))
 		nf_unmarked(tp, nf);
 }
@@ -163,8 +167,11 @@ void BPF_PROG(nf_tcp_in_ack_event, struct sock *sk, __u32 flags)
 	bool ece = flags & CA_ACK_ECE;
 
 	nf->echo = NF_ECHO_NONE;
-	if (law_unlikely(ece))
+	if (law_unlikely(ece)) {
 		nf->echo = chirp_covers(tp, &nf->chirp) ? NF_ECHO_CHIRP : NF_ECHO_DATA;
+		nf->marked = 1;
+		nf->bare = 0;
+	}
 	if (law_unlikely(nf->chirp.phase >= CHIRP_SENDING))
 		probe_ack(sk, ece);
 	if (law_unlikely(nf->echo == NF_ECHO_DATA))

@@ -28,6 +28,9 @@
 #include "law/aged.h"
 #include "law/nf.h"
 
+#define NF_BARE 2 /* losses */
+#define NF_REST_SHIFT 5 /* base RTTs: the least pause before a chirp while bare */
+#define NF_BARE_US 4000 /* us: a smaller queue is not told from noise */
 #define NF_TSO_SEGS 2 /* what the kernel takes by itself: sysctl_tcp_min_tso_segs */
 
 extern struct nf_tcp_params params;
@@ -75,6 +78,8 @@ struct nf {
 	u8 undone : 1; /* the kernel may raise ssthresh over a mark's cut */
 	u8 open : 1; /* init() has run: the kernel calls ssthresh() before,
 		      * when it has to send its SYN again */
+	u8 bare : 2; /* losses since a queue was seen, up to NF_BARE; 0 after the first mark */
+	u8 marked : 1; /* a router has marked this flow */
 	u8 resumed : 1; /* an undo has brought back the first slow start */
 };
 
@@ -145,12 +150,27 @@ static __always_inline u32 nf_has_kbps(struct sock *sk, u32 window)
 	return nf_kbps(window >> sock_in_slow_start(tp), sock_srtt_us(tp), chirp_packet_bytes(sk));
 }
 
+/* Two losses without a queue between them, and nobody marks: eq. 8 is too much (law/nf.h, 8.).
+ * Chirps find no queue there either: they are rare, and eq. 7 rests. They go on, because a
+ * router that marks may be there, and marks what a chirp sends before it marks such a window. */
+static __always_inline bool nf_bare(const struct nf *nf)
+{
+	return nf->bare == NF_BARE;
+}
+
+/* us: no chirp for so long, after a loss or a chirp */
+static __always_inline u64 nf_rest_us(struct nf *nf)
+{
+	return nf_bare(nf) ? (u64)nf_base_us(nf) << NF_REST_SHIFT : 0;
+}
+
 /* packets: what a window becomes by eq. 7 and 8; eq. 7 waits for an RTT without a mark */
 static __always_inline u32 nf_grown(struct tcp_sock *tp, struct nf *nf, u32 window, u32 acked)
 {
-	bool fast = nf->clean;
+	bool fast = nf->clean && !nf_bare(nf);
+	u32 slow_q8 = law_unlikely(nf_bare(nf)) ? nf_bare_share_q8(window) : NF_SHARE_ONE;
 
-	window = nf_grow(&nf->credit, window, acked, fast ? nf->share_q8 : NF_SHARE_ONE,
+	window = nf_grow(&nf->credit, window, acked, fast ? nf->share_q8 : slow_q8,
 			 fast ? nf->target : 0);
 	return law_min(window, tp->snd_cwnd_clamp) ?: 1;
 }

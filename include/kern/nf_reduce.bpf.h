@@ -53,6 +53,12 @@ static __always_inline void nf_go_back(struct nf *nf, u32 window, u32 left)
 	nf->share_q8 = nf_missing_q8(left, nf->target);
 }
 
+/* No chirp for some round trips. */
+static __always_inline void nf_rest(struct sock *sk, struct nf *nf)
+{
+	nf->due_us = law_max(nf->due_us, tcp_of(sk)->tcp_mstamp + nf_rest_us(nf));
+}
+
 /* The answer to a mark or a loss. @window: packets, the window that it is taken from.
  * Returns packets: what is left of it. */
 static __noinline u32 nf_reduce(struct sock *sk, u32 window, bool loss)
@@ -73,8 +79,12 @@ static __noinline u32 nf_reduce(struct sock *sk, u32 window, bool loss)
 	e = nf_now(nf);
 	flow_reduced(sk, &e, loss, to);
 	nf_congested(sk, nf, window);
+	if (loss && !nf->marked && !nf_bare(nf))
+		nf->bare++;
 	if (loss && below)
 		probe_doubt(sk);
+	if (loss)
+		nf_rest(sk, nf);
 	if (mark && single)
 		nf_go_back(nf, window, to);
 	if (mark && window <= NF_LEAST && !small)

@@ -5,7 +5,8 @@
  *
  *	due	after an RTT without mark and loss, when the pause is over
  *	plan	steps and rates by law/range.h, within what data and timer allow
- *	pause	uniformly distributed with mean base RTT, while the last estimate promises
+ *	pause	while losses come without a queue 32 base RTTs at the least (law/nf.h, 8.);
+ *		else uniformly distributed with mean base RTT, while the last estimate promises
  *		a quarter more than the flow has, or while the search goes on; otherwise,
  *		and after a chirp without a result, chirps may take probe_cost of the time
  *	result	BW_est becomes share and target (eq. 7); it ends slow start
@@ -56,7 +57,7 @@ static __always_inline void probe_pause(struct sock *sk, struct nf *nf, struct n
 
 	if (nf->avoiding && (!useful || !probe_hungry(nf, p, loan_window(tp, &nf->loan))))
 		pause_us += (u64)p->cost_us * (1000 - cost) / cost;
-	nf->due_us = tp->tcp_mstamp + pause_us;
+	nf->due_us = tp->tcp_mstamp + pause_us + nf_rest_us(nf);
 }
 
 /* --- how it ends ------------------------------------------------------- */

@@ -26,6 +26,10 @@
  *     the first cut did not end the marks, other flows want the link (nf_decrease()).
  *  7. A single mark says that the window was a little too large. After an RTT without another
  *     mark eq. 7 goes back to a part of the marked window (nf_back()).
+ *  8. Where nobody marks and packets are lost without a queue (a policer, a buffer of a few
+ *     packets), a flow that is paced loses fewer packets than flows that send bursts, and with
+ *     eq. 8 takes the link from them. There it grows by half a packet per RTT, and below
+ *     6 packets, where each packet meets a full buffer, by an eighth (nf_bare_share_q8()).
  *
  * Ranges: windows up to 2^23 packets, the share up to 2^22 packets in 1/256, saturating.
  */
@@ -38,6 +42,9 @@
 #define NF_SHARE_SHIFT 8 /* shares are in 1/256 packet */
 #define NF_SHARE_ONE (1u << NF_SHARE_SHIFT) /* eq. 8 */
 #define NF_SHARE_MAX (1u << 30)
+#define NF_BARE_SHIFT 1 /* half of eq. 8's share: see 8. */
+#define NF_BARE_FEW_SHIFT 3
+#define NF_BARE_FEW 6 /* packets */
 #define NF_WINDOW_MAX (1u << 23) /* and its 1/256 fit a u32 */
 #define NF_CLOSE_SHIFT 4 /* 15/16 of what is free is close to it */
 #define NF_KBIT_US 1000 /* kbit/s us in a bit */
@@ -109,6 +116,12 @@ LAW u32 nf_share_q8(u32 alpha_permille, u32 bw_kbps, u32 rtt_us, u32 packet_byte
 	u64 all_q8 = nf_packets_q8(bw_kbps, rtt_us, packet_bytes);
 
 	return law_max(all_q8 * law_min(alpha_permille, 1000) / 1000, NF_SHARE_ONE);
+}
+
+/* 1/256 packets: in place of eq. 8's share where packets are lost without a queue (see 8.) */
+LAW u32 nf_bare_share_q8(u32 w)
+{
+	return NF_SHARE_ONE >> (w < NF_BARE_FEW ? NF_BARE_FEW_SHIFT : NF_BARE_SHIFT);
 }
 
 /* packets: eq. 7 grows the window up to here. A chirp measures all that the flow may have. */

@@ -54,3 +54,26 @@ def test_alone_on_a_fast_link_with_jitter_in_order(name: str, ms: float) -> None
 def test_a_late_packet_in_the_start_says_nothing_of_the_buffer(ms: float, seed: int) -> None:
     """The kernel undoes the repair. le kept what the loss had said of the buffer: 0.12 and 0.01 of the link."""
     assert jitter("le", ms, seed) > 0.9
+
+
+def nf_tcp(seed: int, seconds: float = 60, before: tuple[dict[str, Any], ...] = (), **link: Any) -> float:
+    """Of 10 Mbit/s and 50 ms, from 10 s on."""
+    flow = {"controller": "nf_tcp", "ecn": 1, "background": 1}
+    result = run(*before, flow, rate_mbit=10, rtt_ms=50, bdp=2.5, seconds=seconds, seed=seed, **link)
+    return mbit(result, len(before), 10) / (10 * CARRIED)
+
+
+@pytest.mark.parametrize("seed", [1, 4])
+def test_nf_tcp_finds_the_router_that_marks_amid_losses(seed: int) -> None:
+    """Losses without a queue and without marks make it grow slowly. Chirps go on, a router marks one, and it grows as reno again.
+    Without chirps it had 0.08."""
+    red = {"limit_bytes": 103 * FRAME, "packet_bytes": FRAME, "average_shift": 3, "nf_min": 3000, "nf_max": 50000,
+           "std_min": 90667, "std_max": 100000, "probe_dscp": 7}  # fmt: skip
+    losses = {"forward": {"loss": 0.01}}
+    assert nf_tcp(seed, **losses, nf_red=red) > 0.2 > nf_tcp(seed, **losses)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_nf_tcp_where_a_queue_drops_and_nobody_marks(seed: int) -> None:
+    """The losses come behind a queue: it is reno, and takes reno's half. Slowed, it had a third."""
+    assert nf_tcp(seed, 120, ({"controller": "reno"},)) > 0.42

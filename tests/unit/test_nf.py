@@ -165,6 +165,14 @@ def test_beyond_the_target_it_is_eq_8(law: Laws, ffi: Ffi) -> None:
     assert 4 <= seen[1000] - seen[400] <= 6
 
 
+def test_losses_without_a_queue_slow_it(law: Laws, ffi: Ffi) -> None:
+    """Packets that an RTT adds: a half, and an eighth below six packets."""
+    for w, rtts in ((2, 8), (5, 8), (6, 2), (40, 2), (10**6, 2)):
+        credit = ffi.new("unsigned *")
+        shares = [law.nf_grow(credit, w, w, law.nf_bare_share_q8(w), 0) for _ in range(rtts)]
+        assert shares == [w] * (rtts - 1) + [w + 1], w
+
+
 @given(u32, u32, u32, u32, u32)
 def test_anything_goes(law: Laws, ffi: Ffi, a: int, b: int, c_: int, d: int, e: int) -> None:
     kept = ffi.new("u32 *", e)
