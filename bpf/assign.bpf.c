@@ -234,8 +234,8 @@ static __always_inline void obey(struct bpf_sock_ops *ctx, struct tcp_sock *tp, 
 		receive_not(ctx, tp);
 }
 
-/* If the rule of a connection was removed, its window is held as before, without a count, while
- * another rule is for downloads. */
+/* If the rule of a connection was removed, bpf/rx_open.bpf.c opens its window; what that does not find is
+ * held as before while another rule is for downloads. */
 static __always_inline void segment(struct bpf_sock_ops *ctx, struct tcp_sock *tp)
 {
 	struct receive *r = receive_of(tp);

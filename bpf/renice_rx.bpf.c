@@ -6,7 +6,7 @@
  *	for each TCP socket of one network namespace that is selected (kern/select.bpf.h)
  *		hold	its state into the map `receives` of bpf/rx_moved.bpf.c, and the callbacks
  *			on that make the kernel call that program for each segment that is sent
- *		let go	the other way round, and the window opens at once
+ *		let go	the other way round, and the window opens at once (kern/release.bpf.h)
  *
  * The kernel holds the lock of the socket meanwhile.
  *
@@ -17,12 +17,11 @@
  *  3. What was advertised before stays: the window yields when that was used up.
  *  4. Namespaces, skipped sockets, and records that do not fit: as bpf/renice.bpf.c has them.
  */
-#include "kern/receive.bpf.h"
+#include "kern/release.bpf.h"
 #include "kern/select.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
-#define TCP_BPF_SOCK_OPS_CB_FLAGS 1008 /* include/uapi/linux/bpf.h */
 #define RCV_SHUTDOWN 1 /* include/net/sock.h: the application reads no more */
 
 static __always_inline bool can_receive(struct tcp_sock *tp)
@@ -32,13 +31,6 @@ static __always_inline bool can_receive(struct tcp_sock *tp)
 	return state_in(&sk->__sk_common,
 			1 << TCP_ESTABLISHED | 1 << TCP_FIN_WAIT1 | 1 << TCP_FIN_WAIT2) &&
 	       !(sk->sk_shutdown & RCV_SHUTDOWN);
-}
-
-/* Switch callbacks on, or off. Returns 0 or -errno. */
-static __always_inline int call_for(struct tcp_sock *tp, int callbacks)
-{
-	return bpf_setsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &callbacks,
-			      sizeof(callbacks));
 }
 
 static __always_inline __u16 refused(struct ccbpf_renice_record *out, int error)
@@ -63,8 +55,8 @@ static __always_inline __u16 hold(struct tcp_sock *tp, struct ccbpf_renice_recor
 	if (!r)
 		return refused(out, -12 /* ENOMEM */);
 	r->key = out->cookie;
-	r->rule = RECEIVE_CALLBACKS & ~callbacks;
-	err = call_for(tp, callbacks | RECEIVE_CALLBACKS);
+	r->callbacks = RECEIVE_CALLBACKS & ~callbacks;
+	err = release_call_for(tp, callbacks | RECEIVE_CALLBACKS);
 	if (!err)
 		return CCBPF_RENICE_MOVED;
 	bpf_sk_storage_delete(&receives, tp);
@@ -72,21 +64,14 @@ static __always_inline __u16 hold(struct tcp_sock *tp, struct ccbpf_renice_recor
 }
 
 static __always_inline __u16 let_go(struct tcp_sock *tp, struct ccbpf_renice_record *out,
-				    struct receive *r, int callbacks)
+				    struct receive *r)
 {
-	int err, clamp = RX_MOST;
-	u64 key = r->key;
+	int err;
 
 	if (config.look)
 		return CCBPF_RENICE_WOULD_MOVE;
-	err = call_for(tp, callbacks & ~r->rule);
-	if (!err && r->rx.started)
-		err = bpf_setsockopt(tp, SOL_TCP, TCP_WINDOW_CLAMP, &clamp, sizeof(clamp));
-	if (err)
-		return refused(out, err);
-	bpf_map_delete_elem(&flows, &key);
-	bpf_sk_storage_delete(&receives, tp);
-	return CCBPF_RENICE_MOVED;
+	err = release(tp, r->callbacks, r->rx.started);
+	return err ? refused(out, err) : CCBPF_RENICE_MOVED;
 }
 
 static __always_inline __u16 act(struct tcp_sock *tp, struct ccbpf_renice_record *out)
@@ -101,10 +86,10 @@ static __always_inline __u16 act(struct tcp_sock *tp, struct ccbpf_renice_record
 		return CCBPF_RENICE_CONNECTS;
 	if (!!r != !!config.off)
 		return CCBPF_RENICE_HAS_IT;
+	if (r)
+		return let_go(tp, out, r);
 	err = bpf_getsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &callbacks, sizeof(callbacks));
-	if (err)
-		return refused(out, err);
-	return r ? let_go(tp, out, r, callbacks) : hold(tp, out, callbacks);
+	return err ? refused(out, err) : hold(tp, out, callbacks);
 }
 
 SEC("iter/tcp")

@@ -4,8 +4,8 @@
  * `ccbpf run`. The receive window of every TCP connection of that cgroup yields
  * (kern/receive.bpf.h), and the run's account has what they received.
  *
- * A run that is ended before its connections (`ccbpf clean --all`) opens their windows first:
- * `opening` of the account.
+ * The windows of connections that outlive the run open first (bpf/rx_open.bpf.c). What that does
+ * not find opens with its next segment: `opening` of the account.
  */
 #include "kern/receive.bpf.h"
 

@@ -5,8 +5,8 @@
  * (kern/receive.bpf.h). All others it leaves alone.
  *
  *  1. It holds no connection by itself, and none that is opened later.
- *  2. Where it goes before its connections (`ccbpf clean --all`) that iterator opens their windows
- *     first. What the iterator does not find opens with its next segment: `opening`.
+ *  2. Where it goes before its connections (`ccbpf clean --all`) bpf/rx_open.bpf.c opens their windows
+ *     first. What that does not find opens with its next segment: `opening`.
  *
  * Cost: for the packets of other connections nothing; for each connection of this host two or three
  * calls that look up its storage; for what it holds, the cost of kern/receive.bpf.h.
@@ -20,16 +20,12 @@ volatile struct ccbpf_moved moved SEC(".data.moved") = { .abi = CCBPF_RULE_ABI }
 static __always_inline void segment(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
 				    struct receive *r)
 {
-	u32 ours = r->rule;
-
 	if (ctx->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS)
 		return;
-	if (law_likely(!moved.opening)) {
+	if (law_likely(!moved.opening))
 		receive_segment(ctx, tp, r, CCBPF_RECEIVED_BY_RENICE, NULL);
-		return;
-	}
-	receive_end(ctx, tp, r, NULL);
-	bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags & ~ours);
+	else
+		receive_end(ctx, tp, r, NULL);
 }
 
 SEC("sockops")

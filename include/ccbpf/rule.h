@@ -19,7 +19,7 @@
  *        unit_counts            array of 1: struct ccbpf_choice_counts, of all these units together
  *        chosen, receives       as above, with 0 in the place of a rule's id
  *   <root>/renice/link          bpf/rx_moved.bpf.c at the root cgroup, while `renice --download` holds a connection
- *        receives               as above: it holds their receive window, and which callbacks it has switched on for that
+ *        receives               as above: it holds their receive window
  *        .data.moved            array of 1: struct ccbpf_moved
  */
 #ifndef CCBPF_RULE_H
@@ -28,7 +28,7 @@
 #include "ccbpf/flow.h"
 #include "ccbpf/types.h"
 
-#define CCBPF_RULE_ABI 4 /* grows with any change to one of these layouts */
+#define CCBPF_RULE_ABI 5 /* grows with any change to one of these layouts */
 
 #define CCBPF_CGROUP_LEN 512 /* bytes of a cgroup's path with its NUL */
 #define CCBPF_WORD_LEN 32 /* bytes of a command's name with its NUL */
@@ -111,6 +111,12 @@ struct ccbpf_held_record {
 struct ccbpf_moved {
 	__u32 abi; /* CCBPF_RULE_ABI of the object */
 	__u32 opening; /* 1: the program goes, so their windows open */
+};
+
+/* What bpf/rx_open.bpf.c is to do; it is not pinned. */
+struct ccbpf_rx_open {
+	__u32 foreign; /* 1: what is remembered is of another layout */
+	__u32 by_rule; /* 1: those of rules that there are stay held */
 };
 
 /* A run: one command in a cgroup of its own. */

@@ -32,8 +32,8 @@
  *     is never asked for.
  *  6. The segment size is the largest that came: the kernel's estimate falls with a few small
  *     messages, and a window below the sender's segment would stop it.
- *  7. A clamp stays with its socket when the program goes. So the windows are opened first
- *     (receive_end()).
+ *  7. A clamp stays with its socket when the program goes. So the windows are opened first: by the
+ *     iterator bpf/rx_open.bpf.c, and where it does not come, with the next segment (receive_end()).
  *  8. Where net.ipv4.tcp_shrink_window is 1 the kernel would follow a smaller clamp at once, and drop
  *     what is in flight beyond it. There the clamp follows what is left of the window.
  *  9. Of two programs at nested cgroups the inner one wins, which is called first: a connection
@@ -62,7 +62,8 @@
 #define RECEIVE_CALLBACKS (BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG)
 
 struct receive {
-	u32 rule; /* its id; of renice: RECEIVE_CALLBACKS that it set; the first member: bpf/chosen.bpf.c */
+	u32 rule; /* its id; the first member: bpf/chosen.bpf.c */
+	u32 callbacks; /* which of RECEIVE_CALLBACKS were switched on for it */
 	u32 mss; /* bytes: the largest segment so far */
 	struct rx rx;
 	u64 key; /* of its record in `flows`: the socket's cookie, which is no address */
@@ -269,16 +270,27 @@ static __always_inline void receive_at_connect(struct bpf_sock_ops *ctx)
 	bpf_setsockopt(ctx, SOL_TCP, TCP_WINDOW_CLAMP, &clamp, sizeof(clamp));
 }
 
+/* The kernel keeps callbacks on also where a socket is connected anew. */
+static __always_inline void receive_forget(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
+					   struct receive *r)
+{
+	u32 ours = r->callbacks;
+
+	bpf_sk_storage_delete(&receives, tp);
+	bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags & ~ours);
+}
+
 /* At ACTIVE_ESTABLISHED_CB and PASSIVE_ESTABLISHED_CB. */
 static __always_inline void receive_begin(struct bpf_sock_ops *ctx, struct tcp_sock *tp, u32 rule,
 					  struct ccbpf_choice_counts *counts)
 {
-	struct receive *r;
+	struct receive *r = receive_of(tp);
+	u32 others;
 
-	if (receive_of(tp))
-		bpf_sk_storage_delete(&receives,
-				      tp); /* of the connection that this socket had before */
-	else if (ctx->bpf_sock_ops_cb_flags & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG)
+	if (r)
+		receive_forget(ctx, tp, r); /* of the connection that this socket had before */
+	others = ctx->bpf_sock_ops_cb_flags;
+	if (others & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG)
 		return;
 	if (!sock_timestamps(tp)) {
 		choose_count(counts, unstamped);
@@ -290,8 +302,9 @@ static __always_inline void receive_begin(struct bpf_sock_ops *ctx, struct tcp_s
 		return;
 	}
 	r->rule = rule;
+	r->callbacks = RECEIVE_CALLBACKS & ~others;
 	r->key = bpf_get_socket_cookie(ctx);
-	bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | RECEIVE_CALLBACKS);
+	bpf_sock_ops_cb_flags_set(ctx, others | RECEIVE_CALLBACKS);
 }
 
 /*
@@ -331,7 +344,7 @@ static __always_inline void receive_end(struct bpf_sock_ops *ctx, struct tcp_soc
 		set_window(ctx, tp, RX_MOST);
 	}
 	bpf_map_delete_elem(&flows, &key);
-	bpf_sk_storage_delete(&receives, tp);
+	receive_forget(ctx, tp, r);
 }
 
 /* At the same moments as receive_begin(), where it is not wanted: what is remembered is of the

@@ -26,7 +26,6 @@
 #include "commands.h"
 #include "cmd/sweep.h"
 #include "out/errors.h"
-#include "renice/downloads.h"
 #include "renice/report.h"
 #include "sys/kernel.h"
 #include "sys/pins.h"

@@ -15,7 +15,6 @@
 #include "config/applied.h"
 #include "out/errors.h"
 #include "out/json.h"
-#include "renice/downloads.h"
 #include "rules/moved.h"
 #include "rules/run.h"
 #include "rules/standing.h"
@@ -123,8 +122,8 @@ static int sweep_moved(const char *what, bool all, struct json_object *removed)
 	if (!moved_is_pinned())
 		return moved_remove(what, removed); /* its directory */
 	if (all || moved_is_going())
-		downloads_release(what);
-	else if (downloads_are_held())
+		moved_release(what);
+	else if (moved_holds())
 		return EXIT_OK;
 	return moved_remove(what, removed);
 }

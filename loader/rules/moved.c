@@ -10,6 +10,7 @@
 #include "rules/moved.h"
 #include "rules/object.h"
 #include "rules/remembered.h"
+#include "rules/windows.h"
 #include "sys/attachment.h"
 #include "sys/cgroup.h"
 #include "sys/objects.h"
@@ -178,12 +179,7 @@ bool moved_is_going(void)
 	return moved.opening;
 }
 
-void moved_open_windows(void)
-{
-	write_opening(1);
-}
-
-/* What moved_holds() asks for: the first member is that of remembered_each(). */
+/* What are_remembered() asks for: the first member is that of remembered_each(). */
 struct seen {
 	struct remembered map;
 	bool *any;
@@ -195,17 +191,44 @@ static void see(const struct remembered *map, const struct ccbpf_chosen_record *
 	*((const struct seen *)map)->any = true;
 }
 
-bool moved_holds(void)
+static bool are_remembered(int receives_fd)
 {
-	struct moved moved;
 	bool any = false;
 
-	if (moved_open(&moved) || moved.receives_fd < 0)
-		return false;
-	remembered_each(&(struct seen){ { moved.receives_fd }, &any }.map, 1, sizeof(struct seen),
-			see);
-	moved_close(&moved);
+	remembered_each(&(struct seen){ { receives_fd }, &any }.map, 1, sizeof(struct seen), see);
 	return any;
+}
+
+bool moved_holds(void)
+{
+	uint64_t cgroup;
+	int program = sockops_at(link_path(), &cgroup);
+	struct windows windows;
+	bool holds;
+
+	if (program < 0)
+		return false;
+	windows = windows_of(program, false);
+	close(program);
+	holds = windows_are_held(&windows, CCBPF_RECEIVED_BY_RENICE) ||
+		(windows.receives_fd >= 0 && are_remembered(windows.receives_fd));
+	windows_close(&windows);
+	return holds;
+}
+
+void moved_release(const char *what)
+{
+	uint64_t cgroup;
+	int program = sockops_at(link_path(), &cgroup);
+	struct windows windows;
+
+	if (program < 0)
+		return;
+	windows = windows_of(program, write_opening(1) == -EMEDIUMTYPE);
+	close(program);
+	windows_open(&windows, NULL, 0);
+	windows_wait(what, &windows, CCBPF_RECEIVED_BY_RENICE);
+	windows_close(&windows);
 }
 
 int moved_remove(const char *what, struct json_object *removed)

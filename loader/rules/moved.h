@@ -33,13 +33,14 @@ void moved_close(struct moved *moved);
 /* Whether it is pinned. */
 bool moved_is_pinned(void);
 
-/* Whether it was about to go: moved_open_windows(). */
+/* Whether it was about to go: moved_release(). */
 bool moved_is_going(void);
 
-/* Let the windows that it holds open, with their next segments. */
-void moved_open_windows(void);
+/* Let go of all that it holds: their windows are open. Takes a moment where a socket is in a network
+ * namespace that cannot be found. Needs the lock for a change. */
+void moved_release(const char *what);
 
-/* Whether a socket is found that it holds. */
+/* Whether it holds a socket, or may. Needs a lock. */
 bool moved_holds(void);
 
 /* Remove it; `removed`: an array that gets its path, or NULL. Returns EXIT_OK or the exit code. */

@@ -9,6 +9,7 @@
 #include "rules/object.h"
 #include "rules/prepared.h"
 #include "rules/programs.h"
+#include "rules/windows.h"
 #include "sys/attachment.h"
 #include "sys/cgroup.h"
 #include "sys/needs.h"
@@ -18,7 +19,6 @@
 
 #define MAP_RUN ".rodata.run"
 #define MAP_FLOWS "flows"
-#define OPENING_US 300000 /* two round trips of a long path */
 
 static const struct direction {
 	unsigned int bit; /* CCBPF_RUN_... */
@@ -148,7 +148,8 @@ uint64_t programs_attached(const char *dir)
 	return cgroup;
 }
 
-void programs_open_windows(const char *dir)
+/* What is received from now on opens its connection's window. */
+static void open_with_segments(const char *dir)
 {
 	struct ccbpf_run_counts counts;
 	const struct map_shape shape = ONE_VALUE(BPF_MAP_TYPE_ARRAY, sizeof(counts));
@@ -160,7 +161,25 @@ void programs_open_windows(const char *dir)
 	if (bpf_map_lookup_elem(fd, &zero, &counts) == 0) {
 		counts.opening = 1;
 		bpf_map_update_elem(fd, &zero, &counts, BPF_ANY);
-		usleep(OPENING_US);
 	}
 	close(fd);
+}
+
+void programs_open_windows(const char *what, const char *dir, const struct ccbpf_run *about)
+{
+	uint64_t cgroup, instance = about ? about->started_ns : 0;
+	int program = sockops_at(pin_path(dir, PIN_RECEIVE), &cgroup);
+	struct windows windows;
+
+	if (program < 0)
+		return;
+	windows = windows_of(program, !about);
+	close(program);
+	if (windows_are_held(&windows, instance)) {
+		if (about)
+			open_with_segments(dir);
+		windows_open(&windows, NULL, 0);
+		windows_wait(what, &windows, instance);
+	}
+	windows_close(&windows);
 }

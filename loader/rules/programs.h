@@ -23,8 +23,8 @@ bool programs_can_receive(void);
  * program from a removed cgroup a moment later. */
 uint64_t programs_attached(const char *dir);
 
-/* Its connections go on without the programs: let their receive windows open, with their next
- * ACKs. Takes a moment. */
-void programs_open_windows(const char *dir);
+/* Before they go: open the receive windows of connections that go on. `about`: what the run is; NULL:
+ * another version of ccbpf made it. */
+void programs_open_windows(const char *what, const char *dir, const struct ccbpf_run *about);
 
 #endif

@@ -88,6 +88,8 @@ static int remove_run(const struct run *run)
 		err = cgroup_remove(cgroup);
 	if (err == -EBUSY && prepared_is(cgroup))
 		err = 0; /* without the program it is a cgroup like any other */
+	if (!err)
+		programs_open_windows("run", dir_of(run->id), run->known ? &run->about : NULL);
 	for (size_t i = 0; !err && i < sizeof(own_pins) / sizeof(own_pins[0]); i++)
 		err = pin_remove(pin_path(dir_of(run->id), own_pins[i]));
 	if (!err)
@@ -276,8 +278,6 @@ static int dissolve(const struct run *run)
 	snprintf(above, sizeof(above), "%s", run->about.cgroup);
 	slash = strrchr(above, '/');
 	slash[slash == above] = '\0';
-	if (run->about.directions & CCBPF_RUN_DOWNLOAD)
-		programs_open_windows(dir_of(run->id));
 	err = cgroup_move(run->about.cgroup, above);
 	return prepared_is(run->about.cgroup) ? 0 : err;
 }

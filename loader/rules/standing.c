@@ -9,9 +9,11 @@
 
 #include "out/errors.h"
 #include "out/json.h"
+#include "rules/counts.h"
 #include "rules/object.h"
 #include "rules/sets.h"
 #include "rules/standing.h"
+#include "rules/windows.h"
 #include "sys/attachment.h"
 #include "sys/cgroup.h"
 #include "sys/objects.h"
@@ -24,7 +26,6 @@
 #define MAP_COUNTS "rule_counts"
 #define MAP_CHOSEN "chosen"
 #define MAP_RECEIVES "receives"
-#define OPENING_US 300000 /* two round trips of a long path */
 
 /* As in bpf/assign.bpf.c. */
 struct table {
@@ -198,40 +199,6 @@ static int reuse_maps(const char *what, const struct standing *standing, struct 
 	return err;
 }
 
-static int fill_counts(const struct standing *standing, const struct bpf_object *obj)
-{
-	int fd = bpf_object__find_map_fd_by_name(obj, MAP_COUNTS), err = 0;
-	struct ccbpf_choice_counts none = { 0 };
-
-	for (unsigned int i = 0; !err && i < standing->n; i++)
-		if (bpf_map_update_elem(fd, &standing->rules[i].id, &none, BPF_NOEXIST) &&
-		    errno != EEXIST)
-			err = -errno;
-	return err;
-}
-
-/* Counters of rules that are no more. */
-static void drop_counts(const struct standing *standing)
-{
-	__u32 key, next, *previous = NULL;
-
-	for (int i = 0; standing->counts_fd >= 0 && i < 2 * CCBPF_RULES_MOST; i++) {
-		bool found = false;
-
-		if (bpf_map_get_next_key(standing->counts_fd, previous, &next))
-			return;
-		for (unsigned int j = 0; j < standing->n; j++)
-			found |= standing->rules[j].id == next;
-		if (!found) {
-			bpf_map_delete_elem(standing->counts_fd, &next);
-			previous = NULL;
-			continue;
-		}
-		key = next;
-		previous = &key;
-	}
-}
-
 static int load(const char *what, const struct standing *standing, struct bpf_object **obj)
 {
 	struct table *initial;
@@ -265,7 +232,8 @@ static int load(const char *what, const struct standing *standing, struct bpf_ob
 		return err;
 	err = sets_fill(*obj, standing->rules, standing->n);
 	if (!err)
-		err = fill_counts(standing, *obj);
+		err = counts_fill(bpf_object__find_map_fd_by_name(*obj, MAP_COUNTS),
+				  standing->rules, standing->n);
 	return err ? fail_errno(what, "the maps of the rules", err) : EXIT_OK;
 }
 
@@ -294,19 +262,55 @@ static int attach(const char *what, const struct standing *standing, const struc
 	return err;
 }
 
-/* Those that rules hold, as far as they receive within the next moment. */
+/* The windows that the program behind the link holds; `*table`: what it was loaded with. */
+static struct windows held_windows(struct table *table)
+{
+	struct windows windows = { -1, -1, false };
+	uint64_t cgroup;
+	int program = sockops_at(link_path(), &cgroup);
+
+	*table = (struct table){ 0 };
+	if (program < 0)
+		return windows;
+	windows = windows_of(program, read_table(program, table));
+	close(program);
+	return windows;
+}
+
+/* Those that rules hold. With no rules left the program holds no new ones, until it goes. */
 static void open_windows(const char *what)
 {
 	struct bpf_object *obj = NULL;
 	struct standing standing;
+	struct table table;
+	struct windows windows = held_windows(&table);
 
-	if (!standing_receives() || standing_read_quietly(&standing))
+	if (windows.foreign || table.receives || !table.rules) {
+		if (!standing_read_quietly(&standing) && standing.link_fd >= 0) {
+			standing.n = 0;
+			if (!standing.detached && !load(what, &standing, &obj))
+				attach(what, &standing, obj);
+			bpf_object__close(obj);
+		}
+		standing_close(&standing);
+		windows_open(&windows, NULL, 0);
+		windows_wait(what, &windows, CCBPF_RECEIVED_BY_RULE);
+	}
+	windows_close(&windows);
+}
+
+/* Rules that are no more: the windows that they hold open, and then their counters go. */
+static void settle(const struct standing *standing)
+{
+	struct table table;
+	struct windows windows;
+
+	if (!standing->n || !counts_are_stale(standing->counts_fd, standing->rules, standing->n))
 		return;
-	standing.n = 0;
-	if (!standing.detached && !load(what, &standing, &obj) && !attach(what, &standing, obj))
-		usleep(OPENING_US);
-	bpf_object__close(obj);
-	standing_close(&standing);
+	windows = held_windows(&table);
+	windows_open(&windows, standing->rules, standing->n);
+	windows_close(&windows);
+	counts_drop(standing->counts_fd, standing->rules, standing->n);
 }
 
 static int remove_all(const char *what)
@@ -331,7 +335,7 @@ int standing_write(const char *what, struct standing *standing)
 	if (!err)
 		err = attach(what, standing, obj);
 	if (!err)
-		drop_counts(standing);
+		settle(standing);
 	bpf_object__close(obj);
 	return err;
 }
@@ -371,12 +375,16 @@ bool standing_receives(void)
 int standing_sweep(const char *what, bool all, struct json_object *removed)
 {
 	bool there = pin_exists(link_path());
+	struct standing standing;
 	struct table table;
 	int err;
 
 	if (!all && !table_in_force(&table) && !table.rules)
 		return remove_all(what); /* killed in open_windows() */
 	if (!all) {
+		if (!standing_read_quietly(&standing))
+			settle(&standing);
+		standing_close(&standing);
 		rmdir(pin_path(STANDING_DIR, NULL)); /* refused unless empty */
 		return EXIT_OK;
 	}

@@ -13,6 +13,7 @@
 #include "out/output.h"
 #include "rules/object.h"
 #include "rules/units.h"
+#include "rules/windows.h"
 #include "sys/attachment.h"
 #include "sys/objects.h"
 #include "sys/pins.h"
@@ -177,6 +178,20 @@ void units_free(struct unit_program *units, unsigned int n)
 	free(units);
 }
 
+/* Those that it holds: units go on with it, but these connections without. */
+static void open_windows(const char *controller)
+{
+	int fd = receives(controller) ? open_program(controller) : -1;
+	struct windows windows;
+
+	if (fd < 0)
+		return;
+	windows = windows_of(fd, false);
+	close(fd);
+	windows_open(&windows, NULL, 0);
+	windows_close(&windows);
+}
+
 int units_sweep(const char *what, bool all, struct json_object *removed)
 {
 	struct unit_program *units;
@@ -184,6 +199,7 @@ int units_sweep(const char *what, bool all, struct json_object *removed)
 	int err, first = EXIT_OK;
 
 	for (unsigned int i = 0; i < n; i++) {
+		open_windows(units[i].controller);
 		err = units_remove(what, units[i].controller);
 		if (!err && removed)
 			json_object_array_add(

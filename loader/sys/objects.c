@@ -36,6 +36,7 @@ EMBED(unit)
 EMBED(assign)
 EMBED(rx_lp)
 EMBED(rx_moved)
+EMBED(rx_open)
 
 /* BPF_LOG_STATS of include/linux/bpf_verifier.h. At 0 libbpf asks for the log of a refused program. */
 #define VERIFIER_COUNTS 4

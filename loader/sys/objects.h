@@ -28,6 +28,7 @@ OBJECT_DECLARE(unit)
 OBJECT_DECLARE(assign)
 OBJECT_DECLARE(rx_lp)
 OBJECT_DECLARE(rx_moved)
+OBJECT_DECLARE(rx_open)
 
 /* Open one, by the name that its errors are to say. */
 int object_open(const char *what, const char *name, const char *begin, const char *end,
