@@ -11,10 +11,10 @@ from tests.functional.conftest import Cli
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
-def samples(cli: Cli, form: str = "prometheus") -> Samples:
+def samples(cli: Cli, form: str = "prometheus", *words: str) -> Samples:
     """All samples, as the parser of that format reads them; each family has a help and a type."""
     parse = parse_openmetrics if form == "openmetrics" else parser.text_string_to_metric_families
-    families = list(parse(cli("metrics", "--format", form).out))
+    families = list(parse(cli("metrics", "--format", form, *words).out))
     assert len({family.name for family in families}) == len(families)
     for family in families:
         assert family.documentation and family.type != "unknown" and family.name.startswith("ccbpf_"), family
