@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 
 from tests.functional import kernel
+from tests.functional.cgroups import MOUNT, remove_cgroup
 from tests.functional.conftest import Cli
 from tests.functional.line import DEV, Frame, Line
 from tests.functional.records import record, settle, ss
-from tests.functional.rules.background import MOUNT, remove_cgroup
 from tests.functional.samples import Samples, samples
 
 LIMITS_S = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, float("inf")]
