@@ -22,21 +22,21 @@
 #define PATH_MOST 4096
 
 /* X(field, "called", form, help): those that no other metric of the controllers has */
-#define ADDED(X)                                                                               \
-	X(bytes_acked, "bytes_acked", number,                                                  \
-	  "bytes that were acknowledged, also of flows that have ended; a FIN is one")         \
-	X(retransmits, "retransmits", number, "packets that were sent again")                  \
-	X(sending_ns, "sending_seconds", seconds,                                              \
-	  "time in which data was acknowledged, of all flows together")                        \
-	X(yielded_ns, "yielded_seconds", seconds,                                              \
+#define ADDED(X)                                                                       \
+	X(bytes_acked, "bytes_acked", number,                                          \
+	  "bytes that were acknowledged, also of flows that have ended; a FIN is one") \
+	X(retransmits, "retransmits", number, "packets that were sent again")          \
+	X(sending_ns, "sending_seconds", seconds,                                      \
+	  "time in which data was acknowledged, of all flows together")                \
+	X(yielded_ns, "yielded_seconds", seconds,                                      \
 	  "time among it in which the flow gave way: inference, small, recovery")
 
-#define BY_UNIT(X)                                                            \
-	X(flows, "flows", number, "flows that the controller has taken over") \
-	ADDED(X)                                                              \
-	X(indications, "indications", number, "early indications acted upon") \
+#define BY_UNIT(X)                                                             \
+	X(flows, "flows", number, "flows that the controller has taken over")  \
+	ADDED(X)                                                               \
+	X(indications, "indications", number, "early indications acted upon")  \
 	X(cuts_to_one, "cuts_to_one", number, "second indications among them") \
-	X(losses, "losses", number, "reductions by loss")                     \
+	X(losses, "losses", number, "reductions by loss")                      \
 	X(marks, "marks", number, "reductions by ECN echo")
 
 static int unusable(const char *what, enum shared map, int err)
@@ -56,11 +56,10 @@ int metrics_totals(const char *what, struct exposition *out)
 	close(fd);
 	if (err)
 		return unusable(what, SHARED_TOTALS, err);
-#define X(field, called, form, help)                                             \
-	exposition_family(out, METRIC_COUNTER, "ccbpf_" called, help);           \
-	for (unsigned int i = 0; i < n_controllers; i++)                       \
-		exposition_##form(out, LABELS({ "controller", controllers[i].name }), \
-				  all[i].field);
+#define X(field, called, form, help)                                   \
+	exposition_family(out, METRIC_COUNTER, "ccbpf_" called, help); \
+	for (unsigned int i = 0; i < n_controllers; i++)               \
+		exposition_##form(out, LABELS({ "controller", controllers[i].name }), all[i].field);
 	ADDED(X)
 #undef X
 	return EXIT_OK;
@@ -70,9 +69,9 @@ static int by_bytes(const void *a, const void *b)
 {
 	const struct unit_total *x = a, *y = b;
 
-	return x->totals.bytes_acked > y->totals.bytes_acked ? -1
-							     : x->totals.bytes_acked <
-								       y->totals.bytes_acked;
+	return x->totals.bytes_acked > y->totals.bytes_acked
+		       ? -1
+		       : x->totals.bytes_acked < y->totals.bytes_acked;
 }
 
 /* Those that are shown come first, with their names. Returns their number. */
@@ -89,7 +88,8 @@ static size_t name_units(struct unit_total *units, size_t n, size_t *left_out)
 
 		if (!controller_of_kind(units[i].key.kind))
 			continue;
-		err = named < UNITS_MOST ? cgroup_path(units[i].key.cgroup, path, sizeof(path)) : -E2BIG;
+		err = named < UNITS_MOST ? cgroup_path(units[i].key.cgroup, path, sizeof(path))
+					 : -E2BIG;
 		if (err) {
 			*left_out += !cgroup_removed(err);
 			continue;
@@ -113,12 +113,12 @@ int metrics_units(const char *what, struct exposition *out)
 	if (err)
 		return unusable(what, SHARED_UNITS, err);
 	n = name_units(units, n, &left_out);
-#define X(field, called, form, help)                                                      \
-	exposition_family(out, METRIC_COUNTER, "ccbpf_unit_" called, help);               \
-	for (size_t i = 0; i < n; i++)                                                  \
-		exposition_##form(                                                      \
-			out,                                                            \
-			LABELS({ "unit", units[i].name },                               \
+#define X(field, called, form, help)                                                           \
+	exposition_family(out, METRIC_COUNTER, "ccbpf_unit_" called, help);                    \
+	for (size_t i = 0; i < n; i++)                                                         \
+		exposition_##form(                                                             \
+			out,                                                                   \
+			LABELS({ "unit", units[i].name },                                      \
 			       { "controller", controller_of_kind(units[i].key.kind)->name }), \
 			units[i].totals.field);
 	BY_UNIT(X)
