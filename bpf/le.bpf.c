@@ -151,7 +151,8 @@ static __noinline int le_drain(struct sock *sk)
 	le_cut(&f->law, to_q8, &p);
 	le_set_window(tp, f, to_q8);
 	le_begin_round(tp, f);
-	flow_count_all(sk, indications);
+	flow_count(indications);
+	totals_indication(sk, false);
 	if (r)
 		r->indications++;
 	le_event(sk, f, CCBPF_EVENT_INDICATION, le_us(f->law.q), le_threshold(&f->law, &p));
@@ -184,8 +185,9 @@ static __noinline int le_yield(struct sock *sk)
 	f->law.paced |= pace_on(sk);
 	f->noise.flat = 0;
 	sock_cut_cwnd(tp, SMALL_PAIR);
-	flow_count_all(sk, indications);
-	flow_count_all(sk, cuts_to_one);
+	flow_count(indications);
+	flow_count(cuts_to_one);
+	totals_indication(sk, true);
 	if (r) {
 		r->indications++;
 		r->cuts_to_one++;

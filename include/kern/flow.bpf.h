@@ -2,10 +2,10 @@
 /*
  * The shared maps, and the mechanism that keeps a flow's record in `flows`, its
  * counters in `stats` and its changes in `events`. A controller adds its own part
- * of the record; everything else is here.
+ * of the record; everything else is here. kern/totals.bpf.h adds up what flows did.
  *
- * Cost: a hash look-up for each record that is written (every 10 ms at the most),
- * none per ACK. If the map is full, a new flow is not shown; it is counted, and the
+ * Cost: a hash look-up for each record that is written (every 10 ms at the most) and
+ * one for its cgroup's totals, none per ACK. If the map is full, a new flow is not shown; it is counted, and the
  * connection is not affected.
  */
 #ifndef CCBPF_KERN_FLOW_BPF_H
@@ -17,12 +17,11 @@
 #include "ccbpf/stats.h"
 #include "kern/flows.bpf.h"
 #include "kern/socket.bpf.h"
+#include "kern/totals.bpf.h"
 #include "law/fixed.h"
 
 /* A record is rewritten at the first ACK after this many units of 1024 us. */
 #define FLOW_PUBLISH_KIUS 9
-
-#define FLOW_GAP_MOST_NS 2000000000 /* more is a pause of the application */
 
 #define FLOW_IDLE_KIUS 196 /* 200 ms, the minimum RTO (net/ipv4/tcp.h) */
 
@@ -32,20 +31,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct ccbpf_stats);
 } stats SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, CCBPF_KINDS);
-	__type(key, __u32);
-	__type(value, struct ccbpf_totals);
-} totals SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, CCBPF_UNITS_MOST);
-	__type(key, struct ccbpf_unit_key);
-	__type(value, struct ccbpf_totals);
-} unit_totals SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -94,85 +79,12 @@ static __always_inline void flow_addresses(struct sock *sk, u8 *local, u8 *remot
 	}
 }
 
-/* --- totals: by controller, and by the cgroup of the socket ------------------------- */
-
-static __always_inline struct ccbpf_totals *flow_totals(void)
-{
-	u32 kind = identity.kind;
-
-	return bpf_map_lookup_elem(&totals, &kind);
-}
-
-static __noinline struct ccbpf_totals *flow_unit(struct sock *sk)
-{
-	struct cgroup *cgroup = sk->sk_cgrp_data.cgroup;
-	struct ccbpf_unit_key key = { .kind = identity.kind };
-	struct ccbpf_totals none = {}, *unit;
-
-	if (!cgroup)
-		return NULL;
-	key.cgroup = BPF_CORE_READ(cgroup, kn, id);
-	unit = bpf_map_lookup_elem(&unit_totals, &key);
-	if (law_likely(unit))
-		return unit;
-	bpf_map_update_elem(&unit_totals, &key, &none, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&unit_totals, &key);
-}
-
-/* Atomic as flow_count(): a unit's flows are on all CPUs. */
-#define flow_total(to, counter, n)                               \
-	do {                                                     \
-		if (to)                                          \
-			__sync_fetch_and_add(&(to)->counter, n); \
-	} while (0)
-
-/* A counter of `stats` that is among the totals as well. */
-#define flow_count_all(sk, counter)                       \
-	do {                                              \
-		struct ccbpf_totals *__t = flow_totals(); \
-		struct ccbpf_totals *__u = flow_unit(sk); \
-		flow_count(counter);                      \
-		flow_total(__t, counter, 1);              \
-		flow_total(__u, counter, 1);              \
-	} while (0)
-
-static __always_inline bool flow_gives_way(const struct ccbpf_flow *f)
-{
-	return f->phase == CCBPF_PHASE_INFERENCE || f->phase == CCBPF_PHASE_SMALL ||
-	       f->phase == CCBPF_PHASE_RECOVERY;
-}
-
-/* What the flow did since its record @f was written. */
-static __noinline int flow_add_up(struct tcp_sock *tp, const struct ccbpf_flow *f)
-{
-	u64 bytes = tp->bytes_acked - f->bytes_acked;
-	u64 passed_ns = tp->tcp_mstamp * 1000 - f->updated_ns;
-	u32 again = tp->total_retrans - f->retransmits;
-	struct ccbpf_totals *all = flow_totals();
-	struct ccbpf_totals *unit = flow_unit((struct sock *)tp);
-
-	flow_total(all, bytes_acked, bytes);
-	flow_total(unit, bytes_acked, bytes);
-	flow_total(all, retransmits, again);
-	flow_total(unit, retransmits, again);
-	if (!bytes || passed_ns > FLOW_GAP_MOST_NS)
-		return 0;
-	flow_total(all, sending_ns, passed_ns);
-	flow_total(unit, sending_ns, passed_ns);
-	if (!flow_gives_way(f))
-		return 0;
-	flow_total(all, yielded_ns, passed_ns);
-	flow_total(unit, yielded_ns, passed_ns);
-	return 0;
-}
-
-/* --- the record ---------------------------------------------------------------------- */
-
 /* The kernel's own state, which every controller's record shows. */
-static __always_inline void flow_read(struct tcp_sock *tp, struct ccbpf_flow *f)
+static __always_inline void flow_fill(struct tcp_sock *tp, struct ccbpf_flow *f)
 {
 	u32 interval_us = tp->rate_interval_us;
 
+	totals_add_up(tp, f);
 	f->updated_ns = tp->tcp_mstamp * 1000;
 	f->mss = tp->mss_cache;
 	f->ecn = sock_ecn(tp);
@@ -185,28 +97,10 @@ static __always_inline void flow_read(struct tcp_sock *tp, struct ccbpf_flow *f)
 		f->rate_bps = (u64)tp->rate_delivered * tp->mss_cache * 8000000 / interval_us;
 }
 
-/* The same anew. What the flow did meanwhile is added up first. */
-static __always_inline void flow_fill(struct tcp_sock *tp, struct ccbpf_flow *f)
-{
-	flow_add_up(tp, f);
-	flow_read(tp, f);
-}
-
 /* The phase of a window that grows, in slow start or after it; a controller knows more phases. */
 static __always_inline enum ccbpf_phase flow_phase(struct tcp_sock *tp)
 {
 	return sock_in_slow_start(tp) ? CCBPF_PHASE_SLOW_START : CCBPF_PHASE_AVOIDANCE;
-}
-
-static __noinline int flow_opened(struct sock *sk)
-{
-	struct ccbpf_totals *all = flow_totals();
-	struct ccbpf_totals *unit = flow_unit(sk);
-
-	flow_count(flows_opened);
-	flow_total(all, flows, 1);
-	flow_total(unit, flows, 1);
-	return 0;
 }
 
 /* A new record; also for a socket that changes its controller. */
@@ -226,8 +120,9 @@ static __noinline int flow_open(struct sock *sk, const char *name)
 	f.local_port = c->skc_num;
 	f.remote_port = __builtin_bswap16(c->skc_dport);
 	flow_addresses(sk, f.local_addr, f.remote_addr);
-	flow_read(tp, &f);
-	flow_opened(sk);
+	flow_fill(tp, &f);
+	flow_count(flows_opened);
+	totals_opened(sk);
 	if (bpf_map_update_elem(&flows, &key, &f, BPF_ANY))
 		flow_count(flows_untracked);
 	return 0;
@@ -235,11 +130,9 @@ static __noinline int flow_open(struct sock *sk, const char *name)
 
 static __always_inline void flow_close(struct sock *sk)
 {
-	struct ccbpf_flow *f = flow_of(sk);
 	u64 key = flow_key(sk);
 
-	if (f)
-		flow_add_up(tcp_of(sk), f);
+	totals_closed(sk);
 	bpf_map_delete_elem(&flows, &key);
 	flow_count(flows_closed);
 }
@@ -351,9 +244,10 @@ static __always_inline void flow_reduced(struct sock *sk, struct flow_event *e, 
 	struct tcp_sock *tp = tcp_of(sk);
 
 	if (loss)
-		flow_count_all(sk, losses);
+		flow_count(losses);
 	else
-		flow_count_all(sk, marks);
+		flow_count(marks);
+	totals_reduced(sk, loss);
 	e->type = loss ? CCBPF_EVENT_LOSS : CCBPF_EVENT_MARK;
 	e->a = loss ? tp->snd_ssthresh : tp->snd_cwnd;
 	e->b = to;

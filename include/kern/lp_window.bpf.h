@@ -76,9 +76,10 @@ static __always_inline void lp_tell_indication(struct sock *sk, struct lp *lp,
 	struct ccbpf_flow *f = flow_of(sk);
 	struct delay_params p;
 
-	flow_count_all(sk, indications);
+	totals_indication(sk, to_one);
+	flow_count(indications);
 	if (to_one)
-		flow_count_all(sk, cuts_to_one);
+		flow_count(cuts_to_one);
 	if (f) {
 		f->indications++;
 		f->cuts_to_one += to_one;

@@ -37,7 +37,8 @@ static __always_inline u32 nf_marked(struct sock *sk, struct nf *nf, u32 window)
 	u32 left = nf_cut(window, nf_decrease(b, most, nf->row));
 	struct ccbpf_flow *f = flow_of(sk);
 
-	flow_count_all(sk, indications);
+	flow_count(indications);
+	totals_indication(sk, false);
 	if (f)
 		f->indications++;
 	if (nf->calm)

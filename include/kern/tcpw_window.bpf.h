@@ -86,7 +86,8 @@ static __noinline int tcpw_reduce(struct sock *sk)
 	tcpw_set_window(sk, t, backlog_pipe(&t->backlog, tcpw_window_q8(tp, t), &p));
 	backlog_reduced(&t->backlog, tp->snd_nxt, &p);
 	t->lost = 0;
-	flow_count_all(sk, indications);
+	flow_count(indications);
+	totals_indication(sk, false);
 	if (f)
 		f->indications++;
 	tcpw_event(sk, t, CCBPF_EVENT_EWR, queue, threshold);
