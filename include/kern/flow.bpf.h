@@ -4,18 +4,17 @@
  * counters in `stats` and its changes in `events`. A controller adds its own part
  * of the record; everything else is here. kern/totals.bpf.h adds up what flows did.
  *
- * Cost: a hash look-up for each record that is written (every 10 ms at the most) and
- * one for its cgroup's totals, none per ACK. If the map is full, a new flow is not shown; it is counted, and the
- * connection is not affected.
+ * Cost: a hash look-up for each record that is written (every 10 ms at the most) and one for its
+ * cgroup's totals, none per ACK. If the map is full, a new flow is not shown and its bytes are not
+ * in the totals; it is counted, and the connection is not affected.
  */
 #ifndef CCBPF_KERN_FLOW_BPF_H
 #define CCBPF_KERN_FLOW_BPF_H
 
-#include "ccbpf/controllers.h"
 #include "ccbpf/event.h"
-#include "ccbpf/identity.h"
 #include "ccbpf/stats.h"
 #include "kern/flows.bpf.h"
+#include "kern/identity.bpf.h"
 #include "kern/socket.bpf.h"
 #include "kern/totals.bpf.h"
 #include "law/fixed.h"
@@ -43,13 +42,6 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } listener SEC(".maps");
-
-/* Each object defines it, by CCBPF_IDENTITY(). */
-extern const volatile struct ccbpf_identity identity;
-
-#define CCBPF_IDENTITY(name)                               \
-	const volatile struct ccbpf_identity identity SEC( \
-		".rodata.identity") = { .abi = CCBPF_ABI, .kind = CCBPF_KIND_##name }
 
 /* Atomic: a softirq may count on the same CPU in the middle of a close(). */
 #define flow_count(counter)                                     \

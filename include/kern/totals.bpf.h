@@ -16,6 +16,8 @@
 
 #include "ccbpf/stats.h"
 #include "kern/flows.bpf.h"
+#include "kern/identity.bpf.h"
+#include "law/fixed.h"
 
 #define TOTALS_GAP_MOST_NS 2000000000 /* more is a pause of the application */
 
@@ -33,8 +35,6 @@ struct {
 	__type(value, struct ccbpf_totals);
 } unit_totals SEC(".maps");
 
-extern const volatile struct ccbpf_identity identity;
-
 static __always_inline struct ccbpf_totals *totals_all(void)
 {
 	u32 kind = identity.kind;
@@ -44,10 +44,13 @@ static __always_inline struct ccbpf_totals *totals_all(void)
 
 static __noinline struct ccbpf_totals *totals_unit(struct sock *sk)
 {
-	struct cgroup *cgroup = sk->sk_cgrp_data.cgroup;
 	struct ccbpf_unit_key key = { .kind = identity.kind };
 	struct ccbpf_totals none = {}, *unit;
+	struct cgroup *cgroup;
 
+	if (!bpf_core_field_exists(sk->sk_cgrp_data)) /* a kernel without CONFIG_SOCK_CGROUP_DATA */
+		return NULL;
+	cgroup = sk->sk_cgrp_data.cgroup;
 	if (!cgroup)
 		return NULL;
 	key.cgroup = BPF_CORE_READ(cgroup, kn, id);
@@ -75,8 +78,8 @@ static __noinline int totals_opened(struct sock *sk)
 	return 0;
 }
 
-/* An early indication was acted upon; @to_one: it was a second one. */
-static __noinline int totals_indication(struct sock *sk, bool to_one)
+/* An early indication was acted upon; @to_one: it was a second one. Not all controllers have them. */
+static __attribute__((noinline, unused)) int totals_indication(struct sock *sk, bool to_one)
 {
 	struct ccbpf_totals *all = totals_all(), *unit = totals_unit(sk);
 
