@@ -78,15 +78,14 @@ static __noinline int totals_opened(struct sock *sk)
 	return 0;
 }
 
-/* An early indication was acted upon; @to_one: it was a second one. Not all controllers have them. */
-static __attribute__((noinline, unused)) int totals_indication(struct sock *sk, bool to_one)
+/* An early indication was acted upon; @to_one: it was a second one. */
+static __always_inline void totals_indication(struct sock *sk, bool to_one)
 {
 	struct ccbpf_totals *all = totals_all(), *unit = totals_unit(sk);
 
 	TOTALS_ADD(all, unit, indications, 1);
 	if (to_one)
 		TOTALS_ADD(all, unit, cuts_to_one, 1);
-	return 0;
 }
 
 /* A reduction by a loss, or by an ECN echo. */

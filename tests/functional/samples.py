@@ -20,3 +20,9 @@ def samples(cli: Cli, form: str = "prometheus", *words: str) -> Samples:
         assert family.documentation and family.type != "unknown" and family.name.startswith("ccbpf_"), family
         assert all(("_total" in sample.name) == (family.type == "counter") for sample in family.samples), family
     return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
+
+
+def of(found: Samples, name: str, **labels: str) -> float:
+    """The one sample with these labels, among others."""
+    (value,) = [v for (n, all_), v in found.items() if n == f"ccbpf_{name}" and labels.items() <= dict(all_).items()]
+    return value

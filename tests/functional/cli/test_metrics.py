@@ -11,26 +11,17 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.functional import kernel
-from tests.functional.cgroups import MOUNT, remove_cgroup
 from tests.functional.conftest import Cli
 from tests.functional.line import DEV, Frame, Line
 from tests.functional.records import record, settle, ss
-from tests.functional.samples import Samples, samples
+from tests.functional.samples import of, samples
 
 LIMITS_S = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, float("inf")]
-
-
-def of(found: Samples, name: str, **labels: str) -> float:
-    """The one sample with these labels, among others."""
-    (value,) = [v for (n, all_), v in found.items() if n == f"ccbpf_{name}" and labels.items() <= dict(all_).items()]
-    return value
 
 
 def test_nothing_enabled(ccbpf: Cli) -> None:
@@ -106,149 +97,6 @@ def test_flows_are_those_of_ss_and_counters_keep_those_that_end(
     found = samples(ccbpf)
     assert of(found, "flows_opened_total", controller="tcp_lp") == of(found, "flows_closed_total", controller="tcp_lp") == 2
     assert of(found, "live_bytes_acked", controller="tcp_lp") == 0
-
-
-SENDER = """
-import socket, sys
-socks = [socket.create_connection(("10.77.0.2", int(sys.argv[1]))) for _ in range(2)]
-for s in socks:
-    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"tcp_lp")
-    s.sendall(bytes(1 << 20))
-print("sent", flush=True)
-sys.stdin.readline()
-for s in socks: s.close()
-print("closed", flush=True)
-sys.stdin.readline()
-"""
-HOSTILE = (  # the kernel refuses a newline, but not the two characters
-    'a"b\\c}{=,', "\\n\t\r", "\x1b[31m\x7f", "\N{GREEK SMALL LETTER ALPHA}\N{NO-BREAK SPACE}",
-    os.fsdecode(b"\xff\xc0\x80"), "#" * 255,
-)  # fmt: skip
-
-
-@contextmanager
-def cgroup(name: str) -> Iterator[Path]:
-    path = MOUNT / name
-    path.mkdir()
-    try:
-        yield path
-    finally:
-        remove_cgroup(path)
-
-
-def test_totals_keep_what_ended_by_controller_and_unit(ccbpf: Cli, netns_pair: tuple[kernel.Namespace, kernel.Namespace]) -> None:
-    """They are those of ss while the flows live, never fall, and are still there when the flows and their cgroup's process end."""
-    a, b = netns_pair
-    ccbpf("enable", "tcp_lp")
-    with cgroup("ccbpf-test-totals") as here, kernel.Sink(b, "10.77.0.2") as sink:
-        port = sink.address[1]
-        words = [
-            "sh",
-            "-c",
-            f'echo $$ > {here}/cgroup.procs; exec "$@"',
-            "sh",
-            "ip",
-            "netns",
-            "exec",
-            a.name,
-            sys.executable,
-            "-c",
-            SENDER,
-        ]
-        with subprocess.Popen([*words, str(port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdin and process.stdout and process.stdout.readline() == "sent\n"
-            kernel.eventually(lambda: sink.received == 2 << 20, 10, "all is received")
-            truth = ss(a, port).values()
-            live = sum(t["bytes_acked"] for t in truth)
-            process.stdin.write("\n")
-            process.stdin.flush()
-            assert process.stdout.readline() == "closed\n"
-            kernel.eventually(lambda: of(samples(ccbpf), "live_flows", controller="tcp_lp") == 0, 10, "the flows have ended")
-            for form in ("prometheus", "openmetrics"):
-                found = samples(ccbpf, form, "--units")
-                for labels in ({"controller": "tcp_lp"}, {"controller": "tcp_lp", "unit": f"/{here.name}"}):
-                    name = "unit_" if "unit" in labels else ""
-                    of_labels = {n: v for (n, all_), v in found.items() if dict(all_) == labels}
-                    # a SYN was acknowledged before the controller had the flow, and a FIN at its end
-                    assert 2 << 20 <= of_labels[f"ccbpf_{name}bytes_acked_total"] <= live + 2
-                    assert of_labels[f"ccbpf_{name}retransmits_total"] == sum(t["retransmits"] for t in truth)
-                    assert (
-                        0
-                        <= of_labels[f"ccbpf_{name}yielded_seconds_total"]
-                        <= of_labels[f"ccbpf_{name}sending_seconds_total"]
-                        < 20
-                    )
-                for name in ("indications", "cuts_to_one", "losses", "marks"):
-                    assert of(found, f"unit_{name}_total", unit=f"/{here.name}") == of(
-                        found, f"{name}_total", controller="tcp_lp"
-                    )
-                assert of(found, "unit_flows_total", unit=f"/{here.name}") == 2
-                assert of(found, "units_left_out") == 0
-            assert not any("unit_" in name for name, _ in samples(ccbpf))
-    assert not any("unit_" in name for name, _ in samples(ccbpf, "prometheus", "--units"))  # the cgroup is gone
-    assert of(samples(ccbpf), "bytes_acked_total", controller="tcp_lp") >= 2 << 20
-    assert "--output" in ccbpf("metrics", "--units", "--listen", "0", code=2).err
-
-
-def test_yielded_seconds_are_the_time_in_such_a_phase(ccbpf: Cli, netns_pair: tuple[kernel.Namespace, kernel.Namespace]) -> None:
-    """Two records 0.2 s apart: what the first says of the phase counts for the time between."""
-    a, b = netns_pair
-    ccbpf("enable", "tcp_lp")
-    with kernel.Sink(b, "10.77.0.2") as sink, a.socket() as sock:
-        kernel.choose(sock, "tcp_lp")
-        sock.connect(sink.address)
-        sock.sendall(bytes(1 << 16))
-        for phase, yields in ((kernel.PHASE.AVOIDANCE, False), (kernel.PHASE.INFERENCE, True)):
-            settle(ccbpf, sock)
-            flows = kernel.Map.by_pin(ccbpf.root / "flows")
-            (key,) = [
-                key for key in flows if kernel.decode("ccbpf_flow", flows.lookup(key) or b"").remote_port == sink.address[1]
-            ]
-            value = bytearray(flows.lookup(key) or b"")
-            changed = kernel.ffi.from_buffer("struct ccbpf_flow *", value)
-            changed.phase, updated_ns = phase, changed.updated_ns
-            flows.update(key, bytes(value))
-            flows.close()
-            before = samples(ccbpf)
-            time.sleep(0.2)
-            sock.send(b"x")
-            kernel.eventually(
-                lambda: of(samples(ccbpf), "bytes_acked_total", controller="tcp_lp")
-                > of(before, "bytes_acked_total", controller="tcp_lp"),
-                5, "it is published",
-            )  # fmt: skip
-            passed_s = (time.monotonic_ns() - updated_ns) / 1e9
-            after = samples(ccbpf)
-            sending, yielded = (
-                of(after, f"{name}_seconds_total", controller="tcp_lp") - of(before, f"{name}_seconds_total", controller="tcp_lp")
-                for name in ("sending", "yielded")
-            )
-            assert 0.2 < sending < passed_s and yielded == pytest.approx(sending if yields else 0)
-
-
-def test_hostile_names_of_cgroups(ccbpf: Cli) -> None:
-    """Each is one label of one line, read back by both parsers; what a terminal would obey is a question mark."""
-    ccbpf("enable", "tcp_lp")
-    units = kernel.Map.by_pin(ccbpf.root / "unit_totals")
-    with ExitStack() as stack:
-        stack.callback(units.close)
-        wanted = {}
-        for i, name in enumerate(HOSTILE):
-            path = stack.enter_context(cgroup(name))
-            key = struct.pack("=QII", path.stat().st_ino, kernel.KINDS["tcp_lp"], 0)
-            units.update(key, struct.pack("=9Q", *range(i + 1, i + 10)))
-            wanted[i + 1] = name
-        for form in ("prometheus", "openmetrics"):
-            found = samples(ccbpf, form, "--units")
-            seen = {int(v): dict(all_)["unit"] for (n, all_), v in found.items() if n == "ccbpf_unit_flows_total"}
-            assert set(seen) == set(wanted)
-            for number, name in wanted.items():
-                assert seen[number] == "/" + printable(name)
-
-
-def printable(name: str) -> str:
-    """As the loader shows it: bytes that are no UTF-8, and control characters, are question marks."""
-    return re.sub(r"[\x00-\x1f\x7f-\x9f\udc80-\udcff]", "?", name)
 
 
 def test_rules_and_runs(ccbpf: Cli, tmp_path: Path) -> None:
