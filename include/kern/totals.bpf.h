@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the flows of this controller have done, those that have ended included: by controller, and by
- * the cgroup of the socket (struct ccbpf_totals of ccbpf/stats.h). Readers are `ccbpf metrics` and
+ * What the flows of this controller have done, those that have ended included: by controller, and
+ * by the cgroup of the socket (struct ccbpf_totals of ccbpf/stats.h). Readers are `ccbpf metrics` and
  * Prometheus, whose counters must not fall when a flow ends.
  *
  * It only adds up. No function here writes a flow's state or returns something that a controller

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ccbpf metrics [--format FORMAT] [--units] [--output FILE | --listen [ADDRESS:]PORT]: counters and gauges
- * of the controllers, rules, runs and queues as text, for Prometheus. FILE is written beside itself
+ * ccbpf metrics [--format FORMAT] [--units] [--output FILE | --listen [ADDRESS:]PORT]: counters and
+ * gauges of the controllers, rules, runs and queues as text, for Prometheus. FILE is written beside itself
  * and renamed, so that a reader never sees half of it. --listen serves the same text over HTTP until
  * a signal: see metrics/server.h. It says where on stderr, under -j on stdout, as soon as
  * connections are accepted:
@@ -69,7 +69,7 @@ static int check_file(const char *path)
 		    .remedy = "name a file, or leave --output out and read stdout");
 }
 
-/* Only a handle leads from a cgroup's id to its path, and that needs a capability that it gives up. */
+/* Only a handle leads from a cgroup's id to its path, which takes a capability that a server gives up. */
 static int check_units(const struct request *request)
 {
 	if (!request->own[OWN_UNITS] || !request->own[OWN_LISTEN])

@@ -22,8 +22,8 @@ int metrics_runs(const char *what, struct exposition *out);
 int metrics_queues(const char *what, struct exposition *out);
 
 /*
- * All of them, by units only if `units`, as one text of `*size` bytes, which is to be freed, also after a failure. It takes the
- * lock. Returns EXIT_OK, or the exit code after saying what could not be read.
+ * All of them, by units only if `units`, as one text of `*size` bytes, which is to be freed, also
+ * after a failure. It takes the lock. Returns EXIT_OK, or the exit code after saying what could not be read.
  */
 int metrics_page(const char *what, bool openmetrics, bool units, char **page, size_t *size);
 
