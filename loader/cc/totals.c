@@ -30,20 +30,42 @@ int totals_read(int fd, const struct controller *c, struct ccbpf_totals *sum)
 	return err;
 }
 
-/* An element that is deleted meanwhile may start the walk anew: bounded by twice the map's size. */
-int units_totals_read(int fd, struct unit_total **units, size_t *n)
+static int by_key(const void *a, const void *b)
+{
+	const struct unit_total *x = a, *y = b;
+
+	return memcmp(&x->key, &y->key, sizeof(x->key));
+}
+
+/* Sorted by key; of equal ones only one stays. */
+static size_t without_repeats(struct unit_total *units, size_t n)
+{
+	size_t kept = 0;
+
+	if (n)
+		qsort(units, n, sizeof(*units), by_key);
+	for (size_t i = 0; i < n; i++)
+		if (!kept || by_key(&units[kept - 1], &units[i]))
+			units[kept++] = units[i];
+	return kept;
+}
+
+/* If the kernel forgets an element meanwhile, the walk begins anew, and meets others twice. It is
+ * bounded by twice the map's size. */
+void units_totals_read(int fd, struct unit_total **units, size_t *n)
 {
 	struct ccbpf_unit_key key, *previous = NULL;
+	size_t found = 0;
 
 	*units = must_alloc(2 * CCBPF_UNITS_MOST, sizeof(**units));
-	*n = 0;
-	while (*n < 2 * CCBPF_UNITS_MOST && !bpf_map_get_next_key(fd, previous, &key)) {
-		struct unit_total *unit = &(*units)[*n];
+	for (int i = 0; i < 2 * CCBPF_UNITS_MOST; i++) {
+		struct unit_total *unit = &(*units)[found];
 
+		if (bpf_map_get_next_key(fd, previous, &key))
+			break;
 		previous = &key;
 		unit->key = key;
-		if (!bpf_map_lookup_elem(fd, &key, &unit->totals))
-			++*n;
+		found += !bpf_map_lookup_elem(fd, &key, &unit->totals);
 	}
-	return 0;
+	*n = without_repeats(*units, found);
 }

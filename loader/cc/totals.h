@@ -18,7 +18,7 @@ struct unit_total {
 	const char *name; /* for the reader's use */
 };
 
-/* All that the map behind `fd` has, into memory to be freed. Returns 0 or -errno. */
-int units_totals_read(int fd, struct unit_total **units, size_t *n);
+/* All that the map behind `fd` has, into memory to be freed. */
+void units_totals_read(int fd, struct unit_total **units, size_t *n);
 
 #endif

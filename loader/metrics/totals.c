@@ -108,10 +108,8 @@ int metrics_units(const char *what, struct exposition *out)
 
 	if (err || fd < 0)
 		return err;
-	err = units_totals_read(fd, &units, &n);
+	units_totals_read(fd, &units, &n);
 	close(fd);
-	if (err)
-		return unusable(what, SHARED_UNITS, err);
 	n = name_units(units, n, &left_out);
 #define X(field, called, form, help)                                                           \
 	exposition_family(out, METRIC_COUNTER, "ccbpf_unit_" called, help);                    \

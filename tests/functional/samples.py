@@ -19,7 +19,9 @@ def samples(cli: Cli, form: str = "prometheus", *words: str) -> Samples:
     for family in families:
         assert family.documentation and family.type != "unknown" and family.name.startswith("ccbpf_"), family
         assert all(("_total" in sample.name) == (family.type == "counter") for sample in family.samples), family
-    return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
+    all_ = [((s.name, frozenset(s.labels.items())), s.value) for family in families for s in family.samples]
+    assert len(dict(all_)) == len(all_)  # Prometheus refuses a page in which a series is there twice
+    return dict(all_)
 
 
 def of(found: Samples, name: str, **labels: str) -> float:

@@ -8,6 +8,7 @@ import re
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -241,7 +242,23 @@ def test_more_cgroups_than_the_map_holds(ccbpf: Cli, netns_pair: Pair) -> None:
         found = samples(ccbpf, "prometheus", "--units")
         (sent,) = [v for (name, _), v in found.items() if name == "ccbpf_unit_bytes_acked_total"]
         assert sent == 300_001 and of(found, "units_left_out") == 0
+        over = threading.Event()
+        churn = threading.Thread(target=forget, args=(units, over))
+        churn.start()
+        try:
+            assert all(samples(ccbpf, "prometheus", "--units") for _ in range(4))
+        finally:
+            over.set()
+            churn.join()
     units.close()
+
+
+def forget(units: kernel.Map, over: threading.Event) -> None:
+    """New cgroups all the time: while the map is read, the kernel forgets others."""
+    for i in range(200_000):
+        if over.is_set():
+            break
+        units.update(struct.pack("=QII", (5 << 60) + i, kernel.KINDS["tcp_lp"], 0), bytes(72))
 
 
 def test_a_root_without_totals(ccbpf: Cli) -> None:
