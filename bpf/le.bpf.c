@@ -152,6 +152,7 @@ static __noinline int le_drain(struct sock *sk)
 	le_set_window(tp, f, to_q8);
 	le_begin_round(tp, f);
 	flow_count(indications);
+	totals_indication(sk, false);
 	if (r)
 		r->indications++;
 	le_event(sk, f, CCBPF_EVENT_INDICATION, le_us(f->law.q), le_threshold(&f->law, &p));
@@ -186,6 +187,7 @@ static __noinline int le_yield(struct sock *sk)
 	sock_cut_cwnd(tp, SMALL_PAIR);
 	flow_count(indications);
 	flow_count(cuts_to_one);
+	totals_indication(sk, true);
 	if (r) {
 		r->indications++;
 		r->cuts_to_one++;

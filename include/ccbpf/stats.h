@@ -25,4 +25,39 @@ struct ccbpf_stats {
 #undef X
 };
 
+/*
+ * What the flows of a controller have done, those that have ended included. A flow's part is added whenever its record is
+ * written, and when it ends.
+ *
+ *   totals       a per-CPU array indexed by enum ccbpf_kind
+ *   unit_totals  an LRU hash: struct ccbpf_unit_key -> the same for the sockets of one cgroup. What is full forgets the cgroups
+ *                whose flows did nothing for longest
+ *
+ *   X(name, text)
+ */
+#define CCBPF_TOTALS(X)                                                                      \
+	X(flows, "flows that the controller has taken over")                                 \
+	X(bytes_acked, "bytes that were acknowledged; a FIN is one")                         \
+	X(retransmits, "packets that were sent again")                                       \
+	X(indications, "early indications acted upon")                                       \
+	X(cuts_to_one, "second indications among them")                                      \
+	X(losses, "reductions by loss")                                                      \
+	X(marks, "reductions by ECN echo")                                                   \
+	X(sending_ns, "ns in which data was acknowledged: pauses of more than 2 s are none") \
+	X(yielded_ns, "ns of them in which the flow gave way: inference, small, recovery")
+
+struct ccbpf_totals {
+#define X(name, text) __u64 name;
+	CCBPF_TOTALS(X)
+#undef X
+};
+
+struct ccbpf_unit_key {
+	__u64 cgroup; /* its id */
+	__u32 kind; /* enum ccbpf_kind */
+	__u32 reserved;
+};
+
+#define CCBPF_UNITS_MOST 4096
+
 #endif

@@ -2,21 +2,21 @@
 /*
  * The shared maps, and the mechanism that keeps a flow's record in `flows`, its
  * counters in `stats` and its changes in `events`. A controller adds its own part
- * of the record; everything else is here.
+ * of the record; everything else is here. kern/totals.bpf.h adds up what flows did.
  *
- * Cost: a hash look-up for each record that is written (every 10 ms at the most),
- * none per ACK. If the map is full, a new flow is not shown; it is counted, and the
- * connection is not affected.
+ * Cost: a hash look-up for each record that is written (every 10 ms at the most) and one for its
+ * cgroup's totals, none per ACK. If the map is full, a new flow is not shown and its bytes are not
+ * in the totals; it is counted, and the connection is not affected.
  */
 #ifndef CCBPF_KERN_FLOW_BPF_H
 #define CCBPF_KERN_FLOW_BPF_H
 
-#include "ccbpf/controllers.h"
 #include "ccbpf/event.h"
-#include "ccbpf/identity.h"
 #include "ccbpf/stats.h"
 #include "kern/flows.bpf.h"
+#include "kern/identity.bpf.h"
 #include "kern/socket.bpf.h"
+#include "kern/totals.bpf.h"
 #include "law/fixed.h"
 
 /* A record is rewritten at the first ACK after this many units of 1024 us. */
@@ -42,13 +42,6 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } listener SEC(".maps");
-
-/* Each object defines it, by CCBPF_IDENTITY(). */
-extern const volatile struct ccbpf_identity identity;
-
-#define CCBPF_IDENTITY(name)                               \
-	const volatile struct ccbpf_identity identity SEC( \
-		".rodata.identity") = { .abi = CCBPF_ABI, .kind = CCBPF_KIND_##name }
 
 /* Atomic: a softirq may count on the same CPU in the middle of a close(). */
 #define flow_count(counter)                                     \
@@ -83,6 +76,7 @@ static __always_inline void flow_fill(struct tcp_sock *tp, struct ccbpf_flow *f)
 {
 	u32 interval_us = tp->rate_interval_us;
 
+	totals_add_up(tp, f);
 	f->updated_ns = tp->tcp_mstamp * 1000;
 	f->mss = tp->mss_cache;
 	f->ecn = sock_ecn(tp);
@@ -120,6 +114,7 @@ static __noinline int flow_open(struct sock *sk, const char *name)
 	flow_addresses(sk, f.local_addr, f.remote_addr);
 	flow_fill(tp, &f);
 	flow_count(flows_opened);
+	totals_opened(sk);
 	if (bpf_map_update_elem(&flows, &key, &f, BPF_ANY))
 		flow_count(flows_untracked);
 	return 0;
@@ -129,6 +124,7 @@ static __always_inline void flow_close(struct sock *sk)
 {
 	u64 key = flow_key(sk);
 
+	totals_closed(sk);
 	bpf_map_delete_elem(&flows, &key);
 	flow_count(flows_closed);
 }
@@ -243,6 +239,7 @@ static __always_inline void flow_reduced(struct sock *sk, struct flow_event *e, 
 		flow_count(losses);
 	else
 		flow_count(marks);
+	totals_reduced(sk, loss);
 	e->type = loss ? CCBPF_EVENT_LOSS : CCBPF_EVENT_MARK;
 	e->a = loss ? tp->snd_ssthresh : tp->snd_cwnd;
 	e->b = to;

@@ -76,6 +76,7 @@ static __always_inline void lp_tell_indication(struct sock *sk, struct lp *lp,
 	struct ccbpf_flow *f = flow_of(sk);
 	struct delay_params p;
 
+	totals_indication(sk, to_one);
 	flow_count(indications);
 	if (to_one)
 		flow_count(cuts_to_one);

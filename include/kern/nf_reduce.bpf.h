@@ -38,6 +38,7 @@ static __always_inline u32 nf_marked(struct sock *sk, struct nf *nf, u32 window)
 	struct ccbpf_flow *f = flow_of(sk);
 
 	flow_count(indications);
+	totals_indication(sk, false);
 	if (f)
 		f->indications++;
 	if (nf->calm)

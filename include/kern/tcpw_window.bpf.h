@@ -87,6 +87,7 @@ static __noinline int tcpw_reduce(struct sock *sk)
 	backlog_reduced(&t->backlog, tp->snd_nxt, &p);
 	t->lost = 0;
 	flow_count(indications);
+	totals_indication(sk, false);
 	if (f)
 		f->indications++;
 	tcpw_event(sk, t, CCBPF_EVENT_EWR, queue, threshold);

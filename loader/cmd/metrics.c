@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ccbpf metrics [--format FORMAT] [--output FILE | --listen [ADDRESS:]PORT]: counters and gauges
- * of the controllers, rules, runs and queues as text, for Prometheus. FILE is written beside itself
+ * ccbpf metrics [--format FORMAT] [--units] [--output FILE | --listen [ADDRESS:]PORT]: counters and
+ * gauges of the controllers, rules, runs and queues as text, for Prometheus. FILE is written beside itself
  * and renamed, so that a reader never sees half of it. --listen serves the same text over HTTP until
  * a signal: see metrics/server.h. It says where on stderr, under -j on stdout, as soon as
  * connections are accepted:
@@ -35,6 +35,7 @@ enum own_option {
 	OWN_FORMAT,
 	OWN_OUTPUT,
 	OWN_LISTEN,
+	OWN_UNITS,
 };
 
 static int parse_format(const char *given, enum server_format *format)
@@ -68,11 +69,21 @@ static int check_file(const char *path)
 		    .remedy = "name a file, or leave --output out and read stdout");
 }
 
-static int print(const char *path, bool openmetrics)
+/* Only a handle leads from a cgroup's id to its path, which takes a capability that a server gives up. */
+static int check_units(const struct request *request)
+{
+	if (!request->own[OWN_UNITS] || !request->own[OWN_LISTEN])
+		return EXIT_OK;
+	return FAIL(EXIT_USAGE, .what = WHAT, .on = "--units --listen",
+		    .why = "what listens has no right to name cgroups",
+		    .remedy = "write a file by --output, for node_exporter");
+}
+
+static int print(const char *path, bool openmetrics, bool units)
 {
 	size_t size;
 	char *page;
-	int err = metrics_page(WHAT, openmetrics, &page, &size);
+	int err = metrics_page(WHAT, openmetrics, units, &page, &size);
 
 	if (!err && !path)
 		fwrite(page, 1, size, stdout);
@@ -136,12 +147,15 @@ static int metrics(const struct request *request)
 	if (!err)
 		err = check_one_place(request);
 	if (!err)
+		err = check_units(request);
+	if (!err)
 		err = check_file(path);
 	if (!err)
 		err = kernel_require_reading(WHAT);
 	if (err)
 		return err;
-	return at ? listen_at(at, format) : print(path, format == SERVER_OPENMETRICS);
+	return at ? listen_at(at, format)
+		  : print(path, format == SERVER_OPENMETRICS, request->own[OWN_UNITS]);
 }
 
 static const struct argp_option options[] = {
@@ -152,6 +166,8 @@ static const struct argp_option options[] = {
 	  "serve http://127.0.0.1:PORT" SERVER_PATH
 	  " until a signal; elsewhere by ADDRESS:PORT or [ADDRESS]:PORT",
 	  0 },
+	{ "units", OPTION_OWN + OWN_UNITS, 0, 0,
+	  "also by the cgroup of the sockets: of 500 at the most, those with the most bytes", 0 },
 	{ 0 },
 };
 

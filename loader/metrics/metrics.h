@@ -14,15 +14,17 @@
  * or the exit code after saying what could not be read.
  */
 int metrics_controllers(const char *what, struct exposition *out);
+int metrics_totals(const char *what, struct exposition *out);
+int metrics_units(const char *what, struct exposition *out);
 int metrics_flows(const char *what, struct exposition *out);
 int metrics_rules(const char *what, struct exposition *out);
 int metrics_runs(const char *what, struct exposition *out);
 int metrics_queues(const char *what, struct exposition *out);
 
 /*
- * All of them as one text of `*size` bytes, which is to be freed, also after a failure. It takes the
- * lock. Returns EXIT_OK, or the exit code after saying what could not be read.
+ * All of them, by units only if `units`, as one text of `*size` bytes, which is to be freed, also
+ * after a failure. It takes the lock. Returns EXIT_OK, or the exit code after saying what could not be read.
  */
-int metrics_page(const char *what, bool openmetrics, char **page, size_t *size);
+int metrics_page(const char *what, bool openmetrics, bool units, char **page, size_t *size);
 
 #endif

@@ -7,7 +7,7 @@
 #include "sys/pins.h"
 #include "util/memory.h"
 
-static int gather(const char *what, struct exposition *out)
+static int gather(const char *what, bool units, struct exposition *out)
 {
 	bool exists;
 	int err = pins_lock_read(what, &exists);
@@ -17,6 +17,10 @@ static int gather(const char *what, struct exposition *out)
 	exposition_family(out, METRIC_INFO, "ccbpf_build", "the version of ccbpf");
 	exposition_number(out, LABELS({ "version", CCBPF_VERSION }), 1);
 	err = metrics_controllers(what, out);
+	if (!err && exists)
+		err = metrics_totals(what, out);
+	if (!err && exists && units)
+		err = metrics_units(what, out);
 	if (!err && exists)
 		err = metrics_flows(what, out);
 	if (!err && exists)
@@ -30,7 +34,7 @@ static int gather(const char *what, struct exposition *out)
 	return err;
 }
 
-int metrics_page(const char *what, bool openmetrics, char **page, size_t *size)
+int metrics_page(const char *what, bool openmetrics, bool units, char **page, size_t *size)
 {
 	struct exposition out = { .openmetrics = openmetrics };
 	int err;
@@ -39,7 +43,7 @@ int metrics_page(const char *what, bool openmetrics, char **page, size_t *size)
 	out.to = open_memstream(page, size); /* nobody waits for a reader with the lock held */
 	if (!out.to)
 		out_of_memory();
-	err = gather(what, &out);
+	err = gather(what, units, &out);
 	if (fclose(out.to))
 		out_of_memory();
 	return err;

@@ -69,7 +69,7 @@ static void gather(struct server *server, bool openmetrics)
 	const struct text_block *mark = text_mark();
 	size_t size;
 	char *body;
-	int err = metrics_page(server->what, openmetrics, &body, &size);
+	int err = metrics_page(server->what, openmetrics, false, &body, &size);
 
 	if (err) {
 		free(body);

@@ -22,6 +22,12 @@ static const struct {
 	[SHARED_STATS] = { "stats",
 			   { BPF_MAP_TYPE_PERCPU_ARRAY, sizeof(__u32), sizeof(struct ccbpf_stats),
 			     CCBPF_KINDS } },
+	[SHARED_TOTALS] = { "totals",
+			    { BPF_MAP_TYPE_PERCPU_ARRAY, sizeof(__u32), sizeof(struct ccbpf_totals),
+			      CCBPF_KINDS } },
+	[SHARED_UNITS] = { "unit_totals",
+			   { BPF_MAP_TYPE_LRU_HASH, sizeof(struct ccbpf_unit_key),
+			     sizeof(struct ccbpf_totals), 0 } },
 	[SHARED_LISTENER] = { "listener", ONE_VALUE(BPF_MAP_TYPE_ARRAY, sizeof(__u64)) },
 };
 

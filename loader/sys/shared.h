@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The maps that all controllers share, pinned in the root: `flows`, `events`,
- * `stats`, `listener`. What holds receive windows has the first one.
+ * `stats`, `totals`, `unit_totals`, `listener`. What holds receive windows has the first one.
  */
 #ifndef CCBPF_SHARED_H
 #define CCBPF_SHARED_H
@@ -12,6 +12,8 @@ enum shared {
 	SHARED_FLOWS,
 	SHARED_EVENTS,
 	SHARED_STATS,
+	SHARED_TOTALS,
+	SHARED_UNITS,
 	SHARED_LISTENER,
 	SHARED_MAPS
 };

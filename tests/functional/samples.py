@@ -11,12 +11,20 @@ from tests.functional.conftest import Cli
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
-def samples(cli: Cli, form: str = "prometheus") -> Samples:
+def samples(cli: Cli, form: str = "prometheus", *words: str) -> Samples:
     """All samples, as the parser of that format reads them; each family has a help and a type."""
     parse = parse_openmetrics if form == "openmetrics" else parser.text_string_to_metric_families
-    families = list(parse(cli("metrics", "--format", form).out))
+    families = list(parse(cli("metrics", "--format", form, *words).out))
     assert len({family.name for family in families}) == len(families)
     for family in families:
         assert family.documentation and family.type != "unknown" and family.name.startswith("ccbpf_"), family
         assert all(("_total" in sample.name) == (family.type == "counter") for sample in family.samples), family
-    return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
+    all_ = [((s.name, frozenset(s.labels.items())), s.value) for family in families for s in family.samples]
+    assert len(dict(all_)) == len(all_)  # Prometheus refuses a page in which a series is there twice
+    return dict(all_)
+
+
+def of(found: Samples, name: str, **labels: str) -> float:
+    """The one sample with these labels, among others."""
+    (value,) = [v for (n, all_), v in found.items() if n == f"ccbpf_{name}" and labels.items() <= dict(all_).items()]
+    return value

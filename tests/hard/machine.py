@@ -10,7 +10,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.functional.rules.background import MOUNT, remove_cgroup
+from tests.functional.cgroups import MOUNT, remove_cgroup
 from tests.packaging import ROOT, run
 
 MINIMAL = ROOT / ".cache/chroot/systemd.tar"

@@ -359,7 +359,18 @@ def test_a_refused_call_is_reported_and_undone(ccbpf: Cli, sysctls: None, refuse
     changing = [["enable", "tcp_lp_ecn", "--default", "--ecn"], ["reload", "tcp_lp", "--set", "delta=200"],
                 ["set", "tcp_lp", "delta=300"]]  # fmt: skip
     others = [["status"], ["flows"], ["list"], ["clean"], ["disable", "tcp_lp"], ["clean", "--all"]]
-    enabled = {"flows", "events", "stats", "listener", "tcp_lp", "tcp_lp/link", "tcp_lp/params", "tcp_lp/identity"}
+    enabled = {
+        "flows",
+        "events",
+        "stats",
+        "totals",
+        "unit_totals",
+        "listener",
+        "tcp_lp",
+        "tcp_lp/link",
+        "tcp_lp/params",
+        "tcp_lp/identity",
+    }
     for words, at in [*((w, at) for w in changing for at in (1, 3)), *((w, 1) for w in others)]:
         if ccbpf.names() != enabled:
             ccbpf.run("clean", "--all")
@@ -388,4 +399,15 @@ def test_a_link_that_is_detached_while_it_is_reloaded(ccbpf: Cli, refuse: Path) 
     ccbpf("enable", "tcp_lp")
     refused = Cli(ccbpf.root, {"LD_PRELOAD": str(refuse), "REFUSE": str(BPF["link update"]), "REFUSE_WITH": "67"})
     assert "somebody detached its link" in refused("reload", "tcp_lp", code=1).err
-    assert ccbpf.names() == {"flows", "events", "stats", "listener", "tcp_lp", "tcp_lp/link", "tcp_lp/params", "tcp_lp/identity"}
+    assert ccbpf.names() == {
+        "flows",
+        "events",
+        "stats",
+        "totals",
+        "unit_totals",
+        "listener",
+        "tcp_lp",
+        "tcp_lp/link",
+        "tcp_lp/params",
+        "tcp_lp/identity",
+    }

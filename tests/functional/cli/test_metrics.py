@@ -19,15 +19,9 @@ from tests.functional import kernel
 from tests.functional.conftest import Cli
 from tests.functional.line import DEV, Frame, Line
 from tests.functional.records import record, settle, ss
-from tests.functional.samples import Samples, samples
+from tests.functional.samples import of, samples
 
 LIMITS_S = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, float("inf")]
-
-
-def of(found: Samples, name: str, **labels: str) -> float:
-    """The one sample with these labels, among others."""
-    (value,) = [v for (n, all_), v in found.items() if n == f"ccbpf_{name}" and labels.items() <= dict(all_).items()]
-    return value
 
 
 def test_nothing_enabled(ccbpf: Cli) -> None:

@@ -7,14 +7,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.functional import kernel
+from tests.functional.cgroups import MOUNT
 
-MOUNT = Path(next(line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines() if " - cgroup2 " in line))
 PYTHON = sys.executable
 SYSTEM_PYTHON = "/usr/bin/python3"  # any user may execute it
 ENDS_S = 10.0
@@ -96,19 +94,6 @@ class Sinks:
 def cgroups() -> set[Path]:
     """Those of runs."""
     return set(MOUNT.rglob("ccbpf-run-*"))
-
-
-def remove_cgroup(top: Path) -> None:
-    """With those below it, as soon as no process is in them."""
-
-    def removed(path: Path) -> bool:
-        with suppress(OSError):
-            path.rmdir()
-        return not path.exists()
-
-    below = sorted((path for path in top.rglob("*") if path.is_dir()), key=lambda path: -len(path.parts))
-    for path in (*below, top):
-        kernel.eventually(partial(removed, path), 5, f"{path} is empty")
 
 
 def account(err: str) -> dict[str, Any]:

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.functional import kernel
+from tests.functional.cgroups import MOUNT
 from tests.functional.conftest import Cli
-from tests.functional.rules.background import ENDS_S, MOUNT, PYTHON
+from tests.functional.rules.background import ENDS_S, PYTHON
 from tests.lab.engine import native
 from tests.lab.engine.experiment import Link
 

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from tests.functional import kernel
-from tests.functional.rules.background import MOUNT, remove_cgroup
+from tests.functional.cgroups import MOUNT, remove_cgroup
 
 DRIVERS = ("systemd", "cgroupfs")
 ANNOTATION = "ccbpf/controller"

@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 from tests.functional import kernel
+from tests.functional.cgroups import MOUNT
 from tests.functional.conftest import CCBPF, Cli
-from tests.functional.rules.background import BACKGROUND, MOUNT, PYTHON, SYSTEM_PYTHON, Sinks, cgroups, default
+from tests.functional.rules.background import BACKGROUND, PYTHON, SYSTEM_PYTHON, Sinks, cgroups, default
 
 
 @pytest.fixture

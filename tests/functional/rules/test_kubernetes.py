@@ -19,8 +19,9 @@ import pytest
 import yaml
 
 from tests.functional import kernel
+from tests.functional.cgroups import MOUNT
 from tests.functional.conftest import Cli
-from tests.functional.rules.background import BACKGROUND, MOUNT, Sinks, default
+from tests.functional.rules.background import BACKGROUND, Sinks, default
 from tests.functional.rules.kubelet import ANNOTATION, DRIVERS, NODE, TOKEN, Api, Pod, kubelet, pod_list
 
 KUBERNETES = kernel.ROOT / "packaging/kubernetes"

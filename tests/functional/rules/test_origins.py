@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.functional import kernel
+from tests.functional.cgroups import MOUNT
 from tests.functional.conftest import CCBPF, Cli
 from tests.functional.kernel import Namespace
-from tests.functional.rules.background import BACKGROUND, MOUNT, PYTHON, Sinks
+from tests.functional.rules.background import BACKGROUND, PYTHON, Sinks
 
 UNIQUE = f"ccbpf-test-{os.getpid()}"
 

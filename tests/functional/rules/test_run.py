@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from tests.functional import kernel
+from tests.functional.cgroups import MOUNT
 from tests.functional.conftest import CCBPF, Cli
 from tests.functional.rules.background import (
     BACKGROUND,
     CLIENT,
     ENDS_S,
-    MOUNT,
     PYTHON,
     SYSTEM_PYTHON,
     Sinks,

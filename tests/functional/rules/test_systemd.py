@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from tests.functional import kernel
+from tests.functional.cgroups import MOUNT, remove_cgroup
 from tests.functional.conftest import CCBPF, Cli, Result
-from tests.functional.rules.background import BACKGROUND, MOUNT, PYTHON, SYSTEM_PYTHON, Sinks, default, remove_cgroup
+from tests.functional.rules.background import BACKGROUND, PYTHON, SYSTEM_PYTHON, Sinks, default
 from tests.functional.rules.downloads import held, records, serving
 
 UNITS = "/etc/systemd/system"

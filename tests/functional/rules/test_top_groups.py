@@ -15,9 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.functional import kernel
+from tests.functional.cgroups import MOUNT, remove_cgroup
 from tests.functional.conftest import CCBPF, Cli
 from tests.functional.records import flows_of
-from tests.functional.rules.background import BACKGROUND, MOUNT, Sinks, remove_cgroup
+from tests.functional.rules.background import BACKGROUND, Sinks
 from tests.functional.tmux import Tmux
 from tests.functional.top import put, shown
 

@@ -17,8 +17,9 @@ from pathlib import Path
 import pytest
 
 from tests.functional import kernel
+from tests.functional.cgroups import MOUNT
 from tests.functional.conftest import CCBPF, Cli, Result
-from tests.functional.rules.background import BACKGROUND, ENDS_S, MOUNT, SYSTEM_PYTHON, Sinks, default
+from tests.functional.rules.background import BACKGROUND, ENDS_S, SYSTEM_PYTHON, Sinks, default
 
 NOBODY = pwd.getpwnam("nobody")
 PLAIN = ("setpriv", f"--reuid={NOBODY.pw_uid}", f"--regid={NOBODY.pw_gid}", "--clear-groups", "--inh-caps=-all", "--")

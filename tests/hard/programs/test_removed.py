@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.functional import kernel
+from tests.functional.cgroups import MOUNT
 from tests.functional.conftest import Cli
-from tests.functional.rules.background import BACKGROUND, ENDS_S, MOUNT, PYTHON, default
+from tests.functional.rules.background import BACKGROUND, ENDS_S, PYTHON, default
 from tests.hard.programs.conftest import Hosts
 from tests.hard.programs.watch import connections
 

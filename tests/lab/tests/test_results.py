@@ -120,6 +120,38 @@ def test_a_declaration_may_move_to_another_file(tree: Path) -> None:
     assert {name for name, digest in programs.digests().items() if before[name] != digest} == {"ltcp"}
 
 
+TOTALS, STATEMENT = "include/kern/totals.bpf.h", "\ttotals_reduced(sk, loss);\n"
+ADDS = {
+    "totals_add_up", "totals_all", "totals_closed", "totals_gives_way", "totals_indication", "totals_opened", "totals_reduced",
+    "totals_unit", "flow_of", "tcp_of", "bpf_map_lookup_elem", "bpf_map_update_elem", "bpf_core_field_exists", "BPF_CORE_READ",
+    "law_likely", "TOTALS_ADD", "__sync_fetch_and_add", "__uint", "__type", "SEC", "if", "while",
+}  # fmt: skip
+
+
+def replaced(file: Path, old: str, new: str) -> None:
+    assert old in file.read_text()
+    file.write_text(file.read_text().replace(old, new, 1))
+
+
+def test_totals_do_not_count(tree: Path) -> None:
+    """Neither their statements nor their functions and maps; but a call does on which something depends."""
+    replaced(tree / TOTALS, "(all)->counter, n)", "(all)->counter, 2 * (n))")
+    replaced(tree / TOTALS, "__uint(max_entries, CCBPF_UNITS_MOST)", "__uint(max_entries, 1)")
+    assert changed(tree, "include/kern/flow.bpf.h", STATEMENT, "") == set()
+    replaced(tree / "include/kern/tcpw_window.bpf.h", "\ttotals_ind", "\tif (f)\n\t\ttotals_ind")
+    assert changed(tree, "bpf/le.bpf.c", "\ttotals_ind", "\tp.base_us += totals_ind") == {"le", "tcpw_lp"}
+
+
+def test_totals_decide_nothing() -> None:
+    """Why they may be left out: they call nothing that changes a socket or a record, and store only in their own variables."""
+    text = " ".join(programs.TOKEN.findall(re.sub(r"/\*.*?\*/", "", (REPOSITORY / TOTALS).read_text(), flags=re.DOTALL)))
+    assert set(re.findall(r"\b([A-Za-z_]\w*) \(", text)) == ADDS
+    assert set(re.findall(r"__sync_fetch_and_add \( & (.*?) - >", text)) == {"( all )", "( unit )"}
+    assert set(re.findall(r"bpf_map_update_elem \( (.*?) ,", text)) == {"& unit_totals"}
+    assert not re.search(r"- > \w+ (?:[-+*/%&|^] |< < |> > )?=(?! =)", text)  # through a pointer to anything
+    assert not re.search(r"[;{}] \* [^;]*=|\+ \+|- - |memcpy|memset", text)
+
+
 # --- the store -----------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The totals of controllers: see totals.h. */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cc/totals.h"
+#include "util/memory.h"
+
+int totals_read(int fd, const struct controller *c, struct ccbpf_totals *sum)
+{
+	int cpus = libbpf_num_possible_cpus();
+	__u32 key = c->kind;
+	struct ccbpf_totals *each;
+	int err;
+
+	memset(sum, 0, sizeof(*sum));
+	if (cpus < 0)
+		return cpus;
+	each = must_alloc(cpus, sizeof(*each));
+	err = bpf_map_lookup_elem(fd, &key, each) ? -errno : 0;
+	for (int i = 0; !err && i < cpus; i++) {
+#define X(name, text) sum->name += each[i].name;
+		CCBPF_TOTALS(X)
+#undef X
+	}
+	free(each);
+	return err;
+}
+
+static int by_key(const void *a, const void *b)
+{
+	const struct unit_total *x = a, *y = b;
+
+	return memcmp(&x->key, &y->key, sizeof(x->key));
+}
+
+/* Sorted by key; of equal ones only one stays. */
+static size_t without_repeats(struct unit_total *units, size_t n)
+{
+	size_t kept = 0;
+
+	if (n)
+		qsort(units, n, sizeof(*units), by_key);
+	for (size_t i = 0; i < n; i++)
+		if (!kept || by_key(&units[kept - 1], &units[i]))
+			units[kept++] = units[i];
+	return kept;
+}
+
+/* If the kernel forgets an element meanwhile, the walk begins anew, and meets others twice. It is
+ * bounded by twice the map's size. */
+void units_totals_read(int fd, struct unit_total **units, size_t *n)
+{
+	struct ccbpf_unit_key key, *previous = NULL;
+	size_t found = 0;
+
+	*units = must_alloc(2 * CCBPF_UNITS_MOST, sizeof(**units));
+	for (int i = 0; i < 2 * CCBPF_UNITS_MOST; i++) {
+		struct unit_total *unit = &(*units)[found];
+
+		if (bpf_map_get_next_key(fd, previous, &key))
+			break;
+		previous = &key;
+		unit->key = key;
+		found += !bpf_map_lookup_elem(fd, &key, &unit->totals);
+	}
+	*n = without_repeats(*units, found);
+}

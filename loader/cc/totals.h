@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the flows of a controller have done, those that have ended included. */
+#ifndef CCBPF_TOTALS_LOADER_H
+#define CCBPF_TOTALS_LOADER_H
+
+#include <stddef.h>
+
+#include "cc/controllers.h"
+#include "ccbpf/stats.h"
+
+/* Sum a controller's totals over the CPUs. Returns 0 or -errno. */
+int totals_read(int fd, const struct controller *c, struct ccbpf_totals *sum);
+
+/* Of the sockets of one cgroup. */
+struct unit_total {
+	struct ccbpf_unit_key key;
+	struct ccbpf_totals totals;
+	const char *name; /* for the reader's use */
+};
+
+/* All that the map behind `fd` has, into memory to be freed. */
+void units_totals_read(int fd, struct unit_total **units, size_t *n);
+
+#endif

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""ccbpf metrics: the totals, which keep flows that have ended, by controller and by cgroup."""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.functional import kernel
+from tests.functional.cgroups import MOUNT, remove_cgroup
+from tests.functional.conftest import Cli
+from tests.functional.records import settle, ss
+from tests.functional.samples import of, samples
+
+Pair = tuple[kernel.Namespace, kernel.Namespace]
+
+SENDER = """
+import socket, sys
+socks = [socket.create_connection(("10.77.0.2", int(sys.argv[1]))) for _ in range(2)]
+for s in socks:
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"tcp_lp")
+    s.sendall(bytes(1 << 20))
+print("sent", flush=True)
+sys.stdin.readline()
+for s in socks: s.close()
+print("closed", flush=True)
+sys.stdin.readline()
+"""
+HOSTILE = (  # the kernel refuses a newline, but not the two characters
+    'a"b\\c}{=,', "\\n\t\r", "\x1b[31m\x7f", "\N{GREEK SMALL LETTER ALPHA}\N{NO-BREAK SPACE}",
+    os.fsdecode(b"\xff\xc0\x80"), "#" * 255,
+)  # fmt: skip
+
+
+@contextmanager
+def cgroup(name: str) -> Iterator[Path]:
+    path = MOUNT / name
+    path.mkdir()
+    try:
+        yield path
+    finally:
+        remove_cgroup(path)
+
+
+def test_totals_keep_what_ended_by_controller_and_unit(ccbpf: Cli, netns_pair: Pair) -> None:
+    """They are those of ss while the flows live, never fall, and are still there when the flows and their cgroup's process end."""
+    a, b = netns_pair
+    ccbpf("enable", "tcp_lp")
+    with cgroup("ccbpf-test-totals") as here, kernel.Sink(b, "10.77.0.2") as sink:
+        port = sink.address[1]
+        inside = ("sh", "-c", f'echo $$ > {here}/cgroup.procs; exec "$@"', "sh", "ip", "netns", "exec", a.name)
+        words = [*inside, sys.executable, "-c", SENDER]
+        with subprocess.Popen([*words, str(port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdin and process.stdout and process.stdout.readline() == "sent\n"
+            kernel.eventually(lambda: sink.received == 2 << 20, 10, "all is received")
+            truth = ss(a, port).values()
+            live = sum(t["bytes_acked"] for t in truth)
+            process.stdin.write("\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "closed\n"
+            kernel.eventually(lambda: of(samples(ccbpf), "live_flows", controller="tcp_lp") == 0, 10, "the flows have ended")
+            for form in ("prometheus", "openmetrics"):
+                found = samples(ccbpf, form, "--units")
+                for labels in ({"controller": "tcp_lp"}, {"controller": "tcp_lp", "unit": f"/{here.name}"}):
+                    name = "unit_" if "unit" in labels else ""
+                    of_labels = {n: v for (n, all_), v in found.items() if dict(all_) == labels}
+                    # a SYN was acknowledged before the controller had the flow, and a FIN at its end
+                    assert 2 << 20 <= of_labels[f"ccbpf_{name}bytes_acked_total"] <= live + 2
+                    assert of_labels[f"ccbpf_{name}retransmits_total"] == sum(t["retransmits"] for t in truth)
+                    assert (
+                        0
+                        <= of_labels[f"ccbpf_{name}yielded_seconds_total"]
+                        <= of_labels[f"ccbpf_{name}sending_seconds_total"]
+                        < 20
+                    )
+                for name in ("indications", "cuts_to_one", "losses", "marks"):
+                    assert of(found, f"unit_{name}_total", unit=f"/{here.name}") == of(
+                        found, f"{name}_total", controller="tcp_lp"
+                    )
+                assert of(found, "unit_flows_total", unit=f"/{here.name}") == 2
+                assert of(found, "units_left_out") == 0
+            assert not any("unit_" in name for name, _ in samples(ccbpf))
+    assert not any("unit_" in name for name, _ in samples(ccbpf, "prometheus", "--units"))  # the cgroup is gone
+    assert of(samples(ccbpf), "bytes_acked_total", controller="tcp_lp") >= 2 << 20
+    assert "--output" in ccbpf("metrics", "--units", "--listen", "0", code=2).err
+
+
+def test_yielded_seconds_are_the_time_in_such_a_phase(ccbpf: Cli, netns_pair: Pair) -> None:
+    """Two records 0.2 s apart: what the first says of the phase counts for the time between."""
+    a, b = netns_pair
+    ccbpf("enable", "tcp_lp")
+    with kernel.Sink(b, "10.77.0.2") as sink, a.socket() as sock:
+        kernel.choose(sock, "tcp_lp")
+        sock.connect(sink.address)
+        sock.sendall(bytes(1 << 16))
+        for phase, yields in ((kernel.PHASE.AVOIDANCE, False), (kernel.PHASE.INFERENCE, True)):
+            settle(ccbpf, sock)
+            flows = kernel.Map.by_pin(ccbpf.root / "flows")
+            (key,) = [
+                key for key in flows if kernel.decode("ccbpf_flow", flows.lookup(key) or b"").remote_port == sink.address[1]
+            ]
+            value = bytearray(flows.lookup(key) or b"")
+            changed = kernel.ffi.from_buffer("struct ccbpf_flow *", value)
+            changed.phase, updated_ns = phase, changed.updated_ns
+            flows.update(key, bytes(value))
+            flows.close()
+            before = samples(ccbpf)
+            time.sleep(0.2)
+            sock.send(b"x")
+            kernel.eventually(
+                lambda: of(samples(ccbpf), "bytes_acked_total", controller="tcp_lp")
+                > of(before, "bytes_acked_total", controller="tcp_lp"),
+                5, "it is published",
+            )  # fmt: skip
+            passed_s = (time.monotonic_ns() - updated_ns) / 1e9
+            after = samples(ccbpf)
+            sending, yielded = (
+                of(after, f"{name}_seconds_total", controller="tcp_lp") - of(before, f"{name}_seconds_total", controller="tcp_lp")
+                for name in ("sending", "yielded")
+            )
+            assert 0.2 < sending < passed_s and yielded == pytest.approx(sending if yields else 0)
+
+
+def test_hostile_names_of_cgroups(ccbpf: Cli) -> None:
+    """Each is one label of one line, read back by both parsers; what a terminal would obey is a question mark."""
+    ccbpf("enable", "tcp_lp")
+    units = kernel.Map.by_pin(ccbpf.root / "unit_totals")
+    with ExitStack() as stack:
+        stack.callback(units.close)
+        wanted = {}
+        for i, name in enumerate(HOSTILE):
+            path = stack.enter_context(cgroup(name))
+            key = struct.pack("=QII", path.stat().st_ino, kernel.KINDS["tcp_lp"], 0)
+            units.update(key, struct.pack("=9Q", *range(i + 1, i + 10)))
+            wanted[i + 1] = name
+        for form in ("prometheus", "openmetrics"):
+            found = samples(ccbpf, form, "--units")
+            seen = {int(v): dict(all_)["unit"] for (n, all_), v in found.items() if n == "ccbpf_unit_flows_total"}
+            assert set(seen) == set(wanted)
+            for number, name in wanted.items():
+                assert seen[number] == "/" + printable(name)
+
+
+def printable(name: str) -> str:
+    """As the loader shows it: bytes that are no UTF-8, and control characters, are question marks."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\udc80-\udcff]", "?", name)
+
+
+def bytes_acked(cli: Cli, name: str = "tcp_lp") -> float:
+    return of(samples(cli), "bytes_acked_total", controller=name)
+
+
+def test_a_flow_lives_through_reload_disable_and_enable(ccbpf: Cli, netns_pair: Pair) -> None:
+    """Its bytes are counted once, whichever loading of the controller sends them."""
+    a, b = netns_pair
+    ccbpf("enable", "tcp_lp", "hstcp_lp")  # which keeps the shared maps
+    with kernel.Sink(b, "10.77.0.2") as sink, a.socket() as sock:
+        kernel.choose(sock, "tcp_lp")
+        sock.connect(sink.address)
+        for words in (["status"], ["reload", "tcp_lp", "--set", "delta=200"], ["disable", "tcp_lp"], ["enable", "tcp_lp"]):
+            ccbpf(*words)
+            sock.sendall(bytes(100_000))
+        kernel.eventually(lambda: not kernel.tcp_info(sock).unacked, 5, "all is acknowledged")
+        kernel.choose(sock, "hstcp_lp")
+        sock.sendall(bytes(50_000))
+        kernel.eventually(lambda: not kernel.tcp_info(sock).unacked, 5, "all is acknowledged")
+        sock.close()
+        kernel.eventually(lambda: of(samples(ccbpf), "live_flows", controller="hstcp_lp") == 0, 10, "the flow has ended")
+    assert bytes_acked(ccbpf) == 400_000
+    assert 50_000 <= bytes_acked(ccbpf, "hstcp_lp") <= 50_001
+
+
+CROWD = """
+import os, socket, sys
+os.sched_setaffinity(0, {int(sys.argv[1])})
+socks = [socket.create_connection(("10.77.0.2", int(sys.argv[2]))) for _ in range(100)]
+for s in socks:
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"tcp_lp")
+    s.sendall(bytes(10000))
+print("sent", flush=True)
+sys.stdin.readline()
+for s in socks: s.close()
+"""
+
+
+def test_flows_that_end_on_several_processors_at_once(ccbpf: Cli, netns_pair: Pair) -> None:
+    """No flow is counted twice, and no addition is lost: by controller, and by the cgroup in which all are."""
+    a, b = netns_pair
+    ccbpf("enable", "tcp_lp")
+    cpus = sorted(os.sched_getaffinity(0))[:4]
+    with cgroup("ccbpf-test-crowd") as here, kernel.Sink(b, "10.77.0.2") as sink, ExitStack() as stack:
+        inside = ("sh", "-c", f'echo $$ > {here}/cgroup.procs; exec "$@"', "sh", "ip", "netns", "exec", a.name)
+        words = [[*inside, sys.executable, "-c", CROWD, str(cpu), str(sink.address[1])] for cpu in cpus]
+        crowd = [
+            stack.enter_context(subprocess.Popen(own, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)) for own in words
+        ]
+        assert [p.stdout.readline() for p in crowd if p.stdout] == ["sent\n"] * len(cpus)
+        flows = 100 * len(cpus)
+        kernel.eventually(lambda: sink.received == flows * 10_000, 10, "all is received")
+        for process in crowd:
+            process.communicate("\n", timeout=10)
+        kernel.eventually(lambda: of(samples(ccbpf), "live_flows", controller="tcp_lp") == 0, 10, "the flows have ended")
+        found = samples(ccbpf, "prometheus", "--units")
+        assert (
+            of(found, "unit_flows_total", unit=f"/{here.name}") == of(found, "flows_opened_total", controller="tcp_lp") == flows
+        )
+        for total in (
+            of(found, "bytes_acked_total", controller="tcp_lp"),
+            of(found, "unit_bytes_acked_total", unit=f"/{here.name}"),
+        ):
+            assert flows * 10_000 <= total <= flows * 10_001  # with the FIN
+
+
+def test_more_cgroups_than_the_map_holds(ccbpf: Cli, netns_pair: Pair) -> None:
+    """Those that were idle for longest are forgotten; a cgroup that sends is not, nor is anything of the controller."""
+    a, b = netns_pair
+    ccbpf("enable", "tcp_lp")
+    units = kernel.Map.by_pin(ccbpf.root / "unit_totals")
+    with kernel.Sink(b, "10.77.0.2") as sink, a.socket() as sock:
+        kernel.choose(sock, "tcp_lp")
+        sock.connect(sink.address)
+        for i in range(3):
+            for cgroup_id in range(2000):  # 6000 in all; none exists
+                units.update(struct.pack("=QII", (i << 56) + (1 << 55) + cgroup_id, kernel.KINDS["tcp_lp"], 0), bytes(72))
+            settle(ccbpf, sock)
+            sock.sendall(bytes(100_000))
+            kernel.eventually(lambda: not kernel.tcp_info(sock).unacked, 5, "all is acknowledged")
+        assert len(units.keys()) <= 4096
+        settle(ccbpf, sock)
+        sock.send(b"x")
+        kernel.eventually(lambda: bytes_acked(ccbpf) == 300_001, 5, "it is published")
+        found = samples(ccbpf, "prometheus", "--units")
+        (sent,) = [v for (name, _), v in found.items() if name == "ccbpf_unit_bytes_acked_total"]
+        assert sent == 300_001 and of(found, "units_left_out") == 0
+        over = threading.Event()
+        churn = threading.Thread(target=forget, args=(units, over))
+        churn.start()
+        try:
+            assert all(samples(ccbpf, "prometheus", "--units") for _ in range(4))
+        finally:
+            over.set()
+            churn.join()
+    units.close()
+
+
+def forget(units: kernel.Map, over: threading.Event) -> None:
+    """New cgroups all the time: while the map is read, the kernel forgets others."""
+    for i in range(200_000):
+        if over.is_set():
+            break
+        units.update(struct.pack("=QII", (5 << 60) + i, kernel.KINDS["tcp_lp"], 0), bytes(72))
+
+
+def test_a_root_without_totals(ccbpf: Cli) -> None:
+    """That of an older ccbpf: its other metrics are shown, and what is enabled from now on has totals."""
+    ccbpf("enable", "tcp_lp")
+    (ccbpf.root / "totals").unlink()
+    (ccbpf.root / "unit_totals").unlink()
+    found = samples(ccbpf, "prometheus", "--units")
+    assert of(found, "flows_opened_total", controller="tcp_lp") == 0
+    assert not any("bytes_acked_total" in name or "unit" in name for name, _ in found)
+    ccbpf("enable", "hstcp_lp")
+    assert bytes_acked(ccbpf, "hstcp_lp") == 0
+    ccbpf("reload", "tcp_lp")
+    assert bytes_acked(ccbpf) == 0
