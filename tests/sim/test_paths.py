@@ -69,8 +69,8 @@ def test_nf_tcp_finds_the_router_that_marks_amid_losses(seed: int) -> None:
     Without chirps it had 0.08."""
     red = {"limit_bytes": 103 * FRAME, "packet_bytes": FRAME, "average_shift": 3, "nf_min": 3000, "nf_max": 50000,
            "std_min": 90667, "std_max": 100000, "probe_dscp": 7}  # fmt: skip
-    losses = {"forward": {"loss": 0.01}}
-    assert nf_tcp(seed, **losses, nf_red=red) > 0.2 > nf_tcp(seed, **losses)
+    losses = {"loss": 0.01}
+    assert nf_tcp(seed, forward=losses, nf_red=red) > 0.2 > nf_tcp(seed, forward=losses)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
