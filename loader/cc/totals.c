@@ -1,33 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The totals of controllers: see totals.h. */
 #include <bpf/bpf.h>
-#include <bpf/libbpf.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cc/totals.h"
+#include "sys/percpu.h"
 #include "util/memory.h"
 
 int totals_read(int fd, const struct controller *c, struct ccbpf_totals *sum)
 {
-	int cpus = libbpf_num_possible_cpus();
-	__u32 key = c->kind;
-	struct ccbpf_totals *each;
-	int err;
-
-	memset(sum, 0, sizeof(*sum));
-	if (cpus < 0)
-		return cpus;
-	each = must_alloc(cpus, sizeof(*each));
-	err = bpf_map_lookup_elem(fd, &key, each) ? -errno : 0;
-	for (int i = 0; !err && i < cpus; i++) {
-#define X(name, text) sum->name += each[i].name;
-		CCBPF_TOTALS(X)
-#undef X
-	}
-	free(each);
-	return err;
+	return percpu_sum(fd, c->kind, sum, sizeof(*sum));
 }
 
 static int by_key(const void *a, const void *b)

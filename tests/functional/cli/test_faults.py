@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.functional import kernel
-from tests.functional.cli.pins import ECN, SYSCTL, assert_works
+from tests.functional.cli.pins import ECN, OWN, SHARED, SYSCTL, assert_works
 from tests.functional.conftest import CCBPF, Cli, Result
 
 PRELOADED_BY_GLIBC = "libc_malloc_debug.so.0"  # with MALLOC_CHECK_=3 it ends a process that wrote behind a block
@@ -359,20 +359,8 @@ def test_a_refused_call_is_reported_and_undone(ccbpf: Cli, sysctls: None, refuse
     changing = [["enable", "tcp_lp_ecn", "--default", "--ecn"], ["reload", "tcp_lp", "--set", "delta=200"],
                 ["set", "tcp_lp", "delta=300"]]  # fmt: skip
     others = [["status"], ["flows"], ["list"], ["clean"], ["disable", "tcp_lp"], ["clean", "--all"]]
-    enabled = {
-        "flows",
-        "events",
-        "stats",
-        "totals",
-        "unit_totals",
-        "listener",
-        "tcp_lp",
-        "tcp_lp/link",
-        "tcp_lp/params",
-        "tcp_lp/identity",
-    }
     for words, at in [*((w, at) for w in changing for at in (1, 3)), *((w, 1) for w in others)]:
-        if ccbpf.names() != enabled:
+        if ccbpf.names() != SHARED | OWN:
             ccbpf.run("clean", "--all")
             ccbpf("enable", "tcp_lp", "--set", "delta=100")
         environment = {"LD_PRELOAD": str(refuse), "REFUSE": str(BPF[call]), "REFUSE_WITH": "12", "REFUSE_AT": str(at)}
@@ -382,7 +370,7 @@ def test_a_refused_call_is_reported_and_undone(ccbpf: Cli, sysctls: None, refuse
         if result.code:
             assert "memory" in result.err or call == "BTF load", (words, at, result)
         if words in changing and result.code:
-            assert ccbpf.names() == enabled, (words, at, result)
+            assert ccbpf.names() == SHARED | OWN, (words, at, result)
             assert ccbpf.status()["tcp_lp"]["params"]["delta"] == 100, (words, at, result)
         if words in changing and not result.code:
             ccbpf("clean", "--all")
@@ -399,15 +387,4 @@ def test_a_link_that_is_detached_while_it_is_reloaded(ccbpf: Cli, refuse: Path) 
     ccbpf("enable", "tcp_lp")
     refused = Cli(ccbpf.root, {"LD_PRELOAD": str(refuse), "REFUSE": str(BPF["link update"]), "REFUSE_WITH": "67"})
     assert "somebody detached its link" in refused("reload", "tcp_lp", code=1).err
-    assert ccbpf.names() == {
-        "flows",
-        "events",
-        "stats",
-        "totals",
-        "unit_totals",
-        "listener",
-        "tcp_lp",
-        "tcp_lp/link",
-        "tcp_lp/params",
-        "tcp_lp/identity",
-    }
+    assert ccbpf.names() == SHARED | OWN

@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from tests.functional import kernel
+from tests.functional.cli.pins import SHARED
 from tests.functional.conftest import MEMORY_NOISE, Cli, own_memory
 from tests.functional.records import flows_of, record
 
@@ -476,7 +477,7 @@ def test_a_second_trace_is_refused_with_the_pid(enabled: Cli, listener: kernel.M
 def test_a_trace_outlives_the_controller_and_tidies_up(enabled: Cli, listener: kernel.Map) -> None:
     process = start_trace(enabled, listener)
     enabled("disable", "--all")
-    assert enabled.names() == {"flows", "events", "stats", "totals", "unit_totals", "listener", "trace"}
+    assert enabled.names() == SHARED | {"trace"}
     enabled("enable", "tcp_lp")
     enabled("disable", "tcp_lp")
     end(process)

@@ -13,11 +13,9 @@ from typing import Any
 import pytest
 
 from tests.functional import kernel
+from tests.functional.cli.pins import OWN, SHARED, SYSCTL
 from tests.functional.conftest import Cli
 
-SHARED = {"flows", "events", "stats", "totals", "unit_totals", "listener"}
-OWN = {"tcp_lp", "tcp_lp/link", "tcp_lp/params", "tcp_lp/identity"}
-SYSCTL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 UNPRIVILEGED = ("setpriv", "--reuid=65534", "--clear-groups", "--bounding-set=-all")
 
 

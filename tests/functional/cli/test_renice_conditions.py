@@ -105,7 +105,7 @@ def test_by_cgroup_where_ip_hides_the_hierarchy(
     port = server.getsockname()[1]
     with holding(server, outer / "a.slice/deep") as (_, a, _):
         for cgroup in (outer, f"/{name}", f"{name}/a.slice"):
-            words = ("-j", "renice", "reno", "-n", "--cgroup", cgroup)
+            words = ("-j", "renice", "tcp_lp", "-n", "--cgroup", cgroup)
             seen = enabled(*words, prefix=("ip", "netns", "exec", netns_pair[0].name)).json["transfers"]
             assert [(t["local_port"], t["remote_port"]) for t in seen] == [(a, port)]
 
