@@ -33,7 +33,10 @@ scrape_configs:
     static_configs: [{{targets: ["127.0.0.1:{port}"]}}]
 """
 READY_S = 15.0
-IDLE = {"Commands of ccbpf run: part of the time held back"}  # the command of the test sends nothing
+IDLE = {  # nothing is sent: the command of the test sends nothing, and its flow is a record alone
+    "Commands of ccbpf run: part of the time held back",
+    "Part of the time in which the flows gave way",
+}
 
 
 @pytest.fixture
