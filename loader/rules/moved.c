@@ -201,31 +201,19 @@ static bool are_remembered(int receives_fd)
 
 bool moved_holds(void)
 {
-	uint64_t cgroup;
-	int program = sockops_at(link_path(), &cgroup);
-	struct windows windows;
-	bool holds;
+	struct windows windows = windows_at(link_path(), false);
+	bool holds = windows_are_held(&windows, CCBPF_RECEIVED_BY_RENICE) ||
+		     (windows.receives_fd >= 0 && are_remembered(windows.receives_fd));
 
-	if (program < 0)
-		return false;
-	windows = windows_of(program, false);
-	close(program);
-	holds = windows_are_held(&windows, CCBPF_RECEIVED_BY_RENICE) ||
-		(windows.receives_fd >= 0 && are_remembered(windows.receives_fd));
 	windows_close(&windows);
 	return holds;
 }
 
 void moved_release(const char *what)
 {
-	uint64_t cgroup;
-	int program = sockops_at(link_path(), &cgroup);
-	struct windows windows;
+	bool foreign = write_opening(1) == -EMEDIUMTYPE;
+	struct windows windows = windows_at(link_path(), foreign);
 
-	if (program < 0)
-		return;
-	windows = windows_of(program, write_opening(1) == -EMEDIUMTYPE);
-	close(program);
 	windows_open(&windows, NULL, 0);
 	windows_wait(what, &windows, CCBPF_RECEIVED_BY_RENICE);
 	windows_close(&windows);

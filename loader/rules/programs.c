@@ -167,14 +167,9 @@ static void open_with_segments(const char *dir)
 
 void programs_open_windows(const char *what, const char *dir, const struct ccbpf_run *about)
 {
-	uint64_t cgroup, instance = about ? about->started_ns : 0;
-	int program = sockops_at(pin_path(dir, PIN_RECEIVE), &cgroup);
-	struct windows windows;
+	uint64_t instance = about ? about->started_ns : 0;
+	struct windows windows = windows_at(pin_path(dir, PIN_RECEIVE), !about);
 
-	if (program < 0)
-		return;
-	windows = windows_of(program, !about);
-	close(program);
 	if (windows_are_held(&windows, instance)) {
 		if (about)
 			open_with_segments(dir);

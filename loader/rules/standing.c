@@ -173,18 +173,6 @@ void standing_drop(struct standing *standing, unsigned int i)
 	memmove(&standing->counts[i], &standing->counts[i + 1], behind * sizeof(*standing->counts));
 }
 
-/* Whether what sockets remember of their receive windows is of this version. */
-static bool is_same_state(const struct standing *standing, const struct bpf_object *obj)
-{
-	const struct bpf_map *map = bpf_object__find_map_by_name(obj, MAP_RECEIVES);
-	struct bpf_map_info info = { 0 };
-	__u32 size = sizeof(info);
-
-	return map && standing->receives_fd >= 0 &&
-	       !bpf_map_get_info_by_fd(standing->receives_fd, &info, &size) &&
-	       info.value_size == bpf_map__value_size(map);
-}
-
 /* Counters, and what sockets remember, go on from program to program. */
 static int reuse_maps(const char *what, const struct standing *standing, struct bpf_object *obj)
 {
@@ -194,7 +182,7 @@ static int reuse_maps(const char *what, const struct standing *standing, struct 
 		err = object_reuse(what, obj, MAP_COUNTS, standing->counts_fd);
 	if (!err && standing->chosen_fd >= 0)
 		err = object_reuse(what, obj, MAP_CHOSEN, standing->chosen_fd);
-	if (!err && is_same_state(standing, obj))
+	if (!err && windows_same_layout(standing->receives_fd, obj))
 		err = object_reuse(what, obj, MAP_RECEIVES, standing->receives_fd);
 	return err;
 }
@@ -262,19 +250,24 @@ static int attach(const char *what, const struct standing *standing, const struc
 	return err;
 }
 
+/* Open the program that is in force, and read what it was loaded with. Returns 0 or -errno. */
+static int table_in_force(struct table *table)
+{
+	uint64_t cgroup;
+	int program = sockops_at(link_path(), &cgroup), err;
+
+	if (program < 0)
+		return program;
+	err = read_table(program, table);
+	close(program);
+	return err;
+}
+
 /* The windows that the program behind the link holds; `*table`: what it was loaded with. */
 static struct windows held_windows(struct table *table)
 {
-	struct windows windows = { -1, -1, false };
-	uint64_t cgroup;
-	int program = sockops_at(link_path(), &cgroup);
-
 	*table = (struct table){ 0 };
-	if (program < 0)
-		return windows;
-	windows = windows_of(program, read_table(program, table));
-	close(program);
-	return windows;
+	return windows_at(link_path(), table_in_force(table));
 }
 
 /* Those that rules hold. With no rules left the program holds no new ones, until it goes. */
@@ -350,19 +343,6 @@ void standing_close(struct standing *standing)
 		if (*fds[i] >= 0)
 			close(*fds[i]);
 	*standing = (struct standing)STANDING_NONE;
-}
-
-/* Open the program that is in force, and read what it was loaded with. Returns 0 or -errno. */
-static int table_in_force(struct table *table)
-{
-	uint64_t cgroup;
-	int program = sockops_at(link_path(), &cgroup), err;
-
-	if (program < 0)
-		return program;
-	err = read_table(program, table);
-	close(program);
-	return err;
 }
 
 bool standing_receives(void)

@@ -34,6 +34,19 @@ struct windows windows_of(int program_fd, bool foreign)
 	};
 }
 
+struct windows windows_at(const char *link, bool foreign)
+{
+	struct windows windows = { -1, -1, false };
+	uint64_t cgroup;
+	int program = sockops_at(link, &cgroup);
+
+	if (program < 0)
+		return windows;
+	windows = windows_of(program, foreign);
+	close(program);
+	return windows;
+}
+
 void windows_close(struct windows *windows)
 {
 	if (windows->receives_fd >= 0)
@@ -85,27 +98,26 @@ static int share(struct bpf_object *obj, const struct windows *windows, unsigned
 	return err;
 }
 
-/* Whether what is remembered has the layout of this version. */
-static bool is_same(const struct windows *windows, __u32 value_size)
+bool windows_same_layout(int receives_fd, const struct bpf_object *obj)
 {
+	const struct bpf_map *map = bpf_object__find_map_by_name(obj, MAP_RECEIVES);
 	struct bpf_map_info info = { 0 };
 	__u32 size = sizeof(info);
 
-	return !windows->foreign && !bpf_map_get_info_by_fd(windows->receives_fd, &info, &size) &&
-	       info.value_size == value_size;
+	return map && receives_fd >= 0 && !bpf_map_get_info_by_fd(receives_fd, &info, &size) &&
+	       info.value_size == bpf_map__value_size(map);
 }
 
 /* Load it. Returns 0 or -errno. */
 static int load(struct bpf_object *obj, const struct windows *windows,
 		const struct ccbpf_rule *rules, unsigned int n)
 {
-	struct bpf_map *receives = bpf_object__find_map_by_name(obj, MAP_RECEIVES);
 	struct bpf_map *map = bpf_object__find_map_by_name(obj, MAP_OPENING);
 	struct ccbpf_rx_open opening = { .by_rule = !!rules };
 	__u8 one = 1;
 	int err;
 
-	opening.foreign = !receives || !is_same(windows, bpf_map__value_size(receives));
+	opening.foreign = windows->foreign || !windows_same_layout(windows->receives_fd, obj);
 	err = map ? bpf_map__set_initial_value(map, &opening, sizeof(opening)) : -ENODATA;
 	if (!err)
 		err = share(obj, windows, n);

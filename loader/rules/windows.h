@@ -11,6 +11,7 @@
 #ifndef CCBPF_RULES_WINDOWS_H
 #define CCBPF_RULES_WINDOWS_H
 
+#include <bpf/libbpf.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -24,7 +25,14 @@ struct windows {
 };
 
 struct windows windows_of(int program_fd, bool foreign);
+
+/* Those of the program behind a pinned link; none if it is not there. */
+struct windows windows_at(const char *link, bool foreign);
+
 void windows_close(struct windows *windows);
+
+/* Whether what the map `receives_fd` remembers has the layout of this version, that of `obj`. */
+bool windows_same_layout(int receives_fd, const struct bpf_object *obj);
 
 /* Whether one has a record of this instance (CCBPF_RECEIVED_BY_..., or a run's), or may have. */
 bool windows_are_held(const struct windows *windows, uint64_t instance);
