@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from tests.functional import kernel
 from tests.functional.cgroups import MOUNT, remove_cgroup
 from tests.functional.conftest import CCBPF, Cli, Result
 from tests.functional.rules.background import BACKGROUND, PYTHON, SYSTEM_PYTHON, Sinks, default
-from tests.functional.rules.downloads import held, records, serving
+from tests.functional.rules.downloads import OPEN, held, records, serving
 
 UNITS = "/etc/systemd/system"
 NAME = "50-ccbpf.conf"
@@ -327,6 +327,30 @@ def test_connections_of_its_cgroup_receive_in_the_background(host: Host) -> None
             (flow,) = records(host.cli)
             assert flow["origin"]["by"] == "systemd"
         host("systemd", "a", "--remove")
+
+
+@contextmanager
+def inside(cgroup: Path) -> Iterator[None]:
+    """This process, whose sockets keep the cgroup that it has when it makes them."""
+    before = Path("/proc/self/cgroup").read_text().split("0::")[1].strip()
+    (cgroup / "cgroup.procs").write_text(str(os.getpid()))
+    try:
+        yield
+    finally:
+        (MOUNT / before.lstrip("/") / "cgroup.procs").write_text(str(os.getpid()))
+
+
+def test_clean_opens_what_a_unit_holds(host: Host) -> None:
+    """The unit keeps its program until it stops; the program leaves that connection alone."""
+    host("systemd", "a", "--download")
+    with serving("127.0.0.1") as server, attached(host, "rx_lp"), ExitStack() as stack:
+        with inside(MOUNT / f"{UNIQUE}.slice/a.service/inner"):
+            ends = stack.enter_context(server.connection())
+        assert ends.clamp < OPEN
+        host("clean", "--all")
+        assert ends.clamp == OPEN
+        ends.receive()
+        assert ends.clamp == OPEN
 
 
 def test_systemd_itself_attaches_it(host: Host, tmp_path: Path) -> None:
