@@ -28,10 +28,11 @@
  * Deviations from the paper:
  *
  *  1. A loss halves the window: the paper does not say, and where nothing marks this is
- *     reno; but after two losses with no queue of 4 ms between them growth is half as fast or
- *     less, because a policer and a buffer of a few packets drop without a queue, and eq. 8
- *     there takes the link from others (law/nf.h, 8.). The same holds for a loss while the kernel answers a mark (kern/pardon.bpf.h).
- *  2. No ECN agreed: no marks, so no chirps; w += 1 per RTT, half at a loss, as reno.
+ *     reno. After two losses with no queue of 4 ms between them it grows at half that speed
+ *     or less: a policer and a buffer of a few packets drop without a queue, and there eq. 8
+ *     would take the link from others (law/nf.h, 8.).
+ *     A loss while the kernel answers a mark halves it too (kern/pardon.bpf.h).
+ *  2. No ECN agreed: no marks, so no chirps; w += 1 per RTT, half at a loss, as reno (see 1.).
  *     `flows` shows ecn 0, and an event reports it.
  *  3. Packets leave in order, so a chirp's packets replace data instead of being sent
  *     beside it. A chirp then measures all that the flow may have, not what is left

@@ -152,7 +152,7 @@ static __always_inline u32 nf_has_kbps(struct sock *sk, u32 window)
 
 /* Two losses without a queue between them, and nobody marks: eq. 8 is too much (law/nf.h, 8.).
  * Chirps find no queue there either: they are rare, and eq. 7 rests. They go on, because a
- * router that marks may be there, and marks what a chirp sends before it marks such a window. */
+ * router on the path may mark a chirp's packets, where it would never mark so small a window. */
 static __always_inline bool nf_bare(const struct nf *nf)
 {
 	return nf->bare == NF_BARE;

@@ -28,8 +28,9 @@
  *     mark eq. 7 goes back to a part of the marked window (nf_back()).
  *  8. Where nobody marks and packets are lost without a queue (a policer, a buffer of a few
  *     packets), a flow that is paced loses fewer packets than flows that send bursts, and with
- *     eq. 8 takes the link from them. There it grows by half a packet per RTT, and below
- *     6 packets, where each packet meets a full buffer, by an eighth (nf_bare_share_q8()).
+ *     eq. 8 takes the link from them. There it grows by half a packet per RTT, and below 6
+ *     packets by an eighth: with half a packet there as well, reno had .55 of its goodput
+ *     on a queue of three packets (tests/sim, row tiny-buffer) (nf_bare_share_q8()).
  *
  * Ranges: windows up to 2^23 packets, the share up to 2^22 packets in 1/256, saturating.
  */

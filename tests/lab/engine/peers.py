@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Peers that no kernel has and that are not part of the product: controllers, and laws of a receiver, in tests/lab/peers/*.bpf.c. The guest loads their objects with bpftool; the simulator has the controllers as build/sim/NAME.so and the laws in itself."""
+"""Peers that no kernel has and that are not part of the product: controllers, and laws of a receiver, in tests/lab/peers/*.bpf.c.
+
+The guest loads their objects with bpftool. The simulator has the controllers as build/sim/NAME.so, and the laws in itself."""
 
 from __future__ import annotations
 
