@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -25,15 +24,12 @@ pytestmark = pytest.mark.rerun  # a mean over a second, beside what else this ho
 
 RATE_BPS = 20_000_000
 LIMIT = 60_000  # bytes: 24 ms
-BURST = 5_000  # bytes that leave at once: by so much the queue that tc shows may differ from the wait of a packet
-BURST_US = BURST * 8e6 / RATE_BPS
+BURST = 5_000  # bytes that leave at once
+TICK_US = 1_000  # of the peer's clock: by so much the delay shown may be above the queue (law/delay.h)
 PORT = 5201
 PERIOD_S = 0.05
 ALONE_S, BESIDE_S = 2.0, 0.6  # later the controller would take a queue that never ends for a longer path
 SETTLED_S = 0.5  # after that the flow fills the link
-
-REACTIONS = ("indications", "losses", "marks")
-MET_LEAST = 3  # looks at the queue, for a record to be compared
 
 Batch = dict[str, Any]
 
@@ -74,23 +70,6 @@ def queues(near: kernel.Namespace, device: str, until: Callable[[], bool]) -> li
     return found
 
 
-def smoothed_between(flows: list[Batch], waited: list[tuple[int, float]]) -> list[tuple[float, int, float]]:
-    """Of each record its smoothed delay, between the shortest and the longest queue that its packets can have met.
-
-    The smoothed delay is a mean, whose weights are positive and add up to 1, of the delays since it was last forgotten; it is
-    forgotten at the first packet after a reaction (law/delay.h). So those packets left after the last record with fewer
-    reactions, and each met a queue of the time since then.
-    """
-    found, since_ns = [], waited[0][0]
-    for before, flow in pairwise(flows):
-        if any(flow[reaction] != before[reaction] for reaction in REACTIONS):
-            since_ns = before["updated_ns"]
-        met = [us for at, us in waited if max(since_ns, waited[0][0]) <= at <= flow["updated_ns"]]
-        if len(met) >= MET_LEAST and since_ns > waited[0][0]:
-            found.append((min(met), flow["delay_smoothed_us"], max(met)))
-    return found
-
-
 def test_the_rate_of_iperf3_and_the_queue_of_tc(ccbpf: Cli, netns_pair: tuple[kernel.Namespace, kernel.Namespace]) -> None:
     near, far = netns_pair
     ccbpf("enable", "tcp_lp")
@@ -111,7 +90,8 @@ def test_the_rate_of_iperf3_and_the_queue_of_tc(ccbpf: Cli, netns_pair: tuple[ke
                  "-t", str(math.ceil(ALONE_S + BESIDE_S))]  # fmt: skip
         client = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
         began_ns = time.monotonic_ns()
-        time.sleep(ALONE_S)
+        time.sleep(SETTLED_S)
+        alone = queues(near, device, lambda: time.monotonic_ns() > began_ns + int(ALONE_S * 1e9))
         with standing_queue(near, sink.address):
             busy_ns = time.monotonic_ns()
             waited = queues(near, device, lambda: time.monotonic_ns() > busy_ns + int((BESIDE_S - 0.1) * 1e9))
@@ -131,13 +111,12 @@ def test_the_rate_of_iperf3_and_the_queue_of_tc(ccbpf: Cli, netns_pair: tuple[ke
     assert len(rates) > 10 and len(written) > 10
     assert statistics.mean(rates) == pytest.approx(statistics.mean(written), rel=0.05)
     assert statistics.mean(rates) < RATE_BPS
-    records = {f["updated_ns"]: f for batch in batches for f in sending(batch) if busy_ns < f["updated_ns"] < ended_ns}
-    between = smoothed_between([records[at] for at in sorted(records)], waited)
-    assert len(between) >= 3
-    assert all(shown_us <= longest + BURST_US for _, shown_us, longest in between), between
-    # The controller may take a part of a standing queue for noise or for a longer path, which only lowers what it shows
-    shortest, largest_us, _ = max(between, key=lambda row: row[1])
-    assert shortest - BURST_US <= largest_us, between
+    delay_us = statistics.mean(shown("delay_smoothed_us", alone[0][0], alone[-1][0]))
+    queue_us = statistics.mean(us for _, us in alone)
+    # The controller does not count the wait of a packet for the other one of its pair, a third to two thirds of this queue
+    assert queue_us / 5 < delay_us < queue_us + TICK_US, (delay_us, queue_us)
+    # Beside reno the flow has few packets, and its average is late: it is below the buffer, and what it showed made it yield
+    assert max(shown("delay_smoothed_us", busy_ns, ended_ns)) < LIMIT * 8e6 / RATE_BPS + TICK_US
     assert max(us for _, us in waited) > 8_000
     lost = seen[shown("local_port", 0, ended_ns)[-1]]["retransmits"]
     assert (shown("losses", 0, ended_ns)[-1] > 0) == (shown("retransmits", 0, ended_ns)[-1] > 0) == (lost > 0)
