@@ -48,6 +48,7 @@ const volatile struct {
 	u32 marks; /* 1: one of them has a DSCP, which the SYN gets as well */
 	u32 receives; /* 1: one is for downloads; 0: windows that are held are opened */
 	u32 names; /* 1: one asks for the controller that the connection has */
+	u32 next; /* the id of the next rule: sockets remember ids of rules that are no more */
 } table SEC(".rodata.table") = { .abi = CCBPF_RULE_ABI };
 
 struct {

@@ -98,7 +98,6 @@ static int match_rules(const char *what, const struct config *config, struct sta
 	return EXIT_OK;
 }
 
-/* Rules that come get ids that none has, also none that goes: its counters are not theirs. */
 static int want_rules(const char *what, const struct config *config, struct standing *standing)
 {
 	bool *taken = must_alloc(config->n_rules + 1, sizeof(*taken));

@@ -13,7 +13,7 @@
 /* Give each rule counters, unless it has some. Returns 0 or -errno. */
 int counts_fill(int fd, const struct ccbpf_rule *rules, unsigned int n);
 
-/* Whether there are some of no rule. */
+/* Whether there are some of rules that are no more. */
 bool counts_are_stale(int fd, const struct ccbpf_rule *rules, unsigned int n);
 
 /* Drop those. */

@@ -29,7 +29,7 @@
 
 /* As in bpf/assign.bpf.c. */
 struct table {
-	__u32 abi, rules, marks, receives, names;
+	__u32 abi, rules, marks, receives, names, next;
 };
 
 static const struct map_shape table_shape = ONE_VALUE(BPF_MAP_TYPE_ARRAY, sizeof(struct table));
@@ -90,6 +90,7 @@ static int read_rules(struct standing *standing, int program)
 		close(fd);
 		return err;
 	}
+	standing->next = table.next;
 	standing->counts_fd = sockops_open_map(program, MAP_COUNTS, &counts_shape);
 	standing->chosen_fd = sockops_open_map(program, MAP_CHOSEN, &chosen_shape);
 	standing->receives_fd = sockops_open_map(program, MAP_RECEIVES, &receives_shape);
@@ -151,14 +152,31 @@ struct standing standing_copy(const struct standing *standing)
 	return copy;
 }
 
+static bool has_id(const struct standing *standing, __u32 id)
+{
+	for (unsigned int i = 0; i < standing->n; i++)
+		if (standing->rules[i].id == id)
+			return true;
+	return false;
+}
+
+/* The next id that no rule has: after 2^32 - 1 follows 1. */
+static __u32 take_id(struct standing *standing)
+{
+	__u32 id = standing->next ?: 1;
+
+	while (has_id(standing, id))
+		id = id + 1 ?: 1;
+	standing->next = id + 1;
+	return id;
+}
+
 void standing_add(struct standing *standing, struct ccbpf_rule *rule)
 {
-	unsigned int n = standing->n++;
+	unsigned int n = standing->n;
 
-	rule->id = 1;
-	for (unsigned int i = 0; i < n; i++)
-		if (standing->rules[i].id >= rule->id)
-			rule->id = standing->rules[i].id + 1;
+	rule->id = take_id(standing);
+	standing->n++;
 	standing->rules = must_grow(standing->rules, (n + 1) * sizeof(*rule));
 	standing->counts = must_grow(standing->counts, (n + 1) * sizeof(*standing->counts));
 	standing->rules[n] = *rule;
@@ -202,6 +220,7 @@ static int load(const char *what, const struct standing *standing, struct bpf_ob
 		return err;
 	initial = object_initial(table);
 	initial->rules = standing->n;
+	initial->next = standing->next;
 	for (unsigned int i = 0; i < standing->n; i++) {
 		const struct ccbpf_choice *choice = &standing->rules[i].choice;
 

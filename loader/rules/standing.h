@@ -24,6 +24,7 @@ struct standing {
 	struct ccbpf_rule *rules; /* in the order in which they win */
 	struct ccbpf_choice_counts *counts; /* of each */
 	unsigned int n;
+	__u32 next; /* the id of the next one; 0: none was given */
 	bool detached; /* somebody detached the link: they are not in force */
 	int link_fd; /* -1: there is none */
 	int counts_fd;
@@ -45,7 +46,8 @@ int standing_read_quietly(struct standing *out);
 /* A copy, with descriptors of its own. */
 struct standing standing_copy(const struct standing *standing);
 
-/* Add one; its id is given by this. Not in force before standing_write(). */
+/* Add one; its id is given by this: none that a rule has had since there were none. Not in force
+ * before standing_write(). */
 void standing_add(struct standing *standing, struct ccbpf_rule *rule);
 
 /* Take away number `i`. */

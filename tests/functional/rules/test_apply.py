@@ -150,7 +150,7 @@ def test_the_place_in_the_file_decides_between_equals(host: Host) -> None:
     assert [rule["id"] for rule in host.rules()] == [2, 1]
     assert host.apply(a + b) == []
     host("assign", "remove", "2")
-    assert host.apply(a + b) == ["rule 2"]  # made anew
+    assert host.apply(a + b) == ["rule 3"]  # made anew
     host("clean", "--all")
     assert not host.cli.root.exists()
 

@@ -271,6 +271,19 @@ def test_counters_go_on(assign: Cli, sinks: Sinks) -> None:
     assert not (assign.root / "rules").exists() and got(sinks) == default()
 
 
+def test_an_id_is_not_given_twice(assign: Cli, sinks: Sinks) -> None:
+    """A connection remembers the id of its rule; a rule that comes later is another one, also where the last one went."""
+    assign("assign", "tcp_lp", "--remote", "192.0.2.0/24")
+    assign("assign", "tcp_lp", "--remote-port", sinks.port)
+    assign("assign", "remove", "2")
+    assign("assign", "tcpw_lp", "--remote-port", sinks.port)
+    assert sorted(rule["id"] for rule in rules(assign)) == [1, 3]
+    assign("assign", "remove", "3", "1")
+    assign("assign", "tcp_lp", "--remote-port", sinks.port)
+    assert [rule["id"] for rule in rules(assign)] == [1]
+    assign("assign", "remove", "1")
+
+
 def test_programs_of_others_go_on(assign: Cli, sinks: Sinks, tmp_path: Path) -> None:
     """They are at the same cgroup, attached before and after ours."""
     source, program = tmp_path / "other.c", Path("/sys/fs/bpf") / UNIQUE
@@ -310,11 +323,12 @@ def test_killed_at_every_step(assign: Cli, kill_at: Path, sinks: Sinks) -> None:
         words = [str(CCBPF), "assign", "tcp_lp", "--remote", "127.0.0.1", *port]
         code = subprocess.run(words, env=environment, capture_output=True, timeout=60).returncode
         assert code in (0, -signal.SIGKILL) and at < 100
-        now = [rule["controller"] for rule in rules(assign)]
+        there = rules(assign)
+        now = [rule["controller"] for rule in there]
         assert got(sinks) == now[0]
         seen.add(tuple(now))
         if len(now) > 1:
-            assign("assign", "remove", "2")
+            assign("assign", "remove", there[0]["id"])
     assert seen == {("tcpw_lp",), ("tcp_lp", "tcpw_lp")} and at > 3
 
 

@@ -96,18 +96,18 @@ def test_killed_at_every_step_of_removing(ccbpf: Cli, kill_at: Path, server: Ser
     the rules, because each costs two loads of them."""
     seen, code = set(), 1
     ccbpf("assign", "--download", "--remote", "198.51.100.0/24")
-    for at in (11, 12, 13, 99):
+    for rule, at in enumerate((11, 12, 13, 99), 2):
         ccbpf("assign", "--download", "--remote-port", server.port)
         with server.connection() as ends:
             assert ends.clamp < OPEN
             killer = Cli(ccbpf.root, {"LD_PRELOAD": str(kill_at), "KILL_AT": str(at)}, ccbpf.command)
-            code = killer.run("assign", "remove", 2).code
+            code = killer.run("assign", "remove", rule).code
             assert code in (0, -9)
             there, before = len(rules(ccbpf)) == 2, ends.clamp
             ccbpf("clean")
             assert (ends.clamp == OPEN) == (not there), at
             seen.add((there, before == OPEN))
-            ccbpf.run("assign", "remove", 2)
+            ccbpf.run("assign", "remove", rule)
     assert code == 0 and seen == {(True, False), (False, False), (False, True)}, seen
     ccbpf("assign", "remove", "--all")
     assert not ccbpf.root.exists()
