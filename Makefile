@@ -97,8 +97,8 @@ GUEST_TESTS = 'tests/kernels/test_kernels.py::test_every_controller_works_on[7.x
 test: lab-guest ## all tests: those that keep time beside this kernel alone, at the end
 	$(Q)packaging/deps.sh $(VENV) sweep
 	$(Q)$(MAKE) --no-print-directory all
-	$(Q)$(PYTHON) -m pytest tests --ignore=tests/hard $(GUEST_TESTS:%=--deselect=%) -m 'not quiet' -n 2 --dist loadgroup $(PYTEST_ARGS); beside=$$?; \
-	$(PYTHON) -m pytest tests --ignore=tests/hard -m quiet $(PYTEST_ARGS) && exit $$beside
+	$(Q)$(PYTHON) -m pytest tests --ignore=tests/hard $(GUEST_TESTS:%=--deselect=%) -m 'not quiet and not kills' -n 2 --dist loadgroup $(PYTEST_ARGS); beside=$$?; \
+	$(PYTHON) -m pytest tests --ignore=tests/hard -m 'quiet and not kills' $(PYTEST_ARGS) && exit $$beside
 
 .PHONY: test-hard soak
 
