@@ -115,9 +115,6 @@ def test_table_and_sparklines_without_utf8(pin_root: Path, tmp_path: Path, monke
         (3.9, signal.SIGHUP),  # one path goes, the next is made
         (6.0, signal.SIGTERM),  # beside the default
         (12.0, signal.SIGINT),  # beside tcp_lp, both flows there
-        (14.0, signal.SIGTERM),  # tcp_lp alone again
-        (16.0, signal.SIGTERM),  # its path goes
-        (20.0, signal.SIGHUP),  # beside le
         (23.0, signal.SIGTERM),  # the last path goes, or the plot is drawn
     ],
 )
