@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0
+# SPDX-License-Identifier: GPL-2.0-only
 # ccbpf: the background class for TCP on Linux. `make help` says what there is.
 
 MAKEFLAGS += --no-builtin-rules

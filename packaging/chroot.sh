@@ -1,5 +1,5 @@
 #!/bin/sh
-# SPDX-License-Identifier: GPL-2.0
+# SPDX-License-Identifier: GPL-2.0-only
 # Prove that a fresh Debian or Ubuntu needs nothing but the README's two commands.
 #
 #   packaging/chroot.sh SUITE [COMMAND…]      SUITE: bookworm, trixie, noble; COMMAND: default 'make demo' and 'make test'

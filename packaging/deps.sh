@@ -1,5 +1,5 @@
 #!/bin/sh
-# SPDX-License-Identifier: GPL-2.0
+# SPDX-License-Identifier: GPL-2.0-only
 # Install what ccbpf needs to build, run and test itself. Asks nothing; run again, it does nothing.
 #
 #   packaging/deps.sh [VENV [lab|sweep|deb|rpm|hard]]
