@@ -21,6 +21,7 @@ import contextlib
 import json
 import os
 import resource
+import signal
 import socket
 import statistics
 import subprocess
@@ -469,7 +470,13 @@ def main() -> int:
         print("bench: loading programs needs root: run 'sudo make bench'", file=sys.stderr)
         return 4
     os.environ.setdefault("CCBPF_PIN_ROOT", str(registry.session_pins("bench")))
-    result = measure(options.parts)
+    for number in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: kernel.bpf_stats_enabled and the namespaces do not stay
+        signal.signal(number, signal.default_int_handler)
+    try:
+        result = measure(options.parts)
+    except KeyboardInterrupt:
+        print("bench: interrupted; everything that was made is removed", file=sys.stderr)
+        return 130
     out = BUILD / "bench/bench.json"
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(result, indent=1) + "\n")
