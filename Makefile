@@ -94,7 +94,7 @@ GUEST_TESTS = 'tests/kernels/test_kernels.py::test_every_controller_works_on[7.x
 	tests/lab/tests/test_sweep.py::test_snakemake_makes_the_runs_of_make_lab \
 	tests/lab/tests/test_demo.py::test_virtual_it_finds_the_same
 
-test: lab-guest ## all tests: those that keep time beside this kernel alone, at the end
+test: lab-guest ## all tests but those of test-hard: those that keep time beside this kernel alone, at the end
 	$(Q)packaging/deps.sh $(VENV) sweep
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)$(PYTHON) -m pytest tests --ignore=tests/hard $(GUEST_TESTS:%=--deselect=%) -m 'not quiet and not kills' -n 2 --dist loadgroup $(PYTEST_ARGS); beside=$$?; \

@@ -60,12 +60,12 @@ def sending(batch: Batch) -> list[Batch]:
     return [flow for flow in batch["flows"] if flow["remote_port"] == PORT and flow["local_addr"] == "10.77.0.1"]
 
 
-def queues(near: kernel.Namespace, device: str, until: Callable[[], bool]) -> list[tuple[int, float]]:
-    """When, and for how many us a packet would wait then: the backlog that tc has, over the rate."""
+def queues(near: kernel.Namespace, device: str, until: Callable[[], bool]) -> list[float]:
+    """For how many us a packet would wait, each few ms: the backlog that tc has, over the rate."""
     found = []
     while not until():
         (row,) = json.loads(near.run("tc", "-s", "-j", "qdisc", "show", "dev", device).stdout)
-        found.append((time.monotonic_ns(), int(row["backlog"]) * 8e6 / RATE_BPS))
+        found.append(int(row["backlog"]) * 8e6 / RATE_BPS)
         time.sleep(0.005)
     return found
 
@@ -107,17 +107,17 @@ def test_the_rate_of_iperf3_and_the_queue_of_tc(ccbpf: Cli, netns_pair: tuple[ke
         return [flow[key] for at, flow in rows if from_ns < at < until_ns and flow[key] is not None]
 
     written = [i["sum"]["bits_per_second"] for i in said["intervals"] if SETTLED_S < i["sum"]["start"] < ALONE_S - 0.2]
-    rates = shown("goodput_bps", began_ns + int(SETTLED_S * 1e9), busy_ns)
+    settled_ns = began_ns + int(SETTLED_S * 1e9)
+    rates = shown("goodput_bps", settled_ns, busy_ns)
     assert len(rates) > 10 and len(written) > 10
     assert statistics.mean(rates) == pytest.approx(statistics.mean(written), rel=0.05)
     assert statistics.mean(rates) < RATE_BPS
-    delay_us = statistics.mean(shown("delay_smoothed_us", alone[0][0], alone[-1][0]))
-    queue_us = statistics.mean(us for _, us in alone)
+    delay_us, queue_us = statistics.mean(shown("delay_smoothed_us", settled_ns, busy_ns)), statistics.mean(alone)
     # The controller does not count the wait of a packet for the other one of its pair, a third to two thirds of this queue
     assert queue_us / 5 < delay_us < queue_us + TICK_US, (delay_us, queue_us)
-    # Beside reno the flow has few packets, and its average is late: it is below the buffer, and what it showed made it yield
+    # Beside reno the flow sends few packets, so its average follows the queue late. It is at most the buffer.
     assert max(shown("delay_smoothed_us", busy_ns, ended_ns)) < LIMIT * 8e6 / RATE_BPS + TICK_US
-    assert max(us for _, us in waited) > 8_000
+    assert max(waited) > 8_000
     lost = seen[shown("local_port", 0, ended_ns)[-1]]["retransmits"]
     assert (shown("losses", 0, ended_ns)[-1] > 0) == (shown("retransmits", 0, ended_ns)[-1] > 0) == (lost > 0)
     assert "delay" in shown("yields_to", busy_ns, ended_ns)

@@ -280,7 +280,7 @@ def test_an_id_is_not_given_twice(assign: Cli, sinks: Sinks) -> None:
     assert sorted(rule["id"] for rule in rules(assign)) == [1, 3]
     assign("assign", "remove", "3", "1")
     assign("assign", "tcp_lp", "--remote-port", sinks.port)
-    assert [rule["id"] for rule in rules(assign)] == [1]
+    assert [rule["id"] for rule in rules(assign)] == [1], "with the last rule all that remembered one has gone"
     assign("assign", "remove", "1")
 
 
