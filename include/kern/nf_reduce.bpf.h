@@ -57,7 +57,10 @@ static __always_inline void nf_go_back(struct nf *nf, u32 window, u32 left)
 /* No chirp for some round trips. */
 static __always_inline void nf_rest(struct sock *sk, struct nf *nf)
 {
-	nf->due_us = law_max(nf->due_us, tcp_of(sk)->tcp_mstamp + nf_rest_us(nf));
+	u64 until_us = tcp_of(sk)->tcp_mstamp + nf_rest_us(nf);
+
+	if (nf->due_us < until_us)
+		nf->due_us = until_us;
 }
 
 /* The answer to a mark or a loss. @window: packets, the window that it is taken from.
