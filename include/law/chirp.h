@@ -105,14 +105,15 @@ LAW u64 chirp_depart_ns(u32 min_kbps, u32 spread_permille, u32 i, u32 bytes)
 LAW u32 chirp_min_kbps(u32 avg_kbps, u32 spread_permille, u32 n, u32 floor_kbps)
 {
 	u64 share = 1ull << CHIRP_SHARE_SHIFT, sum = 0;
-	u32 gaps = chirp_steps(n) - 1;
+	u32 gaps = chirp_steps(n) - 1, first_kbps;
 
 	spread_permille = chirp_spread(spread_permille);
 	for (u32 gap = 0; gap < CHIRP_MOST - 1 && gap < gaps; gap++) {
 		sum += share;
 		share = share * 1000 / spread_permille;
 	}
-	return law_max((avg_kbps * sum / gaps) >> CHIRP_SHARE_SHIFT, floor_kbps);
+	first_kbps = (avg_kbps * sum / gaps) >> CHIRP_SHARE_SHIFT; /* no share is above 1 */
+	return law_max(first_kbps, floor_kbps);
 }
 
 /* kbit/s: the fastest rate that bursts of @burst packets of @packet_bytes can probe, if no gap

@@ -115,8 +115,9 @@ LAW u32 nf_kbps(u32 w, u32 rtt_us, u32 packet_bytes)
 LAW u32 nf_share_q8(u32 alpha_permille, u32 bw_kbps, u32 rtt_us, u32 packet_bytes)
 {
 	u64 all_q8 = nf_packets_q8(bw_kbps, rtt_us, packet_bytes);
+	u32 share_q8 = all_q8 * law_min(alpha_permille, 1000) / 1000;
 
-	return law_max(all_q8 * law_min(alpha_permille, 1000) / 1000, NF_SHARE_ONE);
+	return law_max(share_q8, NF_SHARE_ONE);
 }
 
 /* 1/256 packets: in place of eq. 8's share where packets are lost without a queue (see 8.) */
@@ -159,7 +160,8 @@ LAW u32 nf_grow(u32 *credit, u32 w, u32 acked, u32 share_q8, u32 target)
 	}
 	*credit = sum % unit;
 	sum /= unit;
-	more = law_min(sum > acked ? acked : sum, room);
+	more = sum > acked ? acked : sum;
+	more = law_min(more, room);
 	return law_min(w + more, NF_WINDOW_MAX);
 }
 
