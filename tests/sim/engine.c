@@ -13,11 +13,16 @@ struct event {
 	void *argument;
 };
 
-u64 engine_now_ns = ENGINE_START_NS;
+u64 engine_start_ns, engine_now_ns;
 
 static struct event *heap;
 static size_t heap_size, heap_room;
 static u64 scheduled;
+
+void engine_begin(u64 start_ns)
+{
+	engine_start_ns = engine_now_ns = start_ns;
+}
 
 /* --- events ------------------------------------------------------------- */
 

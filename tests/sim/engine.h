@@ -2,8 +2,8 @@
 /*
  * The clock of the simulator, its events, timers and random numbers.
  *
- * Virtual time is in ns and starts at ENGINE_START_NS, so that no clock of a program reads 0. Events at the same
- * instant run in the order in which they were scheduled: a run is the same on every machine.
+ * Virtual time is in ns. It starts at the uptime that the scenario gives its hosts (`up_s`), which is never 0. Events at
+ * the same instant run in the order in which they were scheduled: a run is the same on every machine.
  */
 #ifndef CCBPF_SIM_ENGINE_H
 #define CCBPF_SIM_ENGINE_H
@@ -13,9 +13,12 @@
 #define NS_PER_US 1000ull
 #define NS_PER_MS 1000000ull
 #define NS_PER_S 1000000000ull
-#define ENGINE_START_NS (1000 * NS_PER_S)
+#define ENGINE_UP_S 1000 /* where a scenario gives no uptime */
 
-extern u64 engine_now_ns;
+extern u64 engine_start_ns, engine_now_ns;
+
+/* Before anything else: virtual time starts here. */
+void engine_begin(u64 start_ns);
 
 /* run(owner, argument) at the given time, at the earliest now. */
 void engine_at(u64 at_ns, void (*run)(void *owner, void *argument), void *owner, void *argument);

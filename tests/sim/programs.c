@@ -250,7 +250,7 @@ void sim_ringbuf_submit(void *record)
 	fprintf(trace,
 		"{\"at_s\": %.6f, \"flow\": %u, \"controller\": \"%s\", \"event\": \"%s\", \"cwnd\": %u, \"ssthresh\": %u, "
 		"\"rtt_us\": %u, \"delay_us\": %u, \"a\": %u, \"b\": %u}\n",
-		(double)(e->time_ns - ENGINE_START_NS) / 1e9,
+		(double)(e->time_ns - engine_start_ns) / 1e9,
 		flow_of((struct sock *)(unsigned long)e->flow)->number,
 		e->kind < CCBPF_KINDS && kinds[e->kind] ? kinds[e->kind] : "?", word, e->cwnd,
 		e->ssthresh, e->rtt_us, e->delay_us, e->a, e->b);

@@ -63,7 +63,7 @@ static void ring_grow(struct flow *f)
 
 static u32 peer_stamp(const struct receiver *r)
 {
-	double us = (double)(engine_now_ns - ENGINE_START_NS) / 1e3 * (1 + r->clock_drift);
+	double us = (double)(engine_now_ns - engine_start_ns) / 1e3 * (1 + r->clock_drift);
 
 	return (u32)((r->clock_offset_us + (u64)us) / 1000);
 }

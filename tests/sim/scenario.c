@@ -80,7 +80,7 @@ static void read_stalls(struct queue *q, struct json_object *list)
 {
 	for (size_t i = 0; list && i < json_object_array_length(list) && i < STALLS_MOST; i++) {
 		struct json_object *pair = json_object_array_get_idx(list, i);
-		u64 from_ns = ENGINE_START_NS +
+		u64 from_ns = engine_start_ns +
 			      ns_of_s(json_object_get_double(json_object_array_get_idx(pair, 0)));
 
 		q->stalls[i].from_ns = from_ns;
@@ -102,7 +102,7 @@ static void read_queue(struct queue *q, struct json_object *o)
 	q->mark_bytes = (u64)number(o, "mark_bytes");
 	q->mark_shift = (u32)number(o, "mark_shift");
 	q->policer_bytes = q->policer_tokens = number(o, "policer_bytes");
-	q->policer_filled_ns = ENGINE_START_NS;
+	q->policer_filled_ns = engine_start_ns;
 	read_stalls(q, member(o, "stalls"));
 }
 
@@ -138,7 +138,7 @@ static void read_changes(struct json_object *list)
 		double at_s = json_object_get_double(json_object_array_get_idx(pair, 0));
 		double rtt_ms = json_object_get_double(json_object_array_get_idx(pair, 1));
 
-		engine_at(ENGINE_START_NS + ns_of_s(at_s), change_delay, NULL,
+		engine_at(engine_start_ns + ns_of_s(at_s), change_delay, NULL,
 			  (void *)(unsigned long)ns_of_s(rtt_ms / 2e3));
 	}
 }
@@ -217,7 +217,7 @@ static void read_switches(struct flow *f, struct json_object *list)
 		s->flow = f;
 		s->controller = json_object_get_string(json_object_array_get_idx(pair, 1));
 		program_find(run.programs, s->controller);
-		engine_at(ENGINE_START_NS + ns_of_s(json_object_get_double(
+		engine_at(engine_start_ns + ns_of_s(json_object_get_double(
 						    json_object_array_get_idx(pair, 0))),
 			  switch_controller, s, NULL);
 	}
@@ -228,7 +228,7 @@ static void read_flow(struct flow *f, u32 no, struct json_object *o, double segm
 	struct json_object *own = member(o, "rtt_ms");
 	double app_mbit = number(o, "app_mbit"), stop_s = number(o, "stop_s");
 	bool reverse = number(o, "reverse") > 0;
-	u64 start_ns = ENGINE_START_NS + ns_of_s(number(o, "start_s"));
+	u64 start_ns = engine_start_ns + ns_of_s(number(o, "start_s"));
 
 	f->number = no;
 	snprintf(f->name, sizeof(f->name), "%s", word(o, "name"));
@@ -255,7 +255,7 @@ static void read_flow(struct flow *f, u32 no, struct json_object *o, double segm
 	if (app_mbit > 0)
 		engine_at(start_ns, write_some, f, NULL);
 	if (stop_s > 0)
-		engine_at(ENGINE_START_NS + ns_of_s(stop_s), end, f, NULL);
+		engine_at(engine_start_ns + ns_of_s(stop_s), end, f, NULL);
 }
 
 static void read_flows(struct json_object *list, double segment_bytes)
@@ -295,8 +295,8 @@ static void read_streams(struct json_object *list)
 		s->poisson = number(o, "poisson") > 0;
 		s->period_ns = ns_of_s(number(o, "period_s"));
 		s->duty = number(o, "duty");
-		s->start_ns = ENGINE_START_NS + ns_of_s(number(o, "start_s"));
-		s->stop_ns = ENGINE_START_NS + ns_of_s(number(o, "stop_s"));
+		s->start_ns = engine_start_ns + ns_of_s(number(o, "start_s"));
+		s->stop_ns = engine_start_ns + ns_of_s(number(o, "stop_s"));
 		random_seed(&s->random, run.seed, 100 + i);
 		stream_begin(s);
 	}
@@ -347,7 +347,7 @@ static void sample_records(double at_s)
 static void sample(void *unused, void *unused2)
 {
 	const struct queue *q = &run.forward.queue;
-	double at_s = (double)(engine_now_ns - ENGINE_START_NS) / 1e9;
+	double at_s = (double)(engine_now_ns - engine_start_ns) / 1e9;
 
 	(void)unused;
 	(void)unused2;
@@ -418,6 +418,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "simulator: the scenario is no JSON: %s", json_util_get_last_err());
 		return 2;
 	}
+	engine_begin(ns_of_s(member(o, "up_s") ? number(o, "up_s") : ENGINE_UP_S));
 	run.seed = (u64)number(o, "seed");
 	run.seconds_ns = ns_of_s(number(o, "seconds"));
 	run.sample_ns = ns_of_s(number(o, "sample_s"));
@@ -430,8 +431,8 @@ int main(int argc, char **argv)
 	read_flows(member(o, "flows"), number(o, "segment_bytes"));
 	read_streams(member(o, "udp"));
 	read_parameters(member(o, "parameters"));
-	engine_at(ENGINE_START_NS + run.sample_ns, sample, NULL, NULL);
-	engine_run(ENGINE_START_NS + run.seconds_ns);
+	engine_at(engine_start_ns + run.sample_ns, sample, NULL, NULL);
+	engine_run(engine_start_ns + run.seconds_ns);
 	print_result();
 	return 0;
 }

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A flow does not depend on how long its host has been up: the same run, bit for bit, also while a clock wraps.
+
+The kernel's clock is 64 bits of us; the programs keep 32 bits of us and of 1024 us, and TCP's timestamps are 32 bits of ms.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from .simulator import simulate
+
+FRAME = 1514
+YOUNG_S = 1000  # and the others are later by a multiple of 16 s: there a us, a ms and 1024 us begin together as here
+WRAPS_S = {"us": 12872, "ms": 4294952, "1024 us": 4398040}  # 2^32 of each, or three times as many, are over 7 to 15 s later
+OLD_S = 13000 * 1000 + 8  # 150 days, no clock wraps
+
+QUEUE = {"rate_mbit": 10, "limit_packets": 82}
+MARKS = {"nf_red": {"limit_bytes": 103 * FRAME, "packet_bytes": FRAME, "average_shift": 3, "nf_min": 3000, "nf_max": 50000,
+                    "std_min": 90667, "std_max": 100000, "probe_dscp": 7}}  # fmt: skip
+CONTROLLERS = ["tcp_lp", "tcp_lp_ecn", "hstcp_lp", "tcpw_lp", "ltcp", "nf_tcp", "le"]
+
+
+def run(up_s: int, background: dict[str, Any], **link: Any) -> Any:
+    """A foreground comes and goes; there are losses, and jitter."""
+    return simulate({
+        "seed": 1, "seconds": 40, "sample_s": 0.1, "segment_bytes": 1448, "up_s": up_s,
+        "link": {"rtt_ms": 50, "queue": QUEUE, "forward": {"loss": 0.001, "jitter_ms": 1}, **link},
+        "flows": [{"controller": "cubic", "start_s": 10, "stop_s": 25}, {"controller": "cubic", "start_s": 0, "stop_s": 0, **background}],
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("link", [{}, MARKS], ids=["drop-tail", "nf_red"])
+@pytest.mark.parametrize("name", CONTROLLERS)
+def test_uptime_changes_nothing(name: str, link: dict[str, Any]) -> None:
+    """A pause of nf_tcp was cut to 32 bits of us, so it was over at once on a host that was up for 71 minutes."""
+    flow = {"controller": name, "background": 1, "ecn": 1}
+    young = run(YOUNG_S, flow, **link)
+    assert [up_s for up_s in (*WRAPS_S.values(), OLD_S) if run(up_s, flow, **link) != young] == []
+
+
+def test_uptime_changes_nothing_for_a_download() -> None:
+    young = run(YOUNG_S, {"download": 1})
+    assert [up_s for up_s in (*WRAPS_S.values(), OLD_S) if run(up_s, {"download": 1}) != young] == []
+
+
+@pytest.mark.parametrize(("unit_us", "up_s"), zip((1, 1000, 1024), WRAPS_S.values(), strict=True))
+def test_the_clocks_do_wrap_in_these_runs(unit_us: int, up_s: int) -> None:
+    turns = [at_s * 10**6 // unit_us >> 32 for at_s in (up_s, up_s + 20)]
+    assert turns[1] == turns[0] + 1 and (up_s - YOUNG_S) % 16 == 0
