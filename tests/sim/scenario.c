@@ -206,6 +206,29 @@ static void write_some(void *flow, void *unused)
 	engine_at(engine_now_ns + (u64)(1e9 / f->app_segments_per_s), write_some, f, NULL);
 }
 
+static void go_on(void *flow, void *unused)
+{
+	struct flow *f = flow;
+
+	(void)unused;
+	f->queued = FLOW_UNLIMITED;
+	flow_publish_seqs(f);
+	output_push(f);
+}
+
+/* A flow that always has data has none: pairs of a time and a length, s. */
+static void read_pauses(struct flow *f, struct json_object *list)
+{
+	for (size_t i = 0; list && i < json_object_array_length(list); i++) {
+		struct json_object *pair = json_object_array_get_idx(list, i);
+		double at_s = json_object_get_double(json_object_array_get_idx(pair, 0));
+		double for_s = json_object_get_double(json_object_array_get_idx(pair, 1));
+
+		engine_at(engine_start_ns + ns_of_s(at_s), end, f, NULL);
+		engine_at(engine_start_ns + ns_of_s(at_s + for_s), go_on, f, NULL);
+	}
+}
+
 static void read_switches(struct flow *f, struct json_object *list)
 {
 	for (size_t i = 0; list && i < json_object_array_length(list); i++) {
@@ -251,6 +274,7 @@ static void read_flow(struct flow *f, u32 no, struct json_object *o, double segm
 	f->dscp = (u8)number(o, "dscp");
 	f->tp.snd_ssthresh = (u32)number(o, "ssthresh");
 	read_switches(f, member(o, "switches"));
+	read_pauses(f, member(o, "pauses"));
 	engine_at(start_ns, begin, f, NULL);
 	if (app_mbit > 0)
 		engine_at(start_ns, write_some, f, NULL);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A flow does not depend on how long its host has been up: the same run, bit for bit, also while a clock wraps.
+"""A flow does not depend on how long its host has been up: the same run, bit for bit, also while a clock wraps. Nor does it
+matter how long the application has had nothing to send.
 
 The kernel's clock is 64 bits of us; the programs keep 32 bits of us and of 1024 us, and TCP's timestamps are 32 bits of ms.
 """
@@ -44,6 +45,33 @@ def test_uptime_changes_nothing(name: str, link: dict[str, Any]) -> None:
 def test_uptime_changes_nothing_for_a_download() -> None:
     young = run(YOUNG_S, {"download": 1})
     assert [up_s for up_s in (*WRAPS_S.values(), OLD_S) if run(up_s, {"download": 1}) != young] == []
+
+
+@pytest.mark.parametrize("pause_s", [600, 2200, 4300, 40000])
+@pytest.mark.parametrize("flow", [*({"controller": name} for name in CONTROLLERS), {"download": 1}], ids=[*CONTROLLERS, "rx_lp"])
+def test_a_pause_of_hours(flow: dict[str, Any], pause_s: int) -> None:
+    """It sends as before, from the tenth second on, and yields (but ltcp does not). 2200 s are more than 2^31 us, and 4300 s are
+    more than 2^32 us."""
+    on_s = 60 + pause_s
+    background = {
+        "controller": "cubic",
+        "name": "background",
+        "start_s": 0,
+        "stop_s": 0,
+        "ecn": 1,
+        "pauses": [[60, pause_s]],
+        **flow,
+    }
+    foreground = {"controller": "cubic", "name": "foreground", "start_s": on_s + 30, "stop_s": on_s + 60}
+    result = simulate({
+        "seed": 1, "seconds": on_s + 60, "sample_s": 1, "segment_bytes": 1448, "flows": [background, foreground],
+        "link": {"rtt_ms": 50, "queue": QUEUE, **(MARKS if flow.get("controller") == "nf_tcp" else {})},
+    })  # fmt: skip
+    got, others = (flow["segments"] for flow in result["flows"])
+    assert sum(got[70 : on_s - 10]) == 0
+    assert sum(got[on_s + 10 : on_s + 30]) >= 0.97 * sum(got[30:50])
+    if flow.get("controller") != "ltcp":
+        assert sum(others[on_s + 35 : on_s + 60]) >= 0.95 * sum([*got[on_s + 35 : on_s + 60], *others[on_s + 35 : on_s + 60]])
 
 
 @pytest.mark.parametrize(("unit_us", "up_s"), zip((1, 1000, 1024), WRAPS_S.values(), strict=True))
