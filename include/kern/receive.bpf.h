@@ -156,7 +156,7 @@ static __noinline int record_fill(struct tcp_sock *tp, struct receive *r)
 	f->rtt_min_us = x->rtt_min_us;
 	f->delay_us = x->queue_us;
 	f->delay_smoothed_us = delay_smoothed(&x->delay);
-	f->delay_threshold_us = delay_threshold(&x->delay, &p);
+	f->delay_threshold_us = rx_threshold(x, &p, mss);
 	f->delay_max_us = delay_queue_max(&x->delay);
 	f->rate_bps = (u64)x->flight * 8000000 / (x->rtt_us ?: 1);
 	f->bytes_acked = r->counted;

@@ -21,7 +21,9 @@
 #define RX_LEAST_SEGMENTS 1
 #define RX_MOST (1u << 30)
 #define RX_FLAT 4 /* rounds: a window too much */
-#define RX_DELTA 150 /* permille, TCP-LP III-A: threshold of the buffer */
+#define RX_DELTA 200 /* permille of the largest queue: the threshold, as eq. 2 of TCP-LP */
+#define RX_ENOUGH_US 10000 /* ... which is at most this, */
+#define RX_PACKETS 2 /* or the time of so many packets */
 #define RX_SMOOTHING 8 /* samples, as TCP-LP's */
 #define RX_MEMORY_S 180 /* VI-A */
 #define RX_FLOOR_US 2000 /* two ticks of most clocks: their rounding is no queue */
@@ -173,11 +175,36 @@ LAW u32 rx_delay(struct rx *x, const struct rx_ack *a)
 	return law_min(law_forget(delay_us), DELAY_MAX_US);
 }
 
+/* us: RX_PACKETS at the rate that this flow came to */
+LAW u32 rx_packets_us(const struct rx *x, u32 mss)
+{
+	u64 bytes = (u64)RX_PACKETS * law_min(mss, 1u << 16);
+
+	return law_min(law_forget(bytes * x->rtt_min_us / law_max(x->back, mss)), DELAY_MAX_US);
+}
+
+/* us: a smoothed delay above it is an indication (12.) */
+LAW u32 rx_threshold(const struct rx *x, const struct delay_params *p, u32 mss)
+{
+	u32 part_us = law_forget(delay_part(&x->delay, p));
+
+	if (delay_known(&x->delay))
+		part_us = law_min(part_us, law_max(RX_ENOUGH_US, rx_packets_us(x, mss)));
+	return law_max(part_us, law_forget(delay_floor(&x->delay, p)));
+}
+
+LAW bool rx_indicates(const struct rx *x, const struct delay_params *p, u32 mss)
+{
+	if (x->delay.samples < p->least)
+		return false;
+	return delay_smoothed(&x->delay) > rx_threshold(x, p, mss);
+}
+
 /* In the inference phase the window has no queue of its own: half of the threshold is that of
  * others. */
-LAW bool rx_remains(const struct rx *x, const struct delay_params *p)
+LAW bool rx_remains(const struct rx *x, const struct delay_params *p, u32 mss)
 {
-	u32 half_us = law_max(delay_threshold(&x->delay, p) / 2, 2 * p->floor_us);
+	u32 half_us = law_max(rx_threshold(x, p, mss) / 2, 2 * p->floor_us);
 
 	if (!x->inference.active || x->delay.samples < DELAY_FIRST)
 		return false;
@@ -216,7 +243,7 @@ LAW bool rx_measure(struct rx *x, const struct rx_ack *a)
 	if (silence_was(x->since_us, 0))
 		silence_take(&x->silence, x->since_us, x->queue_us, before_us, apart);
 	delay_take(&x->delay, x->queue_us, rx_stood_us(x), false, &p);
-	return x->avoiding && (delay_indicates(&x->delay, &p) || rx_remains(x, &p));
+	return x->avoiding && (rx_indicates(x, &p, a->mss) || rx_remains(x, &p, a->mss));
 }
 
 /* The base of the delays is the smallest RTT. */
@@ -241,13 +268,13 @@ LAW void rx_drift(struct rx *x, u32 round_us)
 }
 
 /* A round has ended: was it without a queue? To be called before noise_learn(). */
-LAW void rx_notice_calm(struct rx *x)
+LAW void rx_notice_calm(struct rx *x, u32 mss)
 {
 	u32 most_us = (u32)x->noise.high << NOISE_SPREAD_SHIFT, empty_us;
 	struct delay_params p;
 
 	rx_params(x, &p);
-	empty_us = law_max(delay_threshold(&x->delay, &p) / 4, 2 * p.floor_us);
+	empty_us = law_max(rx_threshold(x, &p, mss) / 4, 2 * p.floor_us);
 	if (!x->noise.samples || most_us > empty_us)
 		x->calm = 0;
 	else if (x->calm < RX_CALM_MOST)
@@ -255,14 +282,14 @@ LAW void rx_notice_calm(struct rx *x)
 }
 
 /* A delay that stands still above the threshold is a longer path. */
-LAW_APART int rx_notice_flat(struct rx *x, u32 now_us)
+LAW_APART int rx_notice_flat(struct rx *x, u32 now_us, u32 mss)
 {
 	bool few = x->low_us == NOISE_UNKNOWN;
 	u32 low_us = few ? x->queue_us : x->low_us, full_us = 0, rise_us;
 	struct delay_params p;
 
 	rx_params(x, &p);
-	if (low_us <= delay_threshold(&x->delay, &p)) {
+	if (low_us <= rx_threshold(x, &p, mss)) {
 		x->still = 0;
 		x->flat_us = 0;
 		return 0;

@@ -55,6 +55,10 @@
  *     in a round trip. A queue that is met on that way is that of others, and slows it down.
  * 11. After RX_CALM_MOST rounds without a queue the link is wider than what is remembered:
  *     w += w/16 per round trip.
+ * 12. The threshold is a fifth of the largest queue, but at most 10 ms, or two packets' time on a
+ *     slow link. With TCP-LP's 15 %, and no bound, a download that found the buffer full while it
+ *     was alone had a threshold twice that of those which came later: they stayed at a tenth of its
+ *     rate.
  *
  * Ranges: windows up to 2^30 bytes. Sequence numbers and us are u32 that wrap.
  */
@@ -91,13 +95,13 @@ LAW u32 rx_rounded(u32 window, const struct rx_ack *a)
 /* --- rounds, silences and holes ----------------------------------------------- */
 
 /* What a round of @passed_us tells of the path, at its end. */
-LAW_APART int rx_learn(struct rx *x, u32 now_us, u32 passed_us)
+LAW_APART int rx_learn(struct rx *x, u32 now_us, u32 passed_us, u32 mss)
 {
 	rx_align(x);
-	rx_notice_calm(x);
+	rx_notice_calm(x, mss);
 	x->low_us = noise_learn(&x->noise);
 	rx_drift(x, passed_us);
-	rx_notice_flat(x, now_us);
+	rx_notice_flat(x, now_us, mss);
 	silence_turn(&x->silence);
 	return 0;
 }
@@ -118,7 +122,7 @@ LAW bool rx_round(struct rx *x, const struct rx_ack *a)
 				law_max(x->back, rx_pipe(x, x->flight, x->rtt_us - x->rtt_min_us));
 	}
 	rx_begin_round(x, a);
-	rx_learn(x, a->now_us, passed_us);
+	rx_learn(x, a->now_us, passed_us, a->mss);
 	return true;
 }
 

@@ -48,7 +48,7 @@ CASES = (
          repeat=2),
     Case("crowd", ("2, 25 ms", "10, 25 ms"), ("tcp_lp", "hstcp_lp", "le"), repeat=2, measures=("jain",)),
     Case("handover", ("born", "setsockopt", "route"), repeat=2),
-    Case("rx-yield", (), DOWNLOADS, repeat=2),
+    Case("rx-yield", (), DOWNLOADS, repeat=5),
     Case("rx-alone", ("10 Mbit/s, 50 ms, 0.5 BDP", "10 Mbit/s, 50 ms, 4 BDP"), DOWNLOADS, repeat=1, seconds=600),
     Case("rx-many", ("staggered, 1 s", "at once"), DOWNLOADS, repeat=5),
     Case("rx-loss", ("1 % lost",), DOWNLOADS, repeat=3),

@@ -129,7 +129,7 @@ def test_it_yields_and_comes_back(path: Callable[..., Path], scale: int) -> None
     assert yielded <= 10.4e6, yielded
     assert beside.mbit(11, 14) < 0.2
     back = next(at for at, window in beside.windows if at > 14.3e6 and window >= 7 / 8 * LINK * BASE_US / 8)
-    assert back <= 15.5e6, back
+    assert back <= (15.5e6 if scale == 0 else 16.5e6), back  # an edge that is rounded makes bursts, which are a queue
     assert beside.mbit(15.5, 20) >= 0.9 * LINK
 
 
@@ -144,9 +144,40 @@ def test_a_queue_that_remains_after_its_own_was_drained_is_that_of_others(
     assert (min(after) == MSS) == least and min(after) < 55_000
 
 
+@pytest.mark.parametrize(
+    ("most_us", "overflowed", "back", "expected_us"),
+    [
+        (25_000, True, 40, 5000),  # a fifth of the largest queue
+        (25_000, False, 40, 5000),
+        (49_900, True, 40, 9980),
+        (100_000, True, 40, 10_000),  # enough in any buffer
+        (100_000, True, 10, 10_000),
+        (100_000, True, 8, 2 * BASE_US // 8),  # two packets, where eight take a round trip
+        (100_000, True, 1, 20_000),  # but not more than a fifth
+        (6000, True, 40, 2000),  # two ticks
+        (3000, True, 40, 1500),  # half of a small buffer
+        (15_000, False, 40, BASE_US // 4),  # of a buffer that is not known
+    ],
+)
+def test_the_threshold(ffi: Ffi, law: Laws, most_us: int, overflowed: bool, back: int, expected_us: int) -> None:
+    x, ack, p = ffi.new("struct rx *"), ffi.new("struct rx_ack *"), ffi.new("struct delay_params *")
+    ack.mss, ack.rtt_us = MSS, BASE_US
+    law.rx_init(x, ack)
+    x.delay.rtt.now = x.rtt_min_us = BASE_US
+    x.delay.most_us, x.delay.overflowed, x.back = most_us, overflowed, back * MSS
+    law.rx_params(x, p)
+    assert law.rx_threshold(x, p, MSS) == expected_us
+    x.delay.samples = p.least
+    for beyond in (0, 1):
+        x.delay.smoothed_q8 = (expected_us + beyond) * 256
+        assert law.rx_indicates(x, p, MSS) == bool(beyond)
+    x.delay.samples = p.least - 1
+    assert not law.rx_indicates(x, p, MSS)
+
+
 def test_on_its_way_back_it_gives_way_to_a_small_queue(path: Callable[..., Path]) -> None:
     """The others have not left if there is a queue long before the window is what it was."""
-    beside = path(others=lambda t: step(10, 14, 60_000)(t) or step(14, 30, 9_000)(t))
+    beside = path(others=lambda t: step(10, 14, 60_000)(t) or step(14, 30, 4_500)(t))
     beside.run(18)
     assert MSS < beside.window_at(18) <= 8 * MSS
 
