@@ -21,9 +21,11 @@
 #define RX_LEAST_SEGMENTS 1
 #define RX_MOST (1u << 30)
 #define RX_FLAT 4 /* rounds: a window too much */
-#define RX_DELTA 200 /* permille of the largest queue: the threshold, as eq. 2 of TCP-LP */
-#define RX_ENOUGH_US 10000 /* ... which is at most this, */
-#define RX_PACKETS 2 /* or the time of so many packets */
+#define RX_THRESHOLD_US 9000 /* where the buffer is not small */
+#define RX_REMAINS_US 5000 /* in the inference phase half of it, or this */
+#define RX_SMALL_US 18000 /* a smaller buffer is small: */
+#define RX_DELTA 200 /* permille of it are the threshold, as in eq. 2 of TCP-LP */
+#define RX_PACKETS 2 /* in any buffer the time of so many packets is no sign */
 #define RX_SMOOTHING 8 /* samples, as TCP-LP's */
 #define RX_MEMORY_S 180 /* VI-A */
 #define RX_FLOOR_US 2000 /* two ticks of most clocks: their rounding is no queue */
@@ -175,22 +177,30 @@ LAW u32 rx_delay(struct rx *x, const struct rx_ack *a)
 	return law_min(law_forget(delay_us), DELAY_MAX_US);
 }
 
-/* us: RX_PACKETS at the rate that this flow came to */
+/* us: RX_PACKETS at the rate that this flow came to; at most that many round trips */
 LAW u32 rx_packets_us(const struct rx *x, u32 mss)
 {
-	u64 bytes = (u64)RX_PACKETS * law_min(mss, 1u << 16);
+	u64 bytes = (u64)RX_PACKETS * mss;
 
-	return law_min(law_forget(bytes * x->rtt_min_us / law_max(x->back, mss)), DELAY_MAX_US);
+	return bytes * x->rtt_min_us / (law_max(x->back, mss) ?: 1);
+}
+
+/* us: what the buffer, or the part of it that was seen, allows */
+LAW u32 rx_part_us(const struct rx *x, const struct delay_params *p, u32 mss)
+{
+	u32 part_us = delay_part(&x->delay, p), half_us = x->delay.most_us / 2;
+
+	if (!delay_known(&x->delay))
+		return part_us;
+	if (!x->delay.overflowed || x->delay.most_us >= RX_SMALL_US)
+		part_us = law_max(part_us, law_min(RX_THRESHOLD_US, half_us));
+	return law_min(part_us, law_max(RX_THRESHOLD_US, rx_packets_us(x, mss)));
 }
 
 /* us: a smoothed delay above it is an indication (12.) */
 LAW u32 rx_threshold(const struct rx *x, const struct delay_params *p, u32 mss)
 {
-	u32 part_us = law_forget(delay_part(&x->delay, p));
-
-	if (delay_known(&x->delay))
-		part_us = law_min(part_us, law_max(RX_ENOUGH_US, rx_packets_us(x, mss)));
-	return law_max(part_us, law_forget(delay_floor(&x->delay, p)));
+	return law_max(law_forget(rx_part_us(x, p, mss)), law_forget(delay_floor(&x->delay, p)));
 }
 
 LAW bool rx_indicates(const struct rx *x, const struct delay_params *p, u32 mss)
@@ -204,7 +214,7 @@ LAW bool rx_indicates(const struct rx *x, const struct delay_params *p, u32 mss)
  * others. */
 LAW bool rx_remains(const struct rx *x, const struct delay_params *p, u32 mss)
 {
-	u32 half_us = law_max(rx_threshold(x, p, mss) / 2, 2 * p->floor_us);
+	u32 half_us = law_max(rx_threshold(x, p, mss) / 2, law_max(RX_REMAINS_US, 2 * p->floor_us));
 
 	if (!x->inference.active || x->delay.samples < DELAY_FIRST)
 		return false;

@@ -55,10 +55,10 @@
  *     in a round trip. A queue that is met on that way is that of others, and slows it down.
  * 11. After RX_CALM_MOST rounds without a queue the link is wider than what is remembered:
  *     w += w/16 per round trip.
- * 12. The threshold is a fifth of the largest queue, but at most 10 ms, or two packets' time on a
- *     slow link. With TCP-LP's 15 %, and no bound, a download that found the buffer full while it
- *     was alone had a threshold twice that of those which came later: they stayed at a tenth of its
- *     rate.
+ * 12. The threshold is 9 ms, or two packets' time on a slow link; a fifth of a small buffer; and at
+ *     most half of the largest queue while no loss has told the buffer. It must not depend on
+ *     what a download has seen: with TCP-LP's 15 % those that came later, and saw less of the
+ *     buffer than the first one, stayed at a tenth of its rate.
  *
  * Ranges: windows up to 2^30 bytes. Sequence numbers and us are u32 that wrap.
  */

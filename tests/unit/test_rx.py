@@ -147,16 +147,16 @@ def test_a_queue_that_remains_after_its_own_was_drained_is_that_of_others(
 @pytest.mark.parametrize(
     ("most_us", "overflowed", "back", "expected_us"),
     [
-        (25_000, True, 40, 5000),  # a fifth of the largest queue
-        (25_000, False, 40, 5000),
-        (49_900, True, 40, 9980),
-        (100_000, True, 40, 10_000),  # enough in any buffer
-        (100_000, True, 10, 10_000),
+        (100_000, True, 40, 9000),
+        (18_000, True, 40, 9000),
+        (17_990, True, 40, 3598),  # a fifth of a small buffer
+        (60_000, False, 40, 9000),  # a queue that did not overflow: the buffer is larger
+        (18_750, False, 40, 9000),
         (100_000, True, 8, 2 * BASE_US // 8),  # two packets, where eight take a round trip
         (100_000, True, 1, 20_000),  # but not more than a fifth
         (6000, True, 40, 2000),  # two ticks
-        (3000, True, 40, 1500),  # half of a small buffer
-        (15_000, False, 40, BASE_US // 4),  # of a buffer that is not known
+        (3000, True, 40, 1500),  # half of a buffer that is smaller still
+        (18_740, False, 40, BASE_US // 4),  # of a buffer that is not known
     ],
 )
 def test_the_threshold(ffi: Ffi, law: Laws, most_us: int, overflowed: bool, back: int, expected_us: int) -> None:
