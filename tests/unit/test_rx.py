@@ -175,6 +175,18 @@ def test_the_threshold(ffi: Ffi, law: Laws, most_us: int, overflowed: bool, back
     assert not law.rx_indicates(x, p, MSS)
 
 
+def test_the_threshold_of_a_queue_that_did_not_overflow(ffi: Ffi, law: Laws) -> None:
+    """On a short path a queue of 10 ms is known to be one: half of it, and not all."""
+    x, ack, p = ffi.new("struct rx *"), ffi.new("struct rx_ack *"), ffi.new("struct delay_params *")
+    ack.mss, ack.rtt_us = MSS, 10_000
+    law.rx_init(x, ack)
+    x.delay.rtt.now = 10_000
+    law.rx_params(x, p)
+    for most_us, expected_us in ((7000, 3500), (10_000, 5000), (18_000, 9000), (30_000, 9000)):
+        x.delay.most_us, x.back = most_us, 100 * MSS
+        assert law.rx_threshold(x, p, MSS) == expected_us
+
+
 def test_on_its_way_back_it_gives_way_to_a_small_queue(path: Callable[..., Path]) -> None:
     """The others have not left if there is a queue long before the window is what it was."""
     beside = path(others=lambda t: step(10, 14, 60_000)(t) or step(14, 30, 4_500)(t))
