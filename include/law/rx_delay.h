@@ -5,7 +5,7 @@
  *
  *	d = RTT_min + owd - owd_min
  *
- * fed to law/delay.h in the place of an RTT, so that its threshold and its memory hold for it.
+ * fed to law/delay.h in the place of an RTT, so that its average and its memory hold for it.
  */
 #ifndef CCBPF_LAW_RX_DELAY_H
 #define CCBPF_LAW_RX_DELAY_H
@@ -21,11 +21,11 @@
 #define RX_LEAST_SEGMENTS 1
 #define RX_MOST (1u << 30)
 #define RX_FLAT 4 /* rounds: a window too much */
-#define RX_THRESHOLD_US 9000 /* where the buffer is not small */
-#define RX_REMAINS_US 5000 /* in the inference phase half of it, or this */
-#define RX_SMALL_US 18000 /* a smaller buffer is small: */
-#define RX_DELTA 200 /* permille of it are the threshold, as in eq. 2 of TCP-LP */
-#define RX_PACKETS 2 /* in any buffer the time of so many packets is no sign */
+#define RX_THRESHOLD_US 9000 /* the threshold, where the buffer is known and not small (12.) */
+#define RX_REMAINS_US 5000 /* in the inference phase: this, or half of the threshold if more */
+#define RX_SMALL_US 18000 /* a buffer that overflowed with less is small */
+#define RX_DELTA 200 /* permille of a small buffer: its threshold, as in eq. 2 of TCP-LP */
+#define RX_PACKETS 2 /* on a slow link the threshold is up to the time of so many packets */
 #define RX_SMOOTHING 8 /* samples, as TCP-LP's */
 #define RX_MEMORY_S 180 /* VI-A */
 #define RX_FLOOR_US 2000 /* two ticks of most clocks: their rounding is no queue */
@@ -210,8 +210,7 @@ LAW bool rx_indicates(const struct rx *x, const struct delay_params *p, u32 mss)
 	return delay_smoothed(&x->delay) > rx_threshold(x, p, mss);
 }
 
-/* In the inference phase the window has no queue of its own: half of the threshold is that of
- * others. */
+/* In the inference phase the window has no queue of its own: a smaller one is that of others. */
 LAW bool rx_remains(const struct rx *x, const struct delay_params *p, u32 mss)
 {
 	u32 half_us = law_max(rx_threshold(x, p, mss) / 2, law_max(RX_REMAINS_US, 2 * p->floor_us));

@@ -48,17 +48,23 @@
  *  9. A first indication drains, where TCP-LP halves: alone the queue is the flow's own, so
  *     the link stays busy. It drains the queue of this packet, where that is more than the
  *     smoothed one, which is late. If the queue is that of others it remains: in the inference
- *     phase half of the threshold is an indication. It is none while less than RX_FELL of the
- *     drained queue is there: that fell, so it was the flow's own, or of others that drained.
+ *     phase 5 ms are an indication (half of a threshold above 10 ms). They are none while less
+ *     than RX_FELL of the drained queue is there: that fell, so it was the flow's own, or of
+ *     others that drained.
  * 10. The inference phase is of 3 round trips as they are now: they are shorter when others
  *     have left. Then the window comes back to what the path carried (`back`), not by a segment
  *     in a round trip. A queue that is met on that way is that of others, and slows it down.
  * 11. After RX_CALM_MOST rounds without a queue the link is wider than what is remembered:
  *     w += w/16 per round trip.
- * 12. The threshold is 9 ms, or two packets' time on a slow link; a fifth of a small buffer; and at
- *     most half of the largest queue while no loss has told the buffer. It must not depend on
- *     what a download has seen: with TCP-LP's 15 % those that came later, and saw less of the
- *     buffer than the first one, stayed at a tenth of its rate.
+ * 12. The threshold. TCP-LP's 15 % of the largest queue depends on what a download has seen: those
+ *     that came later, and saw less of the buffer than the first one, stayed at a tenth of its
+ *     rate. Here it is
+ *	   9 ms			  of a queue that is known to be one
+ *	   half of that queue	  if that is less, while no loss has told the buffer
+ *	   a fifth of it	  if losses have told a buffer below 18 ms
+ *	   two packets' time	  if that is more (at this flow's own rate), at most a fifth
+ *	   base / 4, 4 to 20 ms	  while there was no such queue (law/delay_buffer.h)
+ *     and at least the noise of the path and two ticks of the sender's clock.
  *
  * Ranges: windows up to 2^30 bytes. Sequence numbers and us are u32 that wrap.
  */

@@ -110,6 +110,8 @@ static void flow_establish(struct flow *f)
 	tp->snd_cwnd_clamp = ~0u;
 	tp->tcp_header_len = 32;
 	tp->rx_opt.tstamp_ok = 1;
+	tp->rx_opt.rcv_tsval = receiver_stamp(&f->peer); /* of the SYN-ACK */
+	f->peer.ts_recent = flow_stamp(f, engine_now_ns); /* of the SYN */
 	tp->ecn_flags = f->ecn ? 1 : 0;
 	tp->srtt_us = rtt_us << 3;
 	f->mdev_us = rtt_us << 1;

@@ -254,6 +254,7 @@ void xmit_timer_expired(void *flow);
 
 /* receiver.c */
 void receiver_init(struct flow *f, u64 seed);
+u32 receiver_stamp(const struct receiver *r); /* its clock, in ms */
 void receiver_arrive(struct packet *p);
 
 /* What an ACK was, FLAG_ of net/ipv4/tcp_input.c. */

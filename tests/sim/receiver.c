@@ -61,7 +61,7 @@ static void ring_grow(struct flow *f)
 
 /* --- ACKs --------------------------------------------------------------- */
 
-static u32 peer_stamp(const struct receiver *r)
+u32 receiver_stamp(const struct receiver *r)
 {
 	double us = (double)(engine_now_ns - engine_start_ns) / 1e3 * (1 + r->clock_drift);
 
@@ -95,7 +95,7 @@ static void receiver_ack(struct flow *f, bool fresh)
 	p->last_arrival_ns = &r->last_arrival_ns;
 	p->bytes = FLOW_ACK_BYTES;
 	p->index = r->rcv_nxt;
-	p->tsval = peer_stamp(r);
+	p->tsval = receiver_stamp(r);
 	if (r->download)
 		download_ack(f, p->tsval, fresh);
 	p->window = r->download ? download_advertised(f) : r->window;

@@ -216,7 +216,7 @@ static void go_on(void *flow, void *unused)
 	output_push(f);
 }
 
-/* A flow that always has data has none: pairs of a time and a length, s. */
+/* `pauses`, pairs [at, length] in s: meanwhile the application has nothing to send. Not with app_mbit. */
 static void read_pauses(struct flow *f, struct json_object *list)
 {
 	for (size_t i = 0; list && i < json_object_array_length(list); i++) {
@@ -246,6 +246,17 @@ static void read_switches(struct flow *f, struct json_object *list)
 	}
 }
 
+/* `stamps_ms`: what TCP's timestamps of both hosts read at the beginning, if not a random number. */
+static void set_stamps(struct flow *f, struct json_object *stamps)
+{
+	u64 us = (u64)json_object_get_int64(stamps) * 1000;
+
+	if (!stamps)
+		return;
+	f->clock_offset_us = us - engine_start_ns / NS_PER_US;
+	f->peer.clock_offset_us = us;
+}
+
 static void read_flow(struct flow *f, u32 no, struct json_object *o, double segment_bytes)
 {
 	struct json_object *own = member(o, "rtt_ms");
@@ -257,6 +268,7 @@ static void read_flow(struct flow *f, u32 no, struct json_object *o, double segm
 	snprintf(f->name, sizeof(f->name), "%s", word(o, "name"));
 	f->tp.mss_cache = (u32)segment_bytes;
 	flow_init(f, program_find(run.programs, word(o, "controller")), run.seed);
+	set_stamps(f, member(o, "stamps_ms"));
 	f->forward = reverse ? &run.reverse : &run.forward;
 	f->reverse = reverse ? &run.forward : &run.reverse;
 	f->delay_ns = own ? ns_of_s(json_object_get_double(own) / 2e3) : run.base_delay_ns;
@@ -400,6 +412,7 @@ static struct json_object *flow_result(u32 i)
 	json_object_object_add(o, "recoveries", json_object_new_int64(f->recoveries));
 	json_object_object_add(o, "timeouts", json_object_new_int64(f->timeouts));
 	json_object_object_add(o, "undone", json_object_new_int64(f->undone));
+	json_object_object_add(o, "stamp_ms", json_object_new_int64(flow_stamp(f, engine_now_ns)));
 	return o;
 }
 
@@ -418,6 +431,7 @@ static void print_result(void)
 				       json_object_new_int64((s64)run.streams[i].received));
 		json_object_array_add(streams, s);
 	}
+	json_object_object_add(o, "up_us", json_object_new_int64((s64)(engine_now_ns / NS_PER_US)));
 	json_object_object_add(o, "flows", flows);
 	json_object_object_add(o, "streams", streams);
 	json_object_object_add(o, "backlog", run.backlog);

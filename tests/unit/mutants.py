@@ -523,6 +523,7 @@ MUTANTS = [
     ("a download's own packet is a queue", "rx_delay.h", "#define RX_PACKETS 2", "#define RX_PACKETS 1"),
     ("a download's threshold of an unknown buffer is bounded", "rx_delay.h", "if (!delay_known(&x->delay))\n\t\treturn part_us;", ""),
     ("half of the threshold remains on a drifting clock", "rx_delay.h", "#define RX_REMAINS_US 5000", "#define RX_REMAINS_US 0"),
+    ("a queue that remains is no sign", "rx_delay.h", "rx_indicates(x, &p, a->mss) || rx_remains(x, &p, a->mss)", "rx_indicates(x, &p, a->mss)"),
     ("a download indicates at the threshold", "rx_delay.h", "> rx_threshold(x, p, mss);", ">= rx_threshold(x, p, mss);"),
     ("a download halves for chance", "rx_window.h", " && !rx_chance(x)", ""),
     ("a path without a queue loses by chance", "rx_window.h", "most_us >= RX_CHANCE * RX_FLOOR_US && ", ""),

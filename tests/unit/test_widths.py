@@ -2,8 +2,9 @@
 """law_min(), law_max() and law_clamp() take 32 bits. A time in us does not fit them once the host is up for 71 minutes: what is
 64 bits wide and may be larger is compared by itself.
 
-The compiler names each argument that it would shorten. Two kinds are right: a value of law_forget(), which is 32 bits wide
-before it, and one that the same expression has bounded (`x > MOST ? MOST : law_max(x, 1)`).
+The compiler names each argument that it would shorten. Two kinds are right: a value of law_forget(), which the law's text has to
+bound, and one that the same expression has bounded (`x > MOST ? MOST : law_max(x, 1)`). Other values that are shortened, as in
+`u32 x = …`, are not looked at.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ def text_of(lines: list[str], place: tuple[str, ...]) -> str:
     return " ".join(line.strip() for line in text)
 
 
-def wrongly_shortened(source: Path, *options: str) -> set[str]:
+def wrongly_shortened(source: Path) -> set[str]:
     """`FILE:LINE: FUNCTION(ARGUMENT)` for each argument of the three that may lose bits."""
-    command = [CLANG, *options, *OPTIONS, *RANGES, str(source)]
+    command = [CLANG, *OPTIONS, *RANGES, str(source)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = set()
