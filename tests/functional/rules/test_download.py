@@ -95,11 +95,11 @@ def test_where_the_kernel_takes_a_window_back_ours_is_not(ccbpf: Cli, path: nati
     """Data that was in flight beyond the window would be dropped, and counted."""
     path.command(path.receiver, "sysctl", "-qw", "net.ipv4.tcp_shrink_window=1")
     try:
-        done = ccbpf("-j", "run", "-d", "--", *reader(path, "10.0.1.2", 3_000_000, "cubic"))
+        done = ccbpf("-j", "run", "-d", "--", *reader(path, "10.0.1.2", BYTES, "cubic"))
     finally:
         path.command(path.receiver, "sysctl", "-qw", "net.ipv4.tcp_shrink_window=0")
     counted = path.command(path.receiver, "nstat", "-asz", "TcpExtBeyondWindow").split()
-    assert done.out.split()[1] == digest(3_000_000) and float(done.out.split()[2]) < STALL_S
+    assert done.out.split()[1] == digest(BYTES) and float(done.out.split()[2]) < STALL_S
     assert account(done.err)["counts"]["receiving_held_ns"] > 0, "it yielded, to its own queue"
     assert "TcpExtBeyondWindow" not in counted or counted[counted.index("TcpExtBeyondWindow") + 1] == "0", counted
 
