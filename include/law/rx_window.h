@@ -59,11 +59,11 @@
  * 12. The threshold. TCP-LP's 15 % of the largest queue depends on what a download has seen: those
  *     that came later, and saw less of the buffer than the first one, stayed at a tenth of its
  *     rate. Here it is
- *	   9 ms			  of a queue that is known to be one
- *	   half of that queue	  if that is less, while no loss has told the buffer
- *	   a fifth of it	  if losses have told a buffer below 18 ms
- *	   two packets' time	  if that is more (at this flow's own rate), at most a fifth
- *	   base / 4, 4 to 20 ms	  while there was no such queue (law/delay_buffer.h)
+ *	   base / 4, 4 to 20 ms	  until a loss, or a queue half as long again (law/delay_buffer.h)
+ *	   9 ms			  afterwards, but
+ *	   half of the largest	  if that is less, and no loss has shown the buffer
+ *	   a fifth of it	  if losses have shown a buffer below 18 ms
+ *	   two packets' time	  if that is more than 9 ms (at this flow's own rate); at most a fifth
  *     and at least the noise of the path and two ticks of the sender's clock.
  *
  * Ranges: windows up to 2^30 bytes. Sequence numbers and us are u32 that wrap.

@@ -3,7 +3,8 @@
  * sim PROGRAMS < scenario.json > result.json
  *
  * Runs one scenario and prints what its receivers got. PROGRAMS is the directory of the controllers built for the host.
- * The scenario's members are those that tests/sim/translate.py makes; here a wrong one only ends the run.
+ * The scenario's members are those that tests/sim/translate.py makes, and some that only tests use (up_s, stamps_ms, pauses);
+ * here a wrong one only ends the run.
  *
  * Exit status: 0 done; 2 the scenario cannot be run; 3 a controller set a window that nothing may set.
  */

@@ -12,6 +12,8 @@ from .simulator import simulate
 MSS, FRAME = 1448, 1514
 CARRIED = MSS / FRAME
 LATE = {"late": 0.2, "late_ms": 8}
+NF_RED = {"limit_bytes": 103 * FRAME, "packet_bytes": FRAME, "average_shift": 3, "nf_min": 3000, "nf_max": 50000,
+          "std_min": 90667, "std_max": 100000, "probe_dscp": 7}  # fmt: skip
 
 
 def run(*flows: dict[str, Any], rate_mbit: int, rtt_ms: int, bdp: float, seconds: float, seed: int = 1, **link: Any) -> Any:
@@ -67,10 +69,8 @@ def nf_tcp(seed: int, seconds: float = 60, before: tuple[dict[str, Any], ...] = 
 def test_nf_tcp_finds_the_router_that_marks_amid_losses(seed: int) -> None:
     """Losses without a queue and without marks make it grow slowly. Chirps go on, a router marks one, and it grows as reno again.
     Without chirps it had 0.08."""
-    red = {"limit_bytes": 103 * FRAME, "packet_bytes": FRAME, "average_shift": 3, "nf_min": 3000, "nf_max": 50000,
-           "std_min": 90667, "std_max": 100000, "probe_dscp": 7}  # fmt: skip
     losses = {"loss": 0.01}
-    assert nf_tcp(seed, forward=losses, nf_red=red) > 0.2 > nf_tcp(seed, forward=losses)
+    assert nf_tcp(seed, forward=losses, nf_red=NF_RED) > 0.2 > nf_tcp(seed, forward=losses)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -13,6 +13,7 @@ constant or a table in these tests.
 import ast
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -25,6 +26,7 @@ from tests.unit.cdata import Ffi, Laws
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = "build/tests/liblaws.so"
 CC = os.environ.get("CC", "gcc")
+CLANG = next(filter(None, (shutil.which(f"clang-{version}") for version in range(20, 15, -1))), "clang")  # as the Makefile
 
 SHARED = [
     "ccbpf/aqm.h",

@@ -10,15 +10,15 @@ bound, and one that the same expression has bounded (`x > MOST ? MOST : law_max(
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.unit import headers
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = sorted((ROOT / "bpf").glob("*.bpf.c"))
-CLANG = next(filter(None, (shutil.which(f"clang-{version}") for version in range(20, 15, -1))), "clang")
 OPTIONS = "-target bpf -mcpu=v3 -O2 -std=gnu11 -fsyntax-only -Iinclude -I. -Wshorten-64-to-32".split()
 RANGES = [
     "-fno-caret-diagnostics",
@@ -51,7 +51,7 @@ def text_of(lines: list[str], place: tuple[str, ...]) -> str:
 
 def wrongly_shortened(source: Path) -> set[str]:
     """`FILE:LINE: FUNCTION(ARGUMENT)` for each argument of the three that may lose bits."""
-    command = [CLANG, *OPTIONS, *RANGES, str(source)]
+    command = [headers.CLANG, *OPTIONS, *RANGES, str(source)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = set()

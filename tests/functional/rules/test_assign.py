@@ -20,6 +20,7 @@ from tests.functional import kernel
 from tests.functional.cgroups import MOUNT
 from tests.functional.conftest import CCBPF, Cli
 from tests.functional.rules.background import BACKGROUND, PYTHON, SYSTEM_PYTHON, Sinks, cgroups, default
+from tests.unit import headers
 
 
 @pytest.fixture
@@ -291,12 +292,7 @@ def test_programs_of_others_go_on(assign: Cli, sinks: Sinks, tmp_path: Path) -> 
         '#define SEC(n) __attribute__((section(n), used))\nint calls SEC(".bss");\n'
         'SEC("sockops") int other(void *c) { __sync_fetch_and_add(&calls, 1); return 1; }\nchar l[] SEC("license") = "GPL";\n'
     )
-    clang = next(
-        c
-        for c in ("clang-19", "clang-18", "clang-17", "clang-16", "clang")
-        if subprocess.run(["which", c], capture_output=True).returncode == 0
-    )
-    kernel.run(clang, "-target", "bpf", "-g", "-O2", "-c", source, "-o", tmp_path / "other.o")
+    kernel.run(headers.CLANG, "-target", "bpf", "-g", "-O2", "-c", source, "-o", tmp_path / "other.o")
     kernel.run("bpftool", "prog", "load", tmp_path / "other.o", program)
     try:
         kernel.run("bpftool", "cgroup", "attach", MOUNT, "sock_ops", "pinned", program, "multi")
