@@ -40,7 +40,7 @@
 
 /* Programs that hold back receive windows. They are no controllers, but their flows have records
  * too. X(number, name, title) */
-#define CCBPF_RECEIVERS(X) X(13, rx_lp, "what is received in the background")
+#define CCBPF_RECEIVERS(X) X(13, rx_le, "what is received in the background")
 
 enum ccbpf_kind {
 	CCBPF_KIND_NONE = 0,

@@ -219,8 +219,11 @@ enum ccbpf_chirp_wait {
 	  "window that the law allows; cwnd is the same in packets")                       \
 	X(of, flight_bytes, u32, "bytes", "payload that arrived in the last round trip")   \
 	X(of, scale_bytes, u32, "bytes", "unit of the window scale")                       \
-	X(of, inference_left_us, u32, "us", "time until the inference phase ends, else 0") \
-	X(of, peer_tick_ns, u32, "ns", "tick of the sender's timestamp clock; 0: not known (yet)")
+	X(of, back_bytes, u32, "bytes", "window to return to when others leave")           \
+	X(of, peer_tick_ns, u32, "ns",                                                     \
+	  "tick of the sender's timestamp clock; 0: not known (yet)")                      \
+	X(of, noise_us, u32, "us", "how far the path's delays differ within a round trip") \
+	X(of, packet_us, u32, "us", "time of a packet at the bottleneck; 0: not known")
 
 #define CCBPF_FLOW_LE(X, of)                                                                     \
 	X(of, block_delay_us, u32, "us", "smallest queueing delay of the last block of packets") \
@@ -288,7 +291,7 @@ struct ccbpf_flow_le {
 	X(tcpw_lp, tcpw)       \
 	X(ltcp, ltcp)          \
 	X(nf_tcp, nf)          \
-	X(rx_lp, receive)      \
+	X(rx_le, receive)      \
 	X(le, le)
 
 struct ccbpf_flow {

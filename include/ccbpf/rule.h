@@ -6,7 +6,7 @@
  *   <root>/runs/<name>/run      array of 1, read-only: struct ccbpf_run
  *                     /counts   array of 1: struct ccbpf_run_counts
  *                     /link     bpf/run.bpf.c at the run's cgroup, where it sends in the background
- *                     /receive  bpf/rx_lp.bpf.c there, where it receives in the background
+ *                     /receive  bpf/rx_le.bpf.c there, where it receives in the background
  *   <root>/rules/link           the program at the root cgroup; its maps are found by it:
  *        rules                  array: struct ccbpf_rule, in the order in which they win
  *        prefixes               LPM trie: struct ccbpf_prefix -> struct ccbpf_rule_set, all that may match an address
@@ -15,7 +15,7 @@
  *        chosen                 storage of sockets: struct ccbpf_chosen, of those that got their controller by a rule
  *        receives               storage of sockets: which rule holds their receive window, and how
  *   <root>/units/<controller>   the program that units of systemd name; its maps are found by it:
- *               rx_lp           the same for what they receive
+ *               rx_le           the same for what they receive
  *        unit_counts            array of 1: struct ccbpf_choice_counts, of all these units together
  *        chosen, receives       as above, with 0 in the place of a rule's id
  *   <root>/renice/link          bpf/rx_moved.bpf.c at the root cgroup, while `renice --download` holds a connection
@@ -42,7 +42,7 @@
 #define CCBPF_CHOICE_DOWNLOAD 8 /* hold its receive window back */
 #define CCBPF_CHOICE_KEEP 16 /* with DOWNLOAD: do only that, the connection keeps its controller */
 
-#define CCBPF_RECEIVER "rx_lp" /* in a choice's `controller`: hold only the receive window */
+#define CCBPF_RECEIVER "rx_le" /* in a choice's `controller`: hold only the receive window */
 
 struct ccbpf_choice {
 	char controller[CCBPF_NAME_LEN];
@@ -100,7 +100,7 @@ struct ccbpf_held_record {
 
 /* Which directions of a run are in the background. */
 #define CCBPF_RUN_UPLOAD 1 /* what it sends: bpf/run.bpf.c */
-#define CCBPF_RUN_DOWNLOAD 2 /* what it receives: bpf/rx_lp.bpf.c */
+#define CCBPF_RUN_DOWNLOAD 2 /* what it receives: bpf/rx_le.bpf.c */
 
 /* The instance in a receive window's record is `started_ns` of the run, or one of these. */
 #define CCBPF_RECEIVED_BY_RULE 1

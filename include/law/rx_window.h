@@ -1,70 +1,62 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The receiver's control law: TCP-LP's figure 3 on the window that a receiver advertises, in
- * bytes, as RFC 9840 (rLEDBAT) has it for LEDBAT++. It is called when an ACK is about to be
- * sent, and returns the window that the ACK is to carry. The sender is any sender.
+ * The receiver's control law: that of `le` (law/le.h) on the window that a receiver advertises, as
+ * RFC 9840 (rLEDBAT) has it for LEDBAT++. It is called when an ACK is about to be sent, and its
+ * window is for that ACK. The sender is any sender.
  *
  *	measure	 owd  one-way delay of the newest data (law/rx_clock.h)
  *		 d    = RTT_min + owd - owd_min, fed to law/delay.h in the place of an RTT
- *	decide	 indication (eq. 2); at most one reaction per round trip (law/inference.h)
+ *		 q    the smallest part of a block's delays that must be the queue of others
+ *	decide	 q > T, T = 4 ms, less in a small buffer, at least the noise of the path
  *	act
- *	                    a loss, or 4 rounds in a queue that did not bring more
- *	  START ----------------------------------------------> AVOIDANCE
- *	  w = 5/2 of what a round trip brings                   w grows
- *	  (never in the sender's way)                            |          ^
- *	                                 indication:             v          | 3 RTT without
- *	                                 w = w RTT_min / RTT    INFERENCE --+ another one
- *	                                 another one: w = MSS
- *	  loss: w = w/2; without a queue, where the path carries one: nothing
+ *	  START: w = 5/2 of what a round trip brings (never in the sender's way)
+ *	    |
+ *	    | q > T, or a loss
+ *	    v       q > T: w = w base / (base + q)        a round later
+ *	  FREE ---------------------------------> CUT -----------------> JUDGE
+ *	   ^ ^                                                            | |
+ *	   | |                  q <= T: the queue was its own             | |
+ *	   | +------------------------------------------------------------+ |
+ *	   |                                                                | q > T in two
+ *	   |  w += 1/4 in a round trip,                                     | blocks, or 2 q
+ *	   |  up to `back`             no queue, twice                      v of the cut
+ *	   +------------------------------------------------------------- SMALL: w = 1 packet
  *
- *	grow	 w += MSS per round trip; where w < 7/8 back:
- *		 w += w/4 after RX_CALM rounds without a queue, MSS/8 in a queue
- *	back	 the largest rate of a round times RTT_min; a first indication takes 1/32 of
- *		 what it lies above the window that this one leaves
- *
- *  1. A round trip ends when data arrives that answers an ACK of its beginning, by our own
- *     timestamp that comes back (TSecr). What arrived meanwhile is the flight.
+ *  1. A round trip ends when data comes that answers an ACK of its beginning, by our own
+ *     timestamp that comes back (TSecr). What came meanwhile is the flight.
  *  2. What was advertised is never taken back: a smaller window stands still at its right
- *     edge until data has used it up. A reaction's round trip ends with the first data beyond
+ *     edge until data has used it up. The round of a cut ends with the first data beyond
  *     that edge. Where the window scale rounds the edge up with each ACK it is followed, by
  *     at most as much again.
- *  3. The window is at least 1 MSS, and a multiple of the window scale's unit above that, or
- *     rounding would give back what a cut takes. RFC 9840 has 2 MSS, because the ACK of a
- *     single segment is delayed: the kernel sends it when the data is read, as the segment has
- *     used up the window. 2 MSS in a round trip of 150 ms are 1.6 % of 10 Mbit/s.
- *  4. The window only grows while it is what limits the flow: a round trip that brings less
- *     than half of it is limited by the sender or the application.
- *  5. A loss is a hole that is filled by a packet sent after those behind it, by TSval. A hole
- *     that an older packet fills was reordering. The queue at the hole tells the buffer. Where
- *     it is less than 1/RX_CHANCE of the largest one, the buffer did not overflow: that loss is
- *     left to the sender, which reduces for it.
- *  6. owd_min cannot tell the drift of the two clocks from a queue. Where a whole round's
+ *  3. The window is at least one packet, and a multiple of the window scale's unit above that, or
+ *     rounding would give back what a cut takes. RFC 9840 has two, because the ACK of a single
+ *     segment is delayed: the kernel sends it when the data is read, as the segment has used up the
+ *     window. A window cannot be held at 0 for some round trips, as `le` waits between its pairs:
+ *     only data makes us send an ACK. So in SMALL a packet comes in each round trip, and only that
+ *     of each gap is judged.
+ *  4. The window only grows while it is what limits the flow, and a cut begins from what comes,
+ *     where that is less: the sender may have reduced for a loss.
+ *  5. A queue that the flow's own burst causes is no queue of others: it is computed from the times
+ *     at which the packets were sent (rx_own_us()). Senders that are not paced send what came
+ *     together as a burst, most of all where ACKs waited in a queue of the way back. In START, where
+ *     the time of a packet is not known, a block is a whole round.
+ *  6. On the way back the window grows by a quarter in a round trip, where `le` grows by half: a
+ *     receiver cannot pace its sender. (By half, two that start 20 s apart push each other away:
+ *     they used .86 of their link in place of .95.)
+ *  7. A loss is a hole that is filled by a packet sent after those behind it, by TSval. A hole
+ *     that an older packet fills was reordering. Where no queue was at the hole, on a path that
+ *     carries one, the loss is chance: the sender reduces for it, and the window stays. If what was
+ *     sent again had come before (D-SACK), the packet was only late, and the window is what it was.
+ *  8. A packet that overtook others tells no shortest delay, nor a round trip.
+ *  9. owd_min cannot tell the drift of the two clocks from a queue. Where a whole round's
  *     delays lie above the queue that the RTT shows, owd_min follows, by 1/1024 of the time.
- *  7. A delay that stands still is a longer path (law/flat.h).
- *  8. After a silence the smoothing starts anew, and the round trip too: the pause is none. The
- *     round trip that makes a silence doubles with each one, up to that silence: on a path that
- *     became longer than that, each segment of a small window comes after a silence. A delay
- *     that rose by a silence says nothing of the buffer (law/silence.h).
- *  9. A first indication drains, where TCP-LP halves: alone the queue is the flow's own, so
- *     the link stays busy. It drains the queue of this packet, where that is more than the
- *     smoothed one, which is late. If the queue is that of others it remains: in the inference
- *     phase 5 ms are an indication (half of a threshold above 10 ms). They are none while less
- *     than RX_FELL of the drained queue is there: that fell, so it was the flow's own, or of
- *     others that drained.
- * 10. The inference phase is of 3 round trips as they are now: they are shorter when others
- *     have left. Then the window comes back to what the path carried (`back`), not by a segment
- *     in a round trip. A queue that is met on that way is that of others, and slows it down.
- * 11. After RX_CALM_MOST rounds without a queue the link is wider than what is remembered:
- *     w += w/16 per round trip.
- * 12. The threshold. TCP-LP's 15 % of the largest queue depends on what a download has seen: those
- *     that came later, and saw less of the buffer than the first one, stayed at a tenth of its
- *     rate. Here it is
- *	   base / 4, 4 to 20 ms	  until a loss, or a queue half as long again (law/delay_buffer.h)
- *	   9 ms			  afterwards, but
- *	   half of the largest	  if that is less, and no loss has shown the buffer
- *	   a fifth of it	  if losses have shown a buffer below 18 ms
- *	   two packets' time	  if that is more than 9 ms (at this flow's own rate); at most a fifth
- *     and at least the noise of the path and two ticks of the sender's clock.
+ * 10. A delay that stands still in SMALL, 14 times 0.8 s apart, is a longer path (law/flat.h).
+ * 11. The base of a drain is the last round trip without the queue of the way here: the window fills
+ *     the way back, too, with the queue of an upload.
+ * 12. After a silence the round trip starts anew: the pause is none. The round trip that makes a
+ *     silence doubles with each one, up to that silence: on a path that became longer than that,
+ *     each segment of a small window comes after a silence. A delay that rose by a silence says
+ *     nothing of the buffer (law/silence.h).
  *
  * Ranges: windows up to 2^30 bytes. Sequence numbers and us are u32 that wrap.
  */
@@ -76,18 +68,18 @@
 /* bytes: what this round has brought so far, or the last one */
 LAW u32 rx_arriving(const struct rx *x, const struct rx_ack *a)
 {
-	return law_max(x->flight, a->rcv_nxt - x->round_seq);
+	return law_forget(law_max(x->flight, a->rcv_nxt - x->round_seq));
 }
 
-LAW u32 rx_least(const struct rx_ack *a)
+/* 1/256 packet: what of the window is used: what comes, where that is less */
+LAW u32 rx_used_q8(const struct rx *x, const struct rx_ack *a)
 {
-	return RX_LEAST_SEGMENTS * a->mss;
-}
+	u32 arriving = law_min(rx_arriving(x, a), RX_MOST);
+	u32 more = x->avoiding ? arriving / 16 + 2 * a->mss : 0;
+	u32 used = law_min(rx_bytes(x, a->mss), arriving + more);
 
-/* bytes: what a window keeps of @window without this queue */
-LAW u32 rx_pipe(const struct rx *x, u32 window, u32 queue_us)
-{
-	return (u64)window * x->rtt_min_us / (x->rtt_min_us + queue_us);
+	used = law_forget(used);
+	return law_forget(le_q8(used / a->mss) + (used % a->mss << LE_Q8_SHIFT) / a->mss);
 }
 
 /* bytes: @window as it can be advertised */
@@ -95,41 +87,69 @@ LAW u32 rx_rounded(u32 window, const struct rx_ack *a)
 {
 	u32 down = law_min(window, RX_MOST) & ~(a->unit - 1);
 
-	return law_max(down, rx_least(a));
+	return law_max(down, RX_LEAST * a->mss);
+}
+
+/* Is the window what limits the flow? */
+LAW bool rx_limits(const struct rx *x, const struct rx_ack *a)
+{
+	u32 arriving = law_min(rx_arriving(x, a), RX_MOST);
+
+	return law_forget(arriving + arriving / 2 + a->mss >= rx_bytes(x, a->mss));
 }
 
 /* --- rounds, silences and holes ----------------------------------------------- */
 
-/* What a round of @passed_us tells of the path, at its end. */
-LAW_APART int rx_learn(struct rx *x, u32 now_us, u32 passed_us, u32 mss)
+/* A round of the law. That of a cut is over when what the cut changed has arrived. */
+LAW_APART int rx_law_round(struct rx *x, const struct rx_ack *a)
 {
-	rx_align(x);
-	rx_notice_calm(x, mss);
-	x->low_us = noise_learn(&x->noise);
-	rx_drift(x, passed_us);
-	rx_notice_flat(x, now_us, mss);
-	silence_turn(&x->silence);
+	struct le_path p;
+
+	rx_path(x, &p);
+	le_round(&x->law, rx_used_q8(x, a), rx_limits(x, a), &p);
 	return 0;
 }
 
-/* Our timestamp of the round's beginning came back, with new data: a round trip. */
-LAW bool rx_round(struct rx *x, const struct rx_ack *a)
+/* What the round trip that just ended was. */
+LAW void rx_took(struct rx *x, u32 passed_us)
+{
+	x->rtt_us = law_clamp(passed_us, RX_TICK_US, DELAY_MAX_US);
+	if (!x->rounded || x->rtt_us < x->rtt_min_us)
+		x->rtt_min_us = x->rtt_us; /* the handshake's packets were small */
+	x->rounded = 1;
+	x->back_way_us = x->rtt_us > x->queue_us ? x->rtt_us - x->queue_us : 0;
+}
+
+/* Did our timestamp of the round's beginning come back, with new data? A round trip. */
+LAW bool rx_round_over(const struct rx *x, const struct rx_ack *a)
+{
+	return (s32)(a->tsecr - x->round_ts) >= 0 && a->rcv_nxt != x->rcv_nxt;
+}
+
+LAW_APART int rx_round(struct rx *x, const struct rx_ack *a)
 {
 	u32 passed_us = a->now_us - x->round_us;
 
-	if ((s32)(a->tsecr - x->round_ts) < 0 || a->rcv_nxt == x->rcv_nxt)
-		return false;
 	x->flight = a->rcv_nxt - x->round_seq;
-	if (a->fresh) {
-		x->rtt_us = law_clamp(passed_us, RX_TICK_US, DELAY_MAX_US);
-		x->rtt_min_us = law_min(x->rtt_min_us, x->rtt_us);
-		if (!x->holed)
-			x->back =
-				law_max(x->back, rx_pipe(x, x->flight, x->rtt_us - x->rtt_min_us));
-	}
+	if (a->fresh && !a->hole)
+		rx_took(x, passed_us);
+	if (x->law.stage != LE_CUT)
+		rx_law_round(x, a);
+	x->waited = law_min(x->waited + 1, 255);
 	rx_begin_round(x, a);
-	rx_learn(x, a->now_us, passed_us, a->mss);
-	return true;
+	rx_learn(x, a->now_us, passed_us);
+	return 0;
+}
+
+LAW_APART int rx_rested(struct rx *x, const struct rx_ack *a)
+{
+	u32 least_us = law_min(x->since_us, DELAY_MAX_US);
+
+	x->rtt_us = law_min(2 * x->rtt_us, least_us); /* a longer path? */
+	noise_begin(&x->noise);
+	le_rested(&x->law);
+	rx_begin_round(x, a);
+	return 0;
 }
 
 LAW void rx_notice_silence(struct rx *x, const struct rx_ack *a)
@@ -140,41 +160,37 @@ LAW void rx_notice_silence(struct rx *x, const struct rx_ack *a)
 	if (!x->since_us)
 		return;
 	x->heard_us = a->now_us;
-	if (law_likely(since_us < law_max(RX_IDLE_US, 2 * x->rtt_us)))
-		return;
-	x->rtt_us = law_min(2 * x->rtt_us, law_min(since_us, DELAY_MAX_US)); /* a longer path? */
-	delay_restart(&x->delay);
-	noise_begin(&x->noise);
-	inference_idle(&x->inference, since_us >> KIUS_SHIFT);
-	rx_begin_round(x, a);
+	if (law_unlikely(since_us >= law_max(RX_IDLE_US, 2 * x->rtt_us)))
+		rx_rested(x, a);
 }
 
-/* Returns whether a hole was just filled, wholly or in part, by a packet that was sent again. */
+/* Was a hole just filled, wholly or in part, by a packet that was sent again? Where an older one
+ * filled a part of it, what waits behind it is the same as before. */
 LAW bool rx_lost(struct rx *x, const struct rx_ack *a)
 {
 	bool filled = x->hole && a->rcv_nxt != x->rcv_nxt;
 	bool lost = filled && law_after(a->tsval, x->hole_ts);
 
-	if (a->hole && (!x->hole || filled)) {
+	if (a->hole && (!x->hole || lost)) {
 		x->hole_ts = a->tsval;
-		x->hole_us = delay_certain(x->queue_us, rx_stood_us(x));
+		x->hole_us = delay_certain(le_lost_us(&x->law), rx_stood_us(x));
 	}
 	x->hole = a->hole;
-	x->holed |= a->hole;
+	x->filled = filled;
 	return lost;
 }
 
 /* --- the window --------------------------------------------------------------- */
 
-/* A reaction: until data beyond what is advertised, or was sent, arrives there is no other. */
+/* Until data beyond what is advertised, or was sent, arrives there is no other reaction. */
 LAW void rx_mute(struct rx *x, const struct rx_ack *a)
 {
 	u32 sent = law_min(a->left, 2 * law_max(rx_arriving(x, a), a->mss));
 
 	x->credit = 0;
-	x->calm = 0;
 	x->follow_until = a->rcv_nxt + 2 * sent;
-	inference_mute(&x->inference, a->rcv_nxt + sent);
+	x->muted = 1;
+	x->muted_until = a->rcv_nxt + sent;
 }
 
 /* The edge crept while the window shrinks: what lies before it was not sent after the cut. */
@@ -182,173 +198,202 @@ LAW void rx_follow(struct rx *x, const struct rx_ack *a)
 {
 	u32 sent = law_min(a->left, 2 * law_max(rx_arriving(x, a), a->mss));
 
-	if (!x->inference.muted || a->left <= x->window + rx_least(a))
+	if (!x->muted || a->left <= rx_bytes(x, a->mss) + a->mss)
 		return;
 	if (!law_after(a->rcv_nxt + sent, x->follow_until) &&
-	    law_after(a->rcv_nxt + sent, x->inference.muted_until))
-		inference_mute(&x->inference, a->rcv_nxt + sent);
+	    law_after(a->rcv_nxt + sent, x->muted_until))
+		x->muted_until = a->rcv_nxt + sent;
 }
 
-/* A first indication: the window without the queue, as if all of it were its own. */
-LAW void rx_drain(struct rx *x, const struct rx_ack *a)
+/* Has what a reaction changed arrived? */
+LAW void rx_unmute(struct rx *x, const struct rx_ack *a)
 {
-	u32 arriving = rx_arriving(x, a);
-	u32 then = law_min(x->window, arriving + arriving / 4 + rx_least(a));
-	u32 queue_us = law_max(delay_smoothed(&x->delay), x->queue_us);
-	u32 to = law_max(rx_pipe(x, then, queue_us), rx_least(a));
-
-	x->drained_us = queue_us;
-	if (to < x->back)
-		x->back -= (x->back - to) / RX_BACK_LESS;
-	x->window = to;
+	if (!x->muted || !law_after(a->rcv_nxt, x->muted_until))
+		return;
+	x->muted = 0;
+	x->waited = 0;
+	if (x->law.stage == LE_CUT)
+		rx_law_round(x, a);
 }
 
-/* bytes: half of the window, or of what arrives where that is less */
-LAW u32 rx_half(const struct rx *x, const struct rx_ack *a)
+/* A reaction: the window becomes @packets, and no way back is under way. */
+LAW void rx_set(struct rx *x, const struct rx_ack *a, u32 packets)
 {
-	u32 used = law_min(x->window, rx_arriving(x, a) + rx_least(a));
-
-	return law_max(used / 2, rx_least(a));
-}
-
-LAW void rx_leave_start(struct rx *x, const struct rx_ack *a)
-{
+	x->packets = x->return_to = packets;
 	x->avoiding = 1;
-	x->window = law_max(x->flight / 2, rx_least(a));
-	inference_init(&x->inference);
+	x->undoable = 0;
 	rx_mute(x, a);
 }
 
+/* The first indication: the flow's own part of the queue goes. */
+LAW_APART int rx_drain(struct rx *x, const struct rx_ack *a)
+{
+	struct le_path p;
+	u32 to_q8;
+
+	rx_path(x, &p);
+	to_q8 = le_drained(&x->law, rx_used_q8(x, a), le_us(x->law.q), &p);
+	le_cut(&x->law, to_q8, &p);
+	rx_set(x, a, to_q8 >> LE_Q8_SHIFT);
+	x->credit = (u64)le_every(&x->law, x->packets, false) * (to_q8 & (LE_ONE - 1)) >> LE_Q8_SHIFT;
+	return 0;
+}
+
+/* After a judgement that others keep no queue: what a loss took comes back but for an eighth. */
+LAW void rx_resume(struct rx *x)
+{
+	u32 back = (x->law.back_q8 - x->law.back_q8 / LE_FELL) >> LE_Q8_SHIFT;
+
+	if (x->law.of_loss && x->packets < back)
+		x->return_to = back;
+}
+
+/* Others keep no queue any more. */
+LAW_APART int rx_return(struct rx *x)
+{
+	struct le_path p;
+
+	rx_path(x, &p);
+	x->packets = LE_RETURN;
+	x->credit = 0;
+	x->return_to = le_return_to(&x->law, &p);
+	x->law.then_q8 = 0;
+	x->law.growth = 0;
+	return 0;
+}
+
 /* START: out of the sender's way, and never far ahead, as nothing can be taken back. */
-LAW enum rx_verdict rx_start(struct rx *x, const struct rx_ack *a, bool round, bool lost)
+LAW void rx_start(struct rx *x, const struct rx_ack *a)
 {
-	u32 ahead = law_min(rx_arriving(x, a), RX_MOST / 4) * 5 / 2;
+	u32 ahead = law_min(rx_arriving(x, a), RX_MOST / 4) / 2 * RX_AHEAD;
 
-	x->window = law_max(ahead, RX_START_WINDOW);
-	if (round && x->flight > x->most_flight + x->most_flight / 4) {
-		x->most_flight = x->flight;
-		x->flat = 0;
-	} else if (round && x->low_us != NOISE_UNKNOWN) {
-		x->flat = x->low_us > RX_FLOOR_US ? x->flat + 1 : 0;
-	}
-	if (!lost && x->flat < RX_FLAT)
+	x->packets = law_max(ahead, RX_START_WINDOW) / a->mss;
+}
+
+LAW void rx_grow(struct rx *x, const struct rx_ack *a, u32 came)
+{
+	bool back = x->packets < x->return_to;
+	u32 every = back ? RX_RETURN : le_every(&x->law, x->packets, false) ?: 1;
+
+	if (x->law.stage != LE_FREE || !rx_limits(x, a) || rx_bytes(x, a->mss) >= RX_MOST)
+		return;
+	x->credit += came;
+	if (x->credit < every)
+		return;
+	x->packets += x->credit / every;
+	x->credit %= every;
+	if (back)
+		x->packets = law_min(x->packets, x->return_to);
+}
+
+/* Was there no queue at the hole, where the path has carried one? The sender reduces for it. */
+LAW bool rx_chance(const struct rx *x, const struct le_path *p)
+{
+	bool carries = x->law.fits || le_us(x->law.most) >= RX_CARRIED * p->threshold_us;
+
+	return carries && !rx_small(x) && x->hole_us < p->threshold_us;
+}
+
+/* A loss, by the queue that was at the hole. */
+LAW_APART enum rx_verdict rx_loss(struct rx *x, const struct rx_ack *a)
+{
+	u32 used = law_forget(rx_used_q8(x, a) >> LE_Q8_SHIFT), before = x->packets, to;
+	bool from_start = law_forget(!x->avoiding), small = law_forget(rx_small(x));
+	struct le_path p;
+
+	rx_path(x, &p);
+	if (law_forget(rx_chance(x, &p)))
 		return RX_GROW;
-	rx_leave_start(x, a);
-	return lost ? RX_LOSS : RX_FLATTENED;
+	x->law.last = le_units(x->hole_us);
+	x->law.q = law_forget(law_max(x->law.q, x->law.last));
+	to = law_forget(le_loss(&x->law, used, false, &p));
+	if (rx_small(x))
+		to = RX_LEAST;
+	rx_set(x, a, law_min(to, x->packets));
+	x->undoable = !small;
+	x->from_start = from_start;
+	x->before = before;
+	return RX_LOSS;
 }
 
-/* bytes that are to arrive for a segment more: a window of them; on the way back, and where
- * there is no queue for long, fewer, and more where a queue is met on the way back */
-LAW u32 rx_cost(const struct rx *x, const struct rx_ack *a)
+/* What was sent again had come before: it was late, and nothing was lost. */
+LAW_APART int rx_undo(struct rx *x)
 {
-	if (x->window < x->back - x->back / 8) {
-		if (!x->calm)
-			return law_min(x->window, RX_MOST / RX_BACK_SLOW) * RX_BACK_SLOW;
-		if (x->calm >= RX_CALM)
-			return law_min(x->window, a->mss * RX_BACK_PART);
+	if (!x->undoable || x->law.rounds >= LE_LOST_MOST)
+		return 0;
+	le_needless(&x->law);
+	x->packets = x->return_to = law_max(x->packets, x->before);
+	x->avoiding = !x->from_start;
+	x->undoable = 0;
+	x->muted = 0;
+	return 0;
+}
+
+LAW enum rx_verdict rx_act(struct rx *x, const struct rx_ack *a, enum le_verdict verdict, u32 came)
+{
+	if (verdict == LE_DRAIN) {
+		rx_drain(x, a);
+		return RX_DRAINED;
 	}
-	if (x->calm >= RX_CALM_MOST)
-		return law_min(x->window, a->mss * RX_CALM_PART);
-	return x->window;
-}
-
-/* A segment more for so much. */
-LAW void rx_grow(struct rx *x, const struct rx_ack *a, u32 arrived)
-{
-	u32 cost = rx_cost(x, a);
-
-	if (2 * rx_arriving(x, a) + rx_least(a) < x->window || x->window >= RX_MOST)
-		return;
-	x->credit += arrived;
-	if (x->credit < cost)
-		return;
-	x->credit = law_min(x->credit - cost, cost);
-	x->window += a->mss;
-}
-
-/* In the inference phase: is there less of a queue than was drained? */
-LAW bool rx_fell(const struct rx *x)
-{
-	return x->inference.active && x->queue_us < x->drained_us / 4 * RX_FELL;
-}
-
-/* Figure 3. */
-LAW enum rx_verdict rx_avoid(struct rx *x, const struct rx_ack *a, bool indicated, u32 arrived)
-{
-	struct inference_ack at = {
-		.now_us = a->now_us,
-		.rtt_us = x->rtt_min_us + x->queue_us,
-		.snd_una = a->rcv_nxt,
-		.snd_nxt = a->rcv_nxt,
-		.rtts = RX_RTTS,
-	};
-	enum inference_verdict verdict;
-	u32 length_us;
-
-	length_us = inference_length_us(&at);
-	if (inference_left_us(&x->inference, a->now_us) > length_us)
-		x->inference.until_us = a->now_us + length_us; /* the queue is less by now */
-	inference_expire(&x->inference, a->now_us);
-	verdict = inference_step(&x->inference, &at, indicated && !rx_fell(x));
-	if (verdict == INFERENCE_GROW) {
-		rx_grow(x, a, arrived);
-	} else if (verdict != INFERENCE_HOLD) {
-		if (verdict == INFERENCE_HALVE)
-			rx_drain(x, a);
-		else
-			x->window = rx_least(a);
-		rx_mute(x, a);
+	if (verdict == LE_YIELD) {
+		x->noise.flat = 0;
+		rx_set(x, a, RX_LEAST);
+		return RX_YIELDED;
 	}
-	return (enum rx_verdict)verdict;
+	if (verdict == LE_GROW)
+		rx_resume(x);
+	else if (verdict == LE_BACK)
+		rx_return(x);
+	else if (x->avoiding)
+		rx_grow(x, a, came);
+	else
+		rx_start(x, a);
+	return RX_GROW;
 }
 
-/* Was there no queue at the hole, where the buffer carries one? */
-LAW bool rx_chance(const struct rx *x)
+/* A block has ended: what now? */
+LAW_APART enum le_verdict rx_decide(struct rx *x, const struct rx_ack *a)
 {
-	u32 most_us = delay_queue_max(&x->delay);
+	struct le_path p;
 
-	return most_us >= RX_CHANCE * RX_FLOOR_US && x->hole_us < most_us / RX_CHANCE;
+	rx_path(x, &p);
+	return le_decide(&x->law, rx_used_q8(x, a), &p);
 }
 
-/* An ACK is about to be sent: what the window becomes, in x->window. */
+/* An ACK is about to be sent: what the window becomes. */
 LAW enum rx_verdict rx_step(struct rx *x, const struct rx_ack *a)
 {
-	u32 arrived = a->rcv_nxt - x->rcv_nxt;
-	struct delay_params p;
-	bool lost = law_forget(rx_lost(x, a)), round, indicated;
+	u32 bytes = a->rcv_nxt - x->rcv_nxt + x->part, came = bytes / a->mss;
+	bool lost = law_forget(rx_lost(x, a)), round;
+	enum le_verdict verdict = LE_GO_ON;
 
+	x->part = bytes % a->mss;
 	rx_notice_silence(x, a);
-	round = law_forget(rx_round(x, a));
+	round = law_forget(rx_round_over(x, a));
+	if (law_unlikely(round))
+		rx_round(x, a);
 	rx_follow(x, a);
-	if (x->avoiding && inference_unmute(&x->inference, a->rcv_nxt))
-		delay_restart(&x->delay);
-	indicated = law_forget(rx_measure(x, a));
-	if (lost) {
-		rx_params(x, &p);
-		delay_lost(&x->delay, x->hole_us, !x->avoiding, &p);
-	}
+	rx_unmute(x, a);
+	if (law_forget(rx_measure(x, a, came, round)))
+		verdict = law_forget(rx_decide(x, a));
 	x->rcv_nxt = a->rcv_nxt;
-	if (!x->avoiding)
-		return rx_start(x, a, round, lost);
-	if (lost && !x->inference.muted && !rx_chance(x)) {
-		x->window = rx_half(x, a);
-		rx_mute(x, a);
-		return RX_LOSS;
-	}
-	return rx_avoid(x, a, indicated, arrived);
+	if (law_unlikely(a->again))
+		rx_undo(x);
+	if (law_unlikely(lost && !x->muted))
+		return law_forget(rx_loss(x, a));
+	return rx_act(x, a, verdict, came);
 }
 
 /* bytes: what this ACK may advertise */
 LAW u32 rx_window(struct rx *x, const struct rx_ack *a)
 {
-	return rx_rounded(x->window, a);
+	return rx_rounded(rx_bytes(x, a->mss), a);
 }
 
 /* Is the flow held back? For the account. */
-LAW bool rx_holds(const struct rx *x, u32 now_us, u32 mss)
+LAW bool rx_holds(const struct rx *x)
 {
-	return x->avoiding &&
-	       (inference_left_us(&x->inference, now_us) || x->window <= RX_SMALL_SEGMENTS * mss);
+	return x->avoiding && x->law.stage != LE_FREE;
 }
 
 #endif

@@ -145,8 +145,8 @@ static const char *rx_words(const struct ccbpf_flow *flow)
 	const char *now = text("window %s, %s in the last round trip", human_bytes(f->window_bytes),
 			       human_bytes(f->flight_bytes));
 
-	if (f->inference_left_us)
-		now = text("%s, inference for %s ms more", now, human_ms(f->inference_left_us));
+	if (flow->phase == CCBPF_PHASE_SMALL)
+		now = text("%s, back to %s when others leave", now, human_bytes(f->back_bytes));
 	return text("%s; received %s, held back for %.1f s", now, human_bytes(flow->bytes_acked),
 		    f->held_ms / 1e3);
 }
@@ -219,7 +219,7 @@ const char *flow_own_words(const struct ccbpf_flow *flow)
 		return ltcp_words(&flow->ltcp);
 	case CCBPF_KIND_nf_tcp:
 		return nf_words(&flow->nf);
-	case CCBPF_KIND_rx_lp:
+	case CCBPF_KIND_rx_le:
 		return rx_words(flow);
 	case CCBPF_KIND_le:
 		return le_words(&flow->le);

@@ -147,7 +147,7 @@ static void check_downloads(struct rows *rows)
 {
 	char lacks[256] = "";
 
-	if (needs_missing(ccbpf_object_rx_lp, ccbpf_object_rx_lp_end, lacks, lacks, sizeof(lacks)))
+	if (needs_missing(ccbpf_object_rx_le, ccbpf_object_rx_le_end, lacks, lacks, sizeof(lacks)))
 		return; /* no BTF: that row says it */
 	add(rows, "downloads", !*lacks, NOTE,
 	    *lacks ? lacks : "all that downloads in the background read",

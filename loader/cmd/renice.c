@@ -170,7 +170,7 @@ static int open_moved(const struct ccbpf_renice_config *config, struct moved *mo
 	if (config->off && moved->receives_fd < 0)
 		return FAIL(EXIT_NOTHING, .what = WHAT, .on = "--off",
 			    .why = "`renice` holds no download",
-			    .remedy = "`ccbpf flows rx_lp` shows by what a download is held");
+			    .remedy = "`ccbpf flows rx_le` shows by what a download is held");
 	return EXIT_OK;
 }
 

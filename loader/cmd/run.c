@@ -5,7 +5,7 @@
  * they send and what they receive, or in one of both (-u, -d).
  *
  *   1. enable the controller of what is sent, if it is not
- *   2. make a cgroup, attach bpf/run.bpf.c and bpf/rx_lp.bpf.c to it, pin (rules/run.h)
+ *   2. make a cgroup, attach bpf/run.bpf.c and bpf/rx_le.bpf.c to it, pin (rules/run.h)
  *   3. start the command in that cgroup, as the user who called sudo (sys/child.h)
  *   4. wait, sending on what signals come
  *   5. remove cgroup and pins, say in one line what was sent and received, end as the command ended

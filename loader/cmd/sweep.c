@@ -108,7 +108,7 @@ static void sweep_records(void)
 	there.n_runs = runs_read(&there.runs);
 	if (flows_read(fd, &flows, &n) == 0)
 		for (size_t i = 0; i < n; i++)
-			if (flows[i].record.kind == CCBPF_KIND_rx_lp &&
+			if (flows[i].record.kind == CCBPF_KIND_rx_le &&
 			    !is_live(&there, flows[i].record.instance))
 				bpf_map_delete_elem(fd, &flows[i].key);
 	free(flows);

@@ -63,7 +63,7 @@ static int find_gift(const struct request *request, struct gift *gift)
 	return gift->c ? EXIT_OK : controller_unknown(WHAT, request->args[1]);
 }
 
-/* "le", "rx_lp" or "le and rx_lp". */
+/* "le", "rx_le" or "le and rx_le". */
 static const char *gift_words(const struct gift *gift)
 {
 	return text("%s%s%s", gift->c ? gift->c->name : "",

@@ -64,7 +64,7 @@ static void totals(struct exposition *out, const struct sums *sums)
 		exposition_number(out, LABELS({ "controller", k->name }), sums[k->kind].field);
 	FAMILY(flows, "flows that the controller serves now")
 	FAMILY(bytes_acked,
-	       "bytes: acknowledged payload of the flows that live now, sent or (rx_lp) received")
+	       "bytes: acknowledged payload of the flows that live now, sent or (rx_le) received")
 	FAMILY(retransmits, "packets that the flows that live now sent again")
 #undef FAMILY
 }

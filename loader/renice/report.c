@@ -259,11 +259,11 @@ static int report_nothing(const char *what, const struct transfers *t)
 	if (*others)
 		return FAIL(EXIT_NOTHING, .what = what, .on = on,
 			    .why = text("what matches is left alone: %s", others),
-			    .remedy = "`ccbpf flows rx_lp` shows by what a download is held");
+			    .remedy = "`ccbpf flows rx_le` shows by what a download is held");
 	if (has_it)
 		return FAIL(EXIT_NOTHING, .what = what, .on = on,
 			    .why = text("what matches, %s, has it already", plural(has_it)),
-			    .remedy = receives ? "`ccbpf flows rx_lp` shows them"
+			    .remedy = receives ? "`ccbpf flows rx_le` shows them"
 					       : "`ss -ti` shows the controller of each");
 	return FAIL(
 		EXIT_NOTHING, .what = what, .on = on,
@@ -272,7 +272,7 @@ static int report_nothing(const char *what, const struct transfers *t)
 		       : t->config->off ? "no running transfer matches that `renice` holds"
 					: "no running transfer matches",
 		.remedy = t->config->off
-				  ? "`ccbpf flows rx_lp` shows by what a download is held"
+				  ? "`ccbpf flows rx_le` shows by what a download is held"
 				  : "`ss -ti` shows the transfers of this network namespace");
 }
 

@@ -25,7 +25,7 @@ static const struct direction {
 	const char *name, *object, *end, *pin;
 } directions[] = {
 	{ CCBPF_RUN_UPLOAD, "run", ccbpf_object_run, ccbpf_object_run_end, PIN_LINK },
-	{ CCBPF_RUN_DOWNLOAD, "rx_lp", ccbpf_object_rx_lp, ccbpf_object_rx_lp_end, PIN_RECEIVE },
+	{ CCBPF_RUN_DOWNLOAD, "rx_le", ccbpf_object_rx_le, ccbpf_object_rx_le_end, PIN_RECEIVE },
 };
 #define DIRECTIONS (sizeof(directions) / sizeof(directions[0]))
 
@@ -124,7 +124,7 @@ bool programs_can_receive(void)
 {
 	char lacks[256] = "";
 
-	return !needs_missing(ccbpf_object_rx_lp, ccbpf_object_rx_lp_end, lacks, lacks,
+	return !needs_missing(ccbpf_object_rx_le, ccbpf_object_rx_le_end, lacks, lacks,
 			      sizeof(lacks)) &&
 	       !*lacks;
 }

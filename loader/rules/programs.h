@@ -5,7 +5,7 @@
 
 #include "rules/run.h"
 
-#define PIN_RECEIVE "receive" /* the link of bpf/rx_lp.bpf.c; that of bpf/run.bpf.c is PIN_LINK */
+#define PIN_RECEIVE "receive" /* the link of bpf/rx_le.bpf.c; that of bpf/run.bpf.c is PIN_LINK */
 #define PIN_RUN "run"
 #define PIN_COUNTS "counts"
 

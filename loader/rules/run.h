@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A run: one command in a cgroup of its own, with the programs bpf/run.bpf.c and bpf/rx_lp.bpf.c at that cgroup.
+ * A run: one command in a cgroup of its own, with the programs bpf/run.bpf.c and bpf/rx_le.bpf.c at that cgroup.
  *
  *   <root>/runs/<id>/         locked by the `ccbpf run` that waits for the command
  *                    run      what it is, and its cgroup's path: pinned before the cgroup is made

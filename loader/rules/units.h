@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The programs that units of systemd name: bpf/unit.bpf.c, one for each controller, pinned as
- * <root>/units/<controller>, and one for what is received, <root>/units/rx_lp. systemd attaches it
+ * <root>/units/<controller>, and one for what is received, <root>/units/rx_le. systemd attaches it
  * to the cgroups of such units when they start. It needs no enabled controller; without one the
  * connections have their default.
  */

@@ -68,7 +68,7 @@ static unsigned int count(const struct windows *windows, uint64_t instance)
 			break;
 		previous = &key;
 		n += !bpf_map_lookup_elem(windows->flows_fd, &key, &record) &&
-		     record.kind == CCBPF_KIND_rx_lp && record.instance == instance;
+		     record.kind == CCBPF_KIND_rx_le && record.instance == instance;
 	}
 	return n;
 }

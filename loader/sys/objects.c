@@ -34,7 +34,7 @@ EMBED(chosen_tcp)
 EMBED(held)
 EMBED(unit)
 EMBED(assign)
-EMBED(rx_lp)
+EMBED(rx_le)
 EMBED(rx_moved)
 EMBED(rx_open)
 

@@ -69,7 +69,7 @@ client 5 -R >moved/iperf3.json & flow=$!
 until_true 'ip netns exec sender ss -tinHO state established "dport = :5201" | grep -qE "bytes_received:[0-9]{{6}}"'
 ccbpf -j renice --download --dst {address} >moved/said.json 2>moved/log
 code=$?
-until_true '[ $code != 0 ] || ccbpf flows rx_lp | grep -q renice'
+until_true '[ $code != 0 ] || ccbpf flows rx_le | grep -q renice'
 ccbpf -j flows >moved/flows.json
 ccbpf -j check >moved/check.json
 [ $code != {unable} ] || {{ echo "{{}}" >moved/said.json; code=0; }}
@@ -107,7 +107,7 @@ def moved_fault(said: Any, directory: Path) -> str:
     if not said:
         return "" if verdict == "note" else "it says that this kernel cannot, and `check` that it can"
     origins = [
-        flow["origin"] for flow in json.loads((directory / "flows.json").read_text())["flows"] if flow["controller"] == "rx_lp"
+        flow["origin"] for flow in json.loads((directory / "flows.json").read_text())["flows"] if flow["controller"] == "rx_le"
     ]
     held = [origin for origin in origins if origin and origin["by"] == "renice"]
     return "" if verdict == "ok" and said["moved"] and held else f"verdict {verdict}, moved {said['moved']}, held {len(held)}"

@@ -80,6 +80,7 @@ void download_ack(struct flow *f, u32 our_ts, bool fresh)
 		.rtt_us = (u32)(2 * f->delay_ns / NS_PER_US) ?: 1,
 		.fresh = fresh,
 		.hole = r->n_blocks,
+		.again = r->dsack,
 	};
 
 	if (r->delivered * mss < LEAST_BYTES)

@@ -15,7 +15,7 @@ from tests.lab.rows.row import ALONE, Row
 
 from . import session, simulator
 
-DOWNLOADS = ("rx_lp<cubic", "rx_lp<reno")
+DOWNLOADS = ("rx_le<cubic", "rx_le<reno")
 LP = ("tcp_lp", "hstcp_lp", "tcpw_lp")
 OURS = (*LP, "le")
 

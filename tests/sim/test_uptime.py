@@ -23,7 +23,7 @@ QUEUE = {"rate_mbit": 10, "limit_packets": 82}
 MARKS = {"nf_red": NF_RED}
 CONTROLLERS = ["tcp_lp", "tcp_lp_ecn", "hstcp_lp", "tcpw_lp", "ltcp", "nf_tcp", "le"]
 FLOWS: list[dict[str, Any]] = [*({"controller": name, "background": 1, "ecn": 1} for name in CONTROLLERS), {"download": 1}]
-NAMES = [*CONTROLLERS, "rx_lp"]
+NAMES = [*CONTROLLERS, "rx_le"]
 
 
 def run(up_s: int, background: dict[str, Any], stamps_ms: int = 1_000_000, **link: Any) -> Any:

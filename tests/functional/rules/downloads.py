@@ -109,7 +109,7 @@ def received(ccbpf: Cli) -> int:
 def records(ccbpf: Cli) -> list[dict[str, Any]]:
     if not (ccbpf.root / "flows").exists():
         return []
-    return [flow for flow in ccbpf("-j", "flows").json["flows"] if flow["controller"] == "rx_lp"]
+    return [flow for flow in ccbpf("-j", "flows").json["flows"] if flow["controller"] == "rx_le"]
 
 
 @dataclass

@@ -46,7 +46,7 @@ def test_a_download_yields(ccbpf: Cli, path: native.Path, address: str, sender: 
 
 
 def live_bytes(ccbpf: Cli) -> int:
-    (value,) = re.findall(r'^ccbpf_live_bytes_acked\{controller="rx_lp"\} (\d+)$', ccbpf("metrics").out, re.M) or ["0"]
+    (value,) = re.findall(r'^ccbpf_live_bytes_acked\{controller="rx_le"\} (\d+)$', ccbpf("metrics").out, re.M) or ["0"]
     return int(value)
 
 
@@ -57,11 +57,11 @@ def test_what_is_received_is_its_rate_and_its_bytes(ccbpf: Cli, path: native.Pat
     kernel.eventually(lambda: received(ccbpf) > 500_000, ENDS_S, "the download")
     before, live = received(ccbpf), live_bytes(ccbpf)
     assert before <= live <= BYTES
-    (batch,) = [json.loads(line) for line in ccbpf("top", "-bj", "--watch", "0.5", "--count", 1, "rx_lp").out.splitlines()]
+    (batch,) = [json.loads(line) for line in ccbpf("top", "-bj", "--watch", "0.5", "--count", 1, "rx_le").out.splitlines()]
     (flow,) = batch["flows"]
     assert live <= flow["bytes_acked"] <= received(ccbpf) <= live_bytes(ccbpf) <= BYTES
     assert 0.2 * RATE_MBIT <= flow["goodput_bps"] / 1e6 <= 1.1 * RATE_MBIT
-    (row,) = [line for line in ccbpf("-v", "flows", "rx_lp").out.splitlines() if "received " in line]
+    (row,) = [line for line in ccbpf("-v", "flows", "rx_le").out.splitlines() if "received " in line]
     assert re.search(r"received \d+(\.\d+)? MB, held back", row), row
     assert re.search(r"^ccbpf_run_receiving_connections_total\{.*\} 1$", ccbpf("metrics").out, re.M)
     _, err = background.communicate(timeout=40)

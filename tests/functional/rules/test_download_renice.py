@@ -62,7 +62,7 @@ def test_there_and_back(ccbpf: Cli, either: Server) -> None:
         assert kernel.chosen(ends.near) == default()
         assert ccbpf("-j", "status").json["renice_receives"] == 2
         assert "renice: 2 connections receive in the background" in ccbpf("status").out
-        assert "by renice (--download)" in ccbpf("-v", "flows", "rx_lp").out
+        assert "by renice (--download)" in ccbpf("-v", "flows", "rx_le").out
         assert "has it already" in ccbpf(*DOWNLOAD, *near, code=5).err
         ends.receive(50 * LEAST)
         answer = ccbpf("-j", *DOWNLOAD, "--off", *near).json

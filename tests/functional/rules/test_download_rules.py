@@ -109,7 +109,7 @@ def test_both_directions(ccbpf: Cli, server: Server) -> None:
     with server.connection() as ends:
         assert (kernel.chosen(ends.near), ends.origin(ccbpf)) == (BACKGROUND, ("rule", 1))
         origins = {f["controller"]: f["origin"]["id"] for f in ccbpf("-j", "flows").json["flows"]}
-        assert origins == {BACKGROUND: 1, "rx_lp": 1}
+        assert origins == {BACKGROUND: 1, "rx_le": 1}
     assert (counts(ccbpf)["set"], counts(ccbpf)["receivers"]) == (1, 1)
 
 
@@ -193,7 +193,7 @@ def test_what_is_shown(ccbpf: Cli, server: Server) -> None:
         assert "DOWNLOADS" in ccbpf("status").out
         labels = f'rule="2",controller="",conditions="--remote-port {server.port}"'
         assert f"ccbpf_rule_connections_receivers_total{{{labels}}} 1\n" in ccbpf("metrics").out
-        shown = ccbpf("-v", "flows", "rx_lp").out
+        shown = ccbpf("-v", "flows", "rx_le").out
         assert f"127.0.0.1:{ends.port} " in shown and f"by rule 2 (--remote-port {server.port})" in shown
 
 

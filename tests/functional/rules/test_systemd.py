@@ -95,19 +95,19 @@ def test_a_dropin_comes_and_goes(host: Host) -> None:
 def test_a_dropin_for_downloads(host: Host) -> None:
     """It needs no controller. For both directions it has two lines."""
     done = host("systemd", "backup", "--download")
-    assert done.out.startswith("backup.service: rx_lp for all its connections, by ") and "is now" not in done.err
+    assert done.out.startswith("backup.service: rx_le for all its connections, by ") and "is now" not in done.err
     written = host.dropin("backup.service")
-    assert written.read_text() == words(host.cli.root, "backup.service", "Service", "--download", ("rx_lp",))
-    assert host.pins == {"units", "units/rx_lp"} and not host.cli.status()
-    assert "names rx_lp already" in host("systemd", "backup", "-d", code=5).err
+    assert written.read_text() == words(host.cli.root, "backup.service", "Service", "--download", ("rx_le",))
+    assert host.pins == {"units", "units/rx_le"} and not host.cli.status()
+    assert "names rx_le already" in host("systemd", "backup", "-d", code=5).err
     done = host("-j", "systemd", "backup", "ltcp", "-d", "-u")
     assert (done.json["controller"], done.json["upload"], done.json["download"]) == ("ltcp", True, True)
-    both = words(host.cli.root, "backup.service", "Service", "ltcp --upload --download", ("ltcp", "rx_lp"))
-    assert written.read_text() == both and host.pins == {"units", "units/ltcp", "units/rx_lp"}
+    both = words(host.cli.root, "backup.service", "Service", "ltcp --upload --download", ("ltcp", "rx_le"))
+    assert written.read_text() == both and host.pins == {"units", "units/ltcp", "units/rx_le"}
     assert host("systemd", "backup", "ltcp", "-du", "--print").out == both
     host("clean", "--all")
-    assert host("-j", "systemd", "--all").json == {"controllers": ["rx_lp", "ltcp"]}
-    assert host.pins == {"units", "units/ltcp", "units/rx_lp"}
+    assert host("-j", "systemd", "--all").json == {"controllers": ["rx_le", "ltcp"]}
+    assert host.pins == {"units", "units/ltcp", "units/rx_le"}
     host("systemd", "backup", "ltcp")
     assert host.pins == {"units", "units/ltcp"}
     host("disable", "ltcp")
@@ -311,7 +311,7 @@ def boot(host: Host, tmp_path: Path) -> None:
 def test_connections_of_its_cgroup_receive_in_the_background(host: Host) -> None:
     """The program does not depend on its pin: a unit keeps its program when the pin is removed."""
     host("systemd", "a", "--download")
-    with serving("127.0.0.1") as server, attached(host, "rx_lp") as within:
+    with serving("127.0.0.1") as server, attached(host, "rx_le") as within:
         with held(server, *within) as port, server.connection() as outside:
             (flow,) = records(host.cli)
             assert (flow["local_port"], flow["origin"]["by"], flow["origin"]["of"]) == (port, "systemd", "a.service")
@@ -319,8 +319,8 @@ def test_connections_of_its_cgroup_receive_in_the_background(host: Host) -> None
             host("clean")
             assert len(records(host.cli)) == 1
             (shown,) = host("-j", "status").json["units"]
-            assert (shown["controller"], shown["counts"]["receivers"], shown["counts"]["set"]) == ("rx_lp", 1, 0)
-            assert "systemd's units with rx_lp: 1 downloads" in host("status").out
+            assert (shown["controller"], shown["counts"]["receivers"], shown["counts"]["set"]) == ("rx_le", 1, 0)
+            assert "systemd's units with rx_le: 1 downloads" in host("status").out
         kernel.eventually(lambda: not records(host.cli), 5, "the record of a closed connection goes")
         host("assign", "--download", "--remote-port", server.port)
         with held(server, *within) as port:  # the inner program wins
@@ -343,7 +343,7 @@ def inside(cgroup: Path) -> Iterator[None]:
 def test_clean_opens_what_a_unit_holds(host: Host) -> None:
     """The unit keeps its program until it stops; the program leaves that connection alone."""
     host("systemd", "a", "--download")
-    with serving("127.0.0.1") as server, attached(host, "rx_lp"), ExitStack() as stack:
+    with serving("127.0.0.1") as server, attached(host, "rx_le"), ExitStack() as stack:
         with inside(MOUNT / f"{UNIQUE}.slice/a.service/inner"):
             ends = stack.enter_context(server.connection())
         assert ends.clamp < OPEN

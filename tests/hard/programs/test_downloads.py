@@ -246,7 +246,7 @@ class Looks:
         while not self._stop.wait(LOOKS_S):
             result = self.cli.run("-j", "flows")
             for flow in result.json["flows"] if result.code == 0 else []:
-                if flow["controller"] == "rx_lp" and flow["remote_port"] == self.port:
+                if flow["controller"] == "rx_le" and flow["remote_port"] == self.port:
                     self.found.add(flow["local_port"])
 
     def __enter__(self) -> Looks:

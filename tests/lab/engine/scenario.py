@@ -103,8 +103,8 @@ class VirtualFlow(Flow):
     relay: str = ""  # a proxy behind the sender takes it over and goes on with this controller
     dscp: int = 0  # of its packets; a controller of ours may set one itself
     window_bytes: int = 0  # the receive window that its sender sees; 0: the receiver's own
-    download: bool = False  # its receiver runs under `ccbpf run --download`: rx_lp yields there, whatever the controller
-    receiver: str = ""  # the law of its receiver, one of RECEIVERS, in the place of rx_lp
+    download: bool = False  # its receiver runs under `ccbpf run --download`: rx_le yields there, whatever the controller
+    receiver: str = ""  # the law of its receiver, one of RECEIVERS, in the place of rx_le
     starts_as: str = ""  # this controller, until a setsockopt changes it to `controller` …
     switch_s: float = 0.0  # … at this time of the run
 

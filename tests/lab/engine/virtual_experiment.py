@@ -45,7 +45,7 @@ from .virtual_result import COUNTERS, EVENTS, FLOWS, PortTaken, VirtualResult, p
 
 SETTLE_S = 1.0  # between the topology's making and time 0
 PROBES = "nf_tcp"  # controllers whose records are read during the run: they count probes, and what a receiver held back
-RECEIVER = "rx_lp"  # of a flow that is a download
+RECEIVER = "rx_le"  # of a flow that is a download
 FLOWS_EVERY_S = 1.0
 SAID_S = 5.0  # how often the guest says on its console where it is
 OURS = BUILD / "bpf"

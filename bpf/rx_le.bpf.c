@@ -30,7 +30,7 @@ static __always_inline void segment(struct bpf_sock_ops *ctx, struct tcp_sock *t
 }
 
 SEC("sockops")
-int ccbpf_rx_lp(struct bpf_sock_ops *ctx)
+int ccbpf_rx_le(struct bpf_sock_ops *ctx)
 {
 	struct tcp_sock *tp = choose_socket(ctx);
 	struct ccbpf_run_counts *to;
