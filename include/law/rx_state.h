@@ -29,7 +29,7 @@
 #define RX_RETURN 4 /* packets for each of which one more comes, on the way back */
 #define RX_OWN 7 /* eighths of the time of a packet: law of the own queue */
 #define RX_OWN_MOST 64 /* packets that came with one ACK */
-#define RX_FLAT 14 /* delays, 0.8 s apart, that stand still: a longer path */
+#define RX_FLAT 16 /* delays, 0.8 s apart, that stand still: a longer path; as le's pairs */
 #define RX_CARRIED 2 /* T: a path that has shown so much carries a queue */
 #define RX_IDLE_US 200000 /* the least RTO */
 #define RX_DRIFT_US 2000 /* two ticks of most clocks: their rounding is no drift */
@@ -118,6 +118,7 @@ LAW void rx_init(struct rx *x, const struct rx_ack *a)
 	le_begin(&x->law);
 	x->rtt_us = x->rtt_min_us = law_clamp(a->rtt_us, RX_TICK_US, DELAY_MAX_US);
 	x->offset_us = x->rtt_min_us;
+	x->own_ts = a->tsval;
 	x->rcv_nxt = a->rcv_nxt;
 	x->heard_us = a->now_us;
 	x->packets = RX_START_WINDOW / a->mss;

@@ -50,7 +50,7 @@
  *  8. A packet that overtook others tells no shortest delay, nor a round trip.
  *  9. owd_min cannot tell the drift of the two clocks from a queue. Where a whole round's
  *     delays lie above the queue that the RTT shows, owd_min follows, by 1/1024 of the time.
- * 10. A delay that stands still in SMALL, 14 times 0.8 s apart, is a longer path (law/flat.h).
+ * 10. A delay that stands still in SMALL, 16 times 0.8 s apart, is a longer path (law/flat.h).
  * 11. The base of a drain is the last round trip without the queue of the way here: the window fills
  *     the way back, too, with the queue of an upload.
  * 12. After a silence the round trip starts anew: the pause is none. The round trip that makes a
