@@ -27,12 +27,13 @@ LAW void rx_shift(struct rx *x, s32 by_us)
 }
 
 /* The delays begin anew: the sender's clock is another. */
-LAW void rx_new_clock(struct rx *x)
+LAW void rx_new_clock(struct rx *x, const struct rx_ack *a)
 {
 	delay_init(&x->delay);
 	x->offset_us = x->rtt_min_us;
 	x->queue_us = 0;
 	x->own_us = 0;
+	x->own_ts = a->tsval;
 }
 
 /* us: RTT_min + owd - owd_min. A delay below all others by more than RTT_min moves the scale. A
@@ -44,7 +45,7 @@ LAW u32 rx_delay(struct rx *x, const struct rx_ack *a)
 
 	if (law_unlikely(delay_us < -RX_JUMP_US)) {
 		rx_clock_anchor(&x->clock, a->now_us, a->tsval, 0);
-		rx_new_clock(x);
+		rx_new_clock(x, a);
 		delay_us = x->offset_us;
 	} else if (law_unlikely(a->hole) && delay_us < base_us) {
 		delay_us = base_us;
@@ -57,8 +58,8 @@ LAW u32 rx_delay(struct rx *x, const struct rx_ack *a)
 }
 
 /* us: the queue that this flow's packets would find if they were alone, by the times at which they
- * were sent, on a link that is faster by 1/8. So a burst waits for itself, and a queue that stands
- * is none. @came: packets. Returns what the newest one waited, but for one packet before it: the
+ * were sent, on a link that takes 7/8 of the time. So a burst waits for itself, and a queue that
+ * stands is none. @came: packets. Returns what the newest one waited, but for one packet before it: the
  * shortest delays, too, are of pairs. */
 LAW u32 rx_own_us(struct rx *x, const struct rx_ack *a, u32 came)
 {
@@ -67,7 +68,7 @@ LAW u32 rx_own_us(struct rx *x, const struct rx_ack *a, u32 came)
 	u64 passed_us = (u64)(u32)ticks * x->clock.tick_ns / 1000;
 
 	if (ticks < 0)
-		return x->own_us;
+		return x->own_us; /* others overtook it: no pair came together */
 	came = x->filled ? 1 : law_clamp(came, 1, RX_OWN_MOST);
 	x->own_us = x->own_us > passed_us ? x->own_us - (u32)passed_us : 0;
 	x->own_us = law_min(x->own_us + came * each_us, DELAY_MAX_US);
@@ -89,7 +90,7 @@ LAW_APART int rx_notice_flat(struct rx *x, u32 now_us)
 {
 	u32 full_us = x->law.small_buffer ? le_us(x->law.most) : 0, rise_us;
 
-	if (!rx_small(x) || x->muted || now_us - x->flat_at_us < LE_FLAT_US)
+	if (!rx_small(x) || x->muted || x->unseen || now_us - x->flat_at_us < LE_FLAT_US)
 		return 0;
 	x->flat_at_us = now_us;
 	x->noise.flat = flat_count(x->noise.flat, x->queue_us, le_us(x->law.cut_q),
@@ -118,9 +119,10 @@ LAW bool rx_sample(struct rx *x, const struct rx_ack *a)
 	if (!a->fresh)
 		return false;
 	if (rx_clock_heard(&x->clock, a->now_us, a->tsval))
-		rx_new_clock(x);
+		rx_new_clock(x, a);
 	if (!x->clock.tick_ns)
 		return false;
+	x->unseen = 0;
 	sample.rtt_us = rx_delay(x, a);
 	x->queue_us = law_forget(delay_measure(&x->delay, &sample, &p));
 	if (silence_was(x->since_us, x->spacing.packet_us))
@@ -133,7 +135,7 @@ LAW bool rx_due(struct rx *x)
 {
 	if (!rx_small(x))
 		return true;
-	if (x->muted || x->waited < le_gap(&x->law))
+	if (x->muted || (x->law.growth != LE_FRESH && x->waited < le_gap(&x->law)))
 		return false;
 	x->waited = 0;
 	return true;
@@ -191,7 +193,6 @@ LAW void rx_drift(struct rx *x, u32 round_us)
 		return;
 	by_us = law_min(by_us, low_us - seen_us);
 	x->offset_us -= by_us;
-	delay_base_moved(&x->delay, -(s32)by_us);
 }
 
 /* What a round of @passed_us tells of the path, at its end. */

@@ -27,9 +27,10 @@
 #define RX_MEMORY_S 180
 
 #define RX_RETURN 4 /* packets for each of which one more comes, on the way back */
-#define RX_OWN 7 /* eighths of the time of a packet: law of the own queue */
+#define RX_OWN 7 /* eighths of the time of a packet: what it adds to the own queue */
 #define RX_OWN_MOST 64 /* packets that came with one ACK */
 #define RX_FLAT 16 /* delays, 0.8 s apart, that stand still: a longer path; as le's pairs */
+#define RX_UNSEEN 32 /* rounds without a delay: the law is blind */
 #define RX_CARRIED 2 /* T: a path that has shown so much carries a queue */
 #define RX_IDLE_US 200000 /* the least RTO */
 #define RX_DRIFT_US 2000 /* two ticks of most clocks: their rounding is no drift */
@@ -75,6 +76,7 @@ struct rx {
 	u32 follow_until; /* sequence number: how far a crept edge is followed */
 	u32 flat_at_us; /* our clock: the delay was last compared with the one before */
 	u8 waited; /* SMALL: rounds since the last one that counted */
+	u8 unseen; /* rounds since the last delay, up to RX_UNSEEN */
 	u8 started : 1;
 	u8 avoiding : 1; /* START is over */
 	u8 rounded : 1; /* there was a round trip of data */
@@ -132,6 +134,13 @@ LAW bool rx_small(const struct rx *x)
 	return x->law.stage == LE_SMALL;
 }
 
+/* No delay is known, and only losses and time decide: the sender's clock fits no tick in use, or no
+ * ACK answers a packet at once. */
+LAW bool rx_blind(const struct rx *x)
+{
+	return !x->clock.tick_ns || x->unseen >= RX_UNSEEN;
+}
+
 /* us: for so long what comes now has met a path that stood still. A time that saturates is as
  * long as any delay: nothing is learned of it. */
 LAW u32 rx_stood_us(const struct rx *x)
@@ -147,7 +156,8 @@ LAW void rx_path(const struct rx *x, struct le_path *p)
 	p->base_seen = law_forget(le_base_seen(x->delay.rtt.now, x->delay.rtt.before));
 	p->threshold_us = RX_THRESHOLD_US;
 	p->threshold_min_us = RX_THRESHOLD_MIN_US;
-	p->noise_us = law_forget(le_steady(&x->law, x->packets) ? noise_us(&x->noise) : 0);
+	p->noise_us = law_forget(
+		x->avoiding && le_steady(&x->law, x->packets) ? noise_us(&x->noise) : 0);
 	p->stood_us = law_forget(rx_stood_us(x));
 	p->packet_us = x->spacing.packet_us;
 	p->gap_max = RX_GAP_MAX;

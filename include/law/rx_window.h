@@ -11,7 +11,7 @@
  *	act
  *	  START: w = 5/2 of what a round trip brings (never in the sender's way)
  *	    |
- *	    | q > T, or a loss
+ *	    | q > T, or a loss: as from FREE
  *	    v       q > T: w = w base / (base + q)        a round later
  *	  FREE ---------------------------------> CUT -----------------> JUDGE
  *	   ^ ^                                                            | |
@@ -19,7 +19,7 @@
  *	   | +------------------------------------------------------------+ |
  *	   |                                                                | q > T in two
  *	   |  w += 1/4 in a round trip,                                     | blocks, or 2 q
- *	   |  up to `back`             no queue, twice                      v of the cut
+ *	   |  up to `back`             no queue, once or twice              v of the cut
  *	   +------------------------------------------------------------- SMALL: w = 1 packet
  *
  *  1. A round trip ends when data comes that answers an ACK of its beginning, by our own
@@ -46,14 +46,18 @@
  *  7. A loss is a hole that is filled by a packet sent after those behind it, by TSval. A hole
  *     that an older packet fills was reordering. Where no queue was at the hole, on a path that
  *     carries one, the loss is chance: the sender reduces for it, and the window stays. If what was
- *     sent again had come before (D-SACK), the packet was only late, and the window is what it was.
+ *     sent again had come before (D-SACK within three rounds), the packet was only late, and the
+ *     window is what it was.
  *  8. A packet that overtook others tells no shortest delay, nor a round trip.
  *  9. owd_min cannot tell the drift of the two clocks from a queue. Where a whole round's
  *     delays lie above the queue that the RTT shows, owd_min follows, by 1/1024 of the time.
  * 10. A delay that stands still in SMALL, 16 times 0.8 s apart, is a longer path (law/flat.h).
  * 11. The base of a drain is the last round trip without the queue of the way here: the window fills
  *     the way back, too, with the queue of an upload.
- * 12. After a silence the round trip starts anew: the pause is none. The round trip that makes a
+ * 12. Where no delay is known, because the sender's clock fits no tick in use (law/rx_clock.h) or no
+ *     ACK answers a packet at once, only losses reduce the window: a cut is not judged, and SMALL
+ *     ends after its gap.
+ * 13. After a silence the round trip starts anew: the pause is none. The round trip that makes a
  *     silence doubles with each one, up to that silence: on a path that became longer than that,
  *     each segment of a small window comes after a silence. A delay that rose by a silence says
  *     nothing of the buffer (law/silence.h).
@@ -68,13 +72,15 @@
 /* bytes: what this round has brought so far, or the last one */
 LAW u32 rx_arriving(const struct rx *x, const struct rx_ack *a)
 {
-	return law_forget(law_max(x->flight, a->rcv_nxt - x->round_seq));
+	u32 arriving = law_max(x->flight, a->rcv_nxt - x->round_seq);
+
+	return law_forget(law_min(arriving, RX_MOST));
 }
 
 /* 1/256 packet: what of the window is used: what comes, where that is less */
 LAW u32 rx_used_q8(const struct rx *x, const struct rx_ack *a)
 {
-	u32 arriving = law_min(rx_arriving(x, a), RX_MOST);
+	u32 arriving = rx_arriving(x, a);
 	u32 more = x->avoiding ? arriving / 16 + 2 * a->mss : 0;
 	u32 used = law_min(rx_bytes(x, a->mss), arriving + more);
 
@@ -93,7 +99,7 @@ LAW u32 rx_rounded(u32 window, const struct rx_ack *a)
 /* Is the window what limits the flow? */
 LAW bool rx_limits(const struct rx *x, const struct rx_ack *a)
 {
-	u32 arriving = law_min(rx_arriving(x, a), RX_MOST);
+	u32 arriving = rx_arriving(x, a);
 
 	return law_forget(arriving + arriving / 2 + a->mss >= rx_bytes(x, a->mss));
 }
@@ -108,6 +114,32 @@ LAW_APART int rx_law_round(struct rx *x, const struct rx_ack *a)
 	rx_path(x, &p);
 	le_round(&x->law, rx_used_q8(x, a), rx_limits(x, a), &p);
 	return 0;
+}
+
+/* Others keep no queue any more. */
+LAW_APART int rx_return(struct rx *x)
+{
+	struct le_path p;
+
+	rx_path(x, &p);
+	x->packets = LE_RETURN;
+	x->credit = 0;
+	x->return_to = le_return_to(&x->law, &p);
+	x->law.then_q8 = 0;
+	x->law.growth = 0;
+	return 0;
+}
+
+/* A round without a delay: a cut is not judged, and SMALL ends after its gap. */
+LAW void rx_unseen(struct rx *x, const struct rx_ack *a)
+{
+	if (x->law.stage == LE_JUDGE) {
+		le_fell(&x->law, rx_used_q8(x, a));
+	} else if (rx_small(x) && x->waited > x->law.count) {
+		x->law.stage = LE_FREE;
+		x->law.count = 0;
+		rx_return(x);
+	}
 }
 
 /* What the round trip that just ended was. */
@@ -138,6 +170,9 @@ LAW_APART int rx_round(struct rx *x, const struct rx_ack *a)
 	x->waited = law_min(x->waited + 1, 255);
 	rx_begin_round(x, a);
 	rx_learn(x, a->now_us, passed_us);
+	x->unseen = law_min(x->unseen + 1, RX_UNSEEN);
+	if (law_unlikely(rx_blind(x)) && !x->muted)
+		rx_unseen(x, a);
 	return 0;
 }
 
@@ -220,6 +255,9 @@ LAW void rx_unmute(struct rx *x, const struct rx_ack *a)
 LAW void rx_set(struct rx *x, const struct rx_ack *a, u32 packets)
 {
 	x->packets = x->return_to = packets;
+	if (!x->avoiding)
+		x->noise.noise = 0; /* that of START is its own queue */
+	noise_begin(&x->noise);
 	x->avoiding = 1;
 	x->undoable = 0;
 	rx_mute(x, a);
@@ -248,20 +286,6 @@ LAW void rx_resume(struct rx *x)
 		x->return_to = back;
 }
 
-/* Others keep no queue any more. */
-LAW_APART int rx_return(struct rx *x)
-{
-	struct le_path p;
-
-	rx_path(x, &p);
-	x->packets = LE_RETURN;
-	x->credit = 0;
-	x->return_to = le_return_to(&x->law, &p);
-	x->law.then_q8 = 0;
-	x->law.growth = 0;
-	return 0;
-}
-
 /* START: out of the sender's way, and never far ahead, as nothing can be taken back. */
 LAW void rx_start(struct rx *x, const struct rx_ack *a)
 {
@@ -287,11 +311,11 @@ LAW void rx_grow(struct rx *x, const struct rx_ack *a, u32 came)
 }
 
 /* Was there no queue at the hole, where the path has carried one? The sender reduces for it. */
-LAW bool rx_chance(const struct rx *x, const struct le_path *p)
+LAW bool rx_chance(const struct rx *x)
 {
-	bool carries = x->law.fits || le_us(x->law.most) >= RX_CARRIED * p->threshold_us;
+	bool carries = x->law.fits || le_us(x->law.most) >= RX_CARRIED * RX_THRESHOLD_US;
 
-	return carries && !rx_small(x) && x->hole_us < p->threshold_us;
+	return carries && !rx_small(x) && x->hole_us < RX_THRESHOLD_US;
 }
 
 /* A loss, by the queue that was at the hole. */
@@ -302,13 +326,14 @@ LAW_APART enum rx_verdict rx_loss(struct rx *x, const struct rx_ack *a)
 	struct le_path p;
 
 	rx_path(x, &p);
-	if (law_forget(rx_chance(x, &p)))
-		return RX_GROW;
 	x->law.last = le_units(x->hole_us);
 	x->law.q = law_forget(law_max(x->law.q, x->law.last));
 	to = law_forget(le_loss(&x->law, used, false, &p));
-	if (rx_small(x))
+	if (rx_small(x)) {
 		to = RX_LEAST;
+		x->noise.flat = 0;
+		x->law.cut_q = 0;
+	}
 	rx_set(x, a, law_min(to, x->packets));
 	x->undoable = !small;
 	x->from_start = from_start;
@@ -379,7 +404,7 @@ LAW enum rx_verdict rx_step(struct rx *x, const struct rx_ack *a)
 	x->rcv_nxt = a->rcv_nxt;
 	if (law_unlikely(a->again))
 		rx_undo(x);
-	if (law_unlikely(lost && !x->muted))
+	if (law_unlikely(lost && !x->muted && !rx_chance(x)))
 		return law_forget(rx_loss(x, a));
 	return rx_act(x, a, verdict, came);
 }
