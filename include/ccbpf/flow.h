@@ -134,8 +134,10 @@ enum ccbpf_chirp_wait {
 	X(of, srtt_us, u32, "us", "round-trip time, smoothed by the kernel")                           \
 	X(of, rtt_min_us, u32, "us", "base round-trip time")                                           \
 	X(of, delay_us, u32, "us", "queueing delay, the last sample")                                  \
-	X(of, delay_smoothed_us, u32, "us", "queueing delay, smoothed by eq. 1 of TCP-LP")             \
-	X(of, delay_threshold_us, u32, "us", "threshold of the smoothed delay, eq. 2 of TCP-LP")       \
+	X(of, delay_smoothed_us, u32, "us",                                                            \
+	  "queueing delay, smoothed by eq. 1 of TCP-LP; le, rx_le: smallest of the last block")        \
+	X(of, delay_threshold_us, u32, "us",                                                           \
+	  "threshold of that delay: eq. 2 of TCP-LP, or T of le")                                      \
 	X(of, delay_max_us, u32, "us", "the largest queueing delay, d_max - d_min")                    \
 	X(of, delay_base_us, s32, "us",                                                                \
 	  "d_min, relative to the connection's first pair of timestamps")                              \
@@ -213,16 +215,15 @@ enum ccbpf_chirp_wait {
 	X(of, chirps_why, chirp_end, "word",                                                                          \
 	  "why the last discarded chirp ended early; null: none was discarded")
 
-#define CCBPF_FLOW_RX(X, of)                                                               \
-	X(of, held_ms, u32, "ms", "time in which the window was held back")                \
-	X(of, window_bytes, u32, "bytes",                                                  \
-	  "window that the law allows; cwnd is the same in packets")                       \
-	X(of, flight_bytes, u32, "bytes", "payload that arrived in the last round trip")   \
-	X(of, scale_bytes, u32, "bytes", "unit of the window scale")                       \
-	X(of, back_bytes, u32, "bytes", "window to return to when others leave")           \
-	X(of, peer_tick_ns, u32, "ns",                                                     \
-	  "tick of the sender's timestamp clock; 0: not known (yet)")                      \
-	X(of, noise_us, u32, "us", "how far the path's delays differ within a round trip") \
+#define CCBPF_FLOW_RX(X, of)                                                                       \
+	X(of, held_ms, u32, "ms", "time in which the window was held back")                        \
+	X(of, window_bytes, u32, "bytes",                                                          \
+	  "window that the law allows; cwnd is the same in packets")                               \
+	X(of, flight_bytes, u32, "bytes", "payload that arrived in the last round trip")           \
+	X(of, scale_bytes, u32, "bytes", "unit of the window scale")                               \
+	X(of, back_bytes, u32, "bytes", "window to return to when others leave")                   \
+	X(of, peer_tick_ns, u32, "ns", "tick of the sender's timestamp clock; 0: not known (yet)") \
+	X(of, noise_us, u32, "us", "how far the path's delays differ within a round trip")         \
 	X(of, packet_us, u32, "us", "time of a packet at the bottleneck; 0: not known")
 
 #define CCBPF_FLOW_LE(X, of)                                                                     \

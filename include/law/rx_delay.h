@@ -93,8 +93,8 @@ LAW_APART int rx_notice_flat(struct rx *x, u32 now_us)
 	if (!rx_small(x) || x->muted || x->unseen || now_us - x->flat_at_us < LE_FLAT_US)
 		return 0;
 	x->flat_at_us = now_us;
-	x->noise.flat = flat_count(x->noise.flat, x->queue_us, le_us(x->law.cut_q),
-				   noise_us(&x->noise));
+	x->noise.flat =
+		flat_count(x->noise.flat, x->queue_us, le_us(x->law.cut_q), noise_us(&x->noise));
 	if (!x->noise.flat)
 		x->law.cut_q = le_units(x->queue_us);
 	if (x->noise.flat < flat_enough(RX_FLAT, x->queue_us, full_us))

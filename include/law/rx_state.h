@@ -156,8 +156,8 @@ LAW void rx_path(const struct rx *x, struct le_path *p)
 	p->base_seen = law_forget(le_base_seen(x->delay.rtt.now, x->delay.rtt.before));
 	p->threshold_us = RX_THRESHOLD_US;
 	p->threshold_min_us = RX_THRESHOLD_MIN_US;
-	p->noise_us = law_forget(
-		x->avoiding && le_steady(&x->law, x->packets) ? noise_us(&x->noise) : 0);
+	p->noise_us =
+		law_forget(x->avoiding && le_steady(&x->law, x->packets) ? noise_us(&x->noise) : 0);
 	p->stood_us = law_forget(rx_stood_us(x));
 	p->packet_us = x->spacing.packet_us;
 	p->gap_max = RX_GAP_MAX;

@@ -273,7 +273,8 @@ LAW_APART int rx_drain(struct rx *x, const struct rx_ack *a)
 	to_q8 = le_drained(&x->law, rx_used_q8(x, a), le_us(x->law.q), &p);
 	le_cut(&x->law, to_q8, &p);
 	rx_set(x, a, to_q8 >> LE_Q8_SHIFT);
-	x->credit = (u64)le_every(&x->law, x->packets, false) * (to_q8 & (LE_ONE - 1)) >> LE_Q8_SHIFT;
+	x->credit = (u64)le_every(&x->law, x->packets, false) * (to_q8 & (LE_ONE - 1)) >>
+		    LE_Q8_SHIFT;
 	return 0;
 }
 

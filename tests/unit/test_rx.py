@@ -281,6 +281,15 @@ def test_without_a_clock_losses_alone_decide(path: Callable[..., Path], tick_us:
     assert not x.clock.tick_ns and x.avoiding and blind.mbit(40, 60) >= 0.9 * LINK
 
 
+@pytest.mark.parametrize(("waited", "ends"), [(8, False), (9, True)])
+def test_a_blind_small_window_ends_after_its_gap(ffi: Ffi, law: Laws, waited: int, ends: bool) -> None:
+    x, ack = ffi.new("struct rx *"), ffi.new("struct rx_ack *", {"mss": MSS, "unit": 1, "rtt_us": BASE_US})
+    law.rx_init(x, ack)
+    x.avoiding, x.packets, x.law.stage, x.law.count, x.law.back_q8, x.waited = True, 1, 3, 8, 40 << 8, waited
+    law.rx_unseen(x, ack)
+    assert (x.packets, x.return_to) == ((4, 40) if ends else (1, 0)) and x.law.stage == (0 if ends else 3)
+
+
 def test_the_noise_of_a_start_is_its_own_queue(ffi: Ffi, law: Laws) -> None:
     x, ack = ffi.new("struct rx *"), ffi.new("struct rx_ack *", {"mss": MSS, "unit": 1, "rtt_us": BASE_US})
     law.rx_init(x, ack)
