@@ -65,7 +65,7 @@ ccbpf assign remove --all >download/disable.txt 2>&1
 echo $? >download/disabled
 
 serve
-client 5 -R >moved/iperf3.json & flow=$!
+client 10 -R >moved/iperf3.json & flow=$!
 until_true 'ip netns exec sender ss -tinHO state established "dport = :5201" | grep -qE "bytes_received:[0-9]{{6}}"'
 ccbpf -j renice --download --dst {address} >moved/said.json 2>moved/log
 code=$?
