@@ -151,6 +151,7 @@ def test_a_queue_that_remains_after_its_own_was_drained_is_that_of_others(
         (1600, 1, 100, 0, 1000),  # but not less than a tick
         (100_000, 0, 4000, 0, 6000),  # 1.5 packets
         (100_000, 0, 1000, 4000, 6000),  # 1.5 times the noise
+        (100_000, 0, 1000, 40_000, 9000),  # which counts up to 6 ms
     ],
 )
 def test_the_threshold(
