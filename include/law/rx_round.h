@@ -98,6 +98,8 @@ LAW_APART int rx_round(struct rx *x, const struct rx_ack *a)
 		rx_took(x, passed_us);
 	if (x->law.stage != LE_CUT)
 		rx_law_round(x, a);
+	if (!x->avoiding && le_us(x->law.most) >= RX_CARRIED * RX_THRESHOLD_US)
+		x->law.fits = 1; /* its blocks are rounds, and a loss may come before one ends */
 	x->waited = law_min(x->waited + 1, 255);
 	rx_begin_round(x, a);
 	rx_learn(x, a->now_us, passed_us);

@@ -527,6 +527,7 @@ MUTANTS = [
     ("a download halves for chance", "rx_window.h", "!x->muted && !rx_chance(x)", "!x->muted"),
     ("a path without a queue loses by chance", "rx_window.h", "return carries && ", "return 1 || carries && "),
     ("a start's queue is none", "rx_window.h", "x->law.fits || le_us", "x->law.fits && le_us"),
+    ("a start's loss makes it slow", "rx_round.h", "if (!x->avoiding && le_us", "if (0 && le_us"),
     ("half of the carried queue suffices", "rx_state.h", "RX_CARRIED 2", "RX_CARRIED 1"),
     ("a loss in a queue is chance", "rx_window.h", "x->hole_us < RX_THRESHOLD_US", "x->hole_us <= RX_THRESHOLD_US"),
     ("a late packet is a loss for good", "rx_window.h", "if (!x->undoable || x->law.rounds", "if (1 || x->law.rounds"),

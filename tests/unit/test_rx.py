@@ -415,6 +415,18 @@ def test_a_loss_without_a_queue_is_the_senders_matter(
     assert (x.packets == 100) == chance and x.packets >= 40
 
 
+@pytest.mark.parametrize(("most_us", "bare"), [(7984, True), (8000, False)])
+def test_a_start_that_filled_the_buffer_is_not_slow_afterwards(ffi: Ffi, law: Laws, most_us: int, bare: bool) -> None:
+    """Its block had not ended. On a path that never carried a queue the window grows by half a packet only."""
+    x, ack = ffi.new("struct rx *"), ffi.new("struct rx_ack *", {"mss": MSS, "unit": 1, "rtt_us": BASE_US})
+    law.rx_init(x, ack)
+    x.packets, x.law.most, x.hole_us = 100, most_us // 16, most_us
+    ack.rcv_nxt, ack.now_us = 100 * MSS, BASE_US
+    law.rx_round(x, ack)
+    law.rx_loss(x, ack)
+    assert bool(x.law.bare) == bare == (not x.law.fits)
+
+
 @pytest.mark.parametrize(("rounds", "undone"), [(0, True), (2, True), (3, False)])
 @pytest.mark.parametrize("avoiding", [False, True])
 def test_a_loss_that_was_none_is_undone(ffi: Ffi, law: Laws, avoiding: bool, rounds: int, undone: bool) -> None:
