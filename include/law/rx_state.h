@@ -26,9 +26,9 @@
 #define RX_QUIET_ROUNDS 8
 #define RX_MEMORY_S 180
 
-/* What a burst leaves in rx_own_us() must not hide the queue of others (beside an upload a
- * foreground kept .49 in the worst of ten draws, now .84; with 4 ms the download has 5.0 in place
- * of 6.9 of 10 Mbit/s there). */
+/* A burst that rx_own_us() does not wholly explain looks like noise, and must not hide the queue of
+ * others: beside an upload a foreground kept .49 in the worst of ten draws, now .79. With 4 ms the
+ * download has 5.0 of 10 Mbit/s there, in place of 6.8. */
 #define RX_NOISE_MOST_US 6000
 
 #define RX_RETURN 4 /* packets for each of which one more comes, on the way back */

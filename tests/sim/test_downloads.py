@@ -54,7 +54,7 @@ def test_those_that_come_later_do_not_stay_behind(count: int, every_s: int, rate
         result = run(seed, *flows, seconds=80, rate_mbit=rate_mbit, limit=limit)
         rates = [mbit(result, n, 30, 80) for n in range(count)]
         assert sum(rates) ** 2 / count / sum(rate**2 for rate in rates) >= 0.9, (seed, rates)
-        assert sum(rates) >= {3: 0.88, 4: 0.9, 24: 0.93}[count] * rate_mbit, (seed, rates)
+        assert sum(rates) >= {3: 0.89, 4: 0.925, 24: 0.93}[count] * rate_mbit, (seed, rates)
 
 
 @pytest.mark.parametrize("back", [10, 2])
@@ -66,7 +66,7 @@ def test_it_yields_beside_an_upload(back: int) -> None:
         alone = run(seed, *flows, seconds=40, rate_mbit=10, limit=103, back=back)
         beside = run(seed, *flows, {"download": 1}, seconds=40, rate_mbit=10, limit=103, back=back)
         kept.append(mbit(beside, 0, 15, 32) / mbit(alone, 0, 15, 32))
-    assert statistics.median(kept) >= 0.95 and min(kept) >= 0.8, kept
+    assert statistics.median(kept) >= 0.95 and min(kept) >= 0.9, kept
 
 
 # --- a peer's law in the place of ours -------------------------------------------------------------------------------
