@@ -21,7 +21,7 @@
  *	   +------------------------------------------------------------- SMALL:
  *	                                            a pair of packets each 1 to gap_max RTT
  *
- * The first indication of all leads from FREE to SMALL.
+ * The first indication of all leads from FREE to SMALL, if the window has not reached LE_ALONE.
  *
  * Each part has its reason, and in brackets what another value did in the simulator.
  *
@@ -30,7 +30,7 @@
  *     of 8 ACKs where the noise is above three quarters of `threshold`. (With 3 ACKs and 4 ms of
  *     jitter the flow had 8 % of the link; with 12 ACKs 24 of a kind share by Jain .77. From half
  *     of `threshold` on: reno keeps .75 instead of .86 on a buffer of a quarter BDP.)
- *  2. T = 4 ms: 3 ms left ten of a kind less of the link, and foregrounds feel more. Not less
+ *  2. T = 4 ms: with 3 ms ten of a kind use less of the link, with more foregrounds lose. Not less
  *     than 3/2 of the path's noise (law/noise.h), as jitter delays by as much (with 1 x the noise
  *     57 % of the link at 4 ms of jitter, with 3/2 92 %), nor less than 1.5 packets'
  *     time. The noise counts for flows that had windows of 10 packets: in a crowd of flows of
@@ -56,18 +56,18 @@
  *     instead of 95.5).
  *  5. While others keep a queue: pairs, each gap twice the last, up to gap_max = 16 RTT
  *     (TCP-LP's 8 / w) or, for fast flows, gap_share / back, because their pairs are nothing
- *     beside the link; at least 3 RTT. So a gigabit is found free again soon. What is
- *     acknowledged first after a judgement, of the old window or the pair that leaves at once,
- *     does not count; then comes a gap of 8 RTT. Cubic's slow start often ends below the link's
+ *     beside the link; at least 3 RTT. So a gigabit is found free again soon. After a judgement
+ *     the first pair does not count, because its ACK may be of the old window; the second one
+ *     leaves 8 RTT later. Cubic's slow start often ends below the link's
  *     rate, without a queue: a flow that came back then yielded in 1.0 s instead of 0.3 (with 4
  *     RTT reno keeps .90 instead of .93 on a quarter BDP; with 16, ten of a kind use .94 of
  *     their link instead of .97). Flows of a few packets look again after 1 RTT, as 24 of a
  *     kind shared by Jain .90 with 4. After the first indication of all the gap is of 4 RTT and
  *     the old window counts: a flow alone is back within about 10 RTT.
- *  6. When a pair finds no queue after a gap of 3 RTT or more, the next ones must find none
- *     either (one that has left by then, and one an RTT after it): the foreground may have
- *     halved. If it finds a queue, the gap is what it was (with gaps from 1 RTT on again reno
- *     keeps .986 instead of .991 on half a BDP). (Asking for six empty pairs where the queue
+ *  6. After a gap of 3 RTT or more one empty pair is not enough, as the foreground may have
+ *     halved: a second pair must find no queue either. It leaves when the old gap is over; the
+ *     gap behind it is 1 RTT. If it finds a queue, the gap doubles as always (with gaps from 1
+ *     RTT on again reno keeps .986 instead of .991 on half a BDP). (Asking for six empty pairs where the queue
  *     had doubled: ten of a kind share by Jain .65.)
  *  7. The return is a slow start, half as fast, to where the cut began. `back` loses an eighth
  *     of the difference by each judgement that the queue was one's own. Where the buffer is
@@ -86,30 +86,33 @@
  *     queue, on a path that has carried a queue of T without a loss, are chance and take only the
  *     drain; a second loss within two rounds is not. A policer and a buffer of a few packets never
  *     carried such a queue; the block that the loss ended counts as well. After a loss's cut that
- *     was judged needless the window returns to 7/8. After a timeout the window grows before the
- *     cut is judged: in the kernel's state Loss nothing else ends the repair.
+ *     was judged needless the window returns to 7/8. A timeout is never chance. After it the window
+ *     grows before the cut is judged: in the kernel's state Loss nothing else ends the repair.
  *     A path that stands still delays all that is on it: no proof that its buffer holds a queue
  *     (law/silence.h; after a stall of 200 ms the losses in a buffer of 20 packets passed for
  *     chance, and reno kept .14 of what it has beside reno, now 1.3).
- * 11. Mark (ECN): an indication that is certain. It takes the drain, at least an eighth; in JUDGE
- *     it means others; in CUT it is of the queue before. A router that marks a queue below T keeps
+ * 11. Mark (ECN): an indication that is certain. It takes the drain, at least an eighth and a
+ *     packet; in JUDGE it means others; in CUT it is of the queue before. If packets are lost
+ *     before that reduction is over, the kernel asks for no second one: half of the window before
+ *     the mark is left then. A router that marks a queue below T keeps
  *     it there, so T comes down as in a small buffer, a mark takes half, and growth is never
  *     faster than a packet per RTT (100 Mbit/s, marks from 1.2 ms on: reno kept .35 of what it
  *     has beside reno, now 1.1).
  * 12. A delay that stands still while only pairs are sent, for rebase_pairs times 0.8 s (at most
  *     255 pairs), is a longer path (law/flat.h): the plateau of cubic is shorter. In FREE the flow
- *     itself moves it.
+ *     itself moves it. Its buffer is not known, so no loss is chance until a queue of T has passed.
  * 13. The window only grows while it is what limits the flow (the case of RFC 7661), and after a
  *     rest by a packet per RTT at first. Every cut lowers ssthresh. Undo returns what a loss took,
  *     never what a cut took, and forgets what that loss said of the buffer. (Without this a late
  *     packet in the start left 2 Mbit/s instead of 190: 200 Mbit/s, 100 ms, 2 ms of jitter.)
  * 14. The kernel paces the flow from a base RTT of 2 ms on (kern/pace.bpf.h).
  *
- * Where a queue is seen it is not more aggressive than reno: it grows by a packet per RTT there at
- * the most, and reduces before the buffer is full. Where jitter hides the queue of a buffer of a
+ * Where a queue above T is seen it is not more aggressive than reno: it grows by a packet per RTT
+ * there at the most, and reduces before the buffer is full; what chance (10.) and a mark (11.) leave
+ * is more than a half. Where jitter hides the queue of a buffer of a
  * few packets it takes as much as reno (docs/limits.md).
  */
-#include "kern/le_measure.bpf.h"
+#include "kern/le_reduce.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -126,13 +129,6 @@ static __always_inline void le_set_window(struct tcp_sock *tp, struct le_flow *f
 
 	sock_cut_cwnd(tp, window);
 	tp->snd_cwnd_cnt = (u64)le_every(&f->law, window, false) * part >> LE_Q8_SHIFT;
-}
-
-/* A cut begins a round: its end shows what the cut has changed. */
-static __always_inline void le_begin_round(struct tcp_sock *tp, struct le_flow *f)
-{
-	f->noise.end = tp->snd_nxt;
-	noise_begin(&f->noise);
 }
 
 /* The first indication: the flow's own part of the queue goes. */
@@ -159,8 +155,8 @@ static __noinline int le_drain(struct sock *sk)
 	return 0;
 }
 
-/* The queue fell after a loss's cut: what the loss took beyond the flow's own part is gone for
- * nothing, and comes back but for an eighth. */
+/* After a loss's cut the queue fell: the loss took more than the flow's own part. ssthresh rises to
+ * 7/8 of `back`, and slow start brings the window there. */
 static __noinline int le_resume(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_of(sk);
@@ -173,7 +169,7 @@ static __noinline int le_resume(struct sock *sk)
 	return 0;
 }
 
-/* Somebody else keeps the queue. */
+/* Judged: others keep the queue. Only pairs from now on. */
 static __noinline int le_yield(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_of(sk);
@@ -196,7 +192,7 @@ static __noinline int le_yield(struct sock *sk)
 	return 0;
 }
 
-/* Nobody else does any more. */
+/* Pairs found no queue: slow start from 4 packets to `back`. */
 static __noinline int le_return(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_of(sk);
@@ -284,34 +280,19 @@ __u32 BPF_PROG(le_ssthresh, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_of(sk);
 	struct le_flow *f = le_of(sk);
-	bool loss = law_forget(sock_lost(tp)), chance, was_free, was_small;
-	struct flow_event e;
-	struct le_path p;
-	u32 to;
 
 	if (!f->law.open)
 		return sock_reno_ssthresh(tp);
-	if (!loss && noise_turn(&f->noise, tp->snd_una, tp->snd_nxt))
-		le_round_ended(sk); /* a mark for each RTT: no other ACK is measured */
-	le_path(tp, f, &p);
-	was_free = law_forget(f->law.stage == LE_FREE);
-	was_small = law_forget(le_small(f));
-	if (loss) {
-		chance = law_forget(tp->lost_out <= LE_LEAST &&
-				    le_chance(&f->law, sock_in_slow_start(tp), &p));
-		to = law_forget(le_loss(&f->law, tp->snd_cwnd, chance, &p));
-	} else {
-		to = law_forget(le_mark(&f->law, tp->snd_cwnd, &p));
-	}
-	if (was_free && f->law.stage == LE_CUT)
-		le_begin_round(tp, f);
-	if (!was_small && le_small(f))
-		f->noise.flat = 0;
-	e = le_now(sk, f);
-	flow_reduced(sk, &e, loss, to);
-	le_fill(sk);
-	flow_repairs(sk, to);
-	return to;
+	if (law_forget(sock_lost(tp)))
+		return le_lose(sk, tp->snd_cwnd, law_forget(tp->lost_out <= LE_LEAST));
+	return le_be_marked(sk);
+}
+
+SEC("struct_ops")
+void BPF_PROG(le_set_state, struct sock *sk, __u8 state)
+{
+	if (law_unlikely(le_is_loss(sk, state)))
+		le_lose_after_all(sk);
 }
 
 /* The kernel found a reduction to be needless. What a loss took comes back; an early cut
@@ -343,6 +324,7 @@ static __always_inline void le_transmit_start(struct sock *sk)
 
 	if (flow_idle(tp, f->published_kius)) {
 		le_rested(&f->law);
+		f->law.rounds = 0; /* no delay is known: no loss is chance */
 		le_begin_round(tp, f);
 	}
 	if (le_small(f))
@@ -388,6 +370,7 @@ SEC(".struct_ops")
 struct tcp_congestion_ops le = {
 	.cong_avoid = (void *)le_cong_avoid,
 	.ssthresh = (void *)le_ssthresh,
+	.set_state = (void *)le_set_state,
 	.undo_cwnd = (void *)le_undo_cwnd,
 	.cwnd_event = (void *)le_cwnd_event,
 	.init = (void *)le_init,

@@ -7,7 +7,8 @@
  *		 smallest queueing delay of a block (law/delay.h). In SMALL a block is a pair
  *	T	 the threshold of q
  *	pipe	 w base / (base + q): what a window keeps without its own queue
- *	then	 the window that sent the packets which are acknowledged now
+ *	then	 moving mean (weight 1/2) of the windows at the rounds' beginnings: it stands for
+ *		 the window that sent the packets which are acknowledged now
  *
  *	FREE	 q > T: back = max(back, pipe(then, min(q, T))); w = pipe(then, q)	-> CUT
  *		 the first indication of all, and w < LE_ALONE				-> SMALL
@@ -17,7 +18,7 @@
  *	JUDGE	 q > T in two blocks, or once with q > 2 q of the cut			-> SMALL
  *		 q <= T									-> FREE
  *	SMALL	 a pair each `gap` RTT; q > T: gap doubles; no queue: 4 packets, then back	-> FREE
- *		 where gap >= LE_AGAIN a second pair, after 1 RTT, must find none either
+ *		 where gap >= LE_AGAIN a second pair must find none either
  *
  * Ranges: delays in 16 us up to 1.05 s, saturating; windows in 1/256 packet up to 2^24
  * packets, saturating.
@@ -392,7 +393,8 @@ LAW u32 le_mark(struct le *l, u32 window, const struct le_path *p)
 	l->marked = 1;
 	le_learn_buffer(l, le_units(queue_us), p);
 	to = le_drained(l, le_q8(window), queue_us, p) >> LE_Q8_SHIFT;
-	to = law_max(law_min(to, window - window / (l->small_buffer ? 2 : 8)), LE_LEAST);
+	to = law_min(to, window - law_max(window / (l->small_buffer ? 2 : 8), 1));
+	to = law_max(to, LE_LEAST);
 	le_cut(l, le_q8(to), p);
 	return to;
 }

@@ -42,8 +42,8 @@
 #define LE_SHORT 2 /* T: a shorter base RTT is short */
 #define LE_LITTLE 4 /* `threshold`: smaller buffers are little */
 #define LE_TIGHT 2 /* ... and tight */
-#define LE_COUNTED 5 /* packets: a smaller buffer is filled by the packet or two of a round */
-#define LE_SEEN_US 500 /* us: a base that is more above that of the half before is not seen */
+#define LE_COUNTED 5 /* packets: a smaller buffer looks full after one round's growth */
+#define LE_SEEN_US 500 /* us: a base that is this much above that of the half before is not seen */
 #define LE_STEADY 10 /* packets: smaller windows do not show the noise of the path */
 #define LE_SPACED 6 /* packets: smaller windows do not show the time of a packet */
 
@@ -65,7 +65,7 @@ enum le_verdict {
 
 struct le {
 	u32 back_q8; /* 1/256 packet: the window to return to */
-	u32 then_q8; /* 1/256 packet: mean of the windows at the rounds' beginnings */
+	u32 then_q8; /* 1/256 packet: `then` of law/le.h; 0: not known */
 	u16 low; /* 16 us: smallest queueing delay of this block */
 	u16 q; /* 16 us: ... of the last one */
 	u16 cut_q; /* 16 us: q of the last cut; SMALL: first delay of those that stand still */
@@ -192,12 +192,15 @@ LAW u32 le_threshold(const struct le *l, const struct le_path *p)
 	return law_forget(law_max(t_us, noise_us));
 }
 
-/* The base moved: its buffer is not known any more, nor whether a router marks. */
+/* The base moved: its buffer is not known any more, nor whether a router marks, nor whether a queue
+ * of T passes. */
 LAW void le_moved(struct le *l)
 {
 	l->most = 0;
 	l->small_buffer = 0;
 	l->marked = 0;
+	l->fits = 0;
+	l->bare = 0;
 }
 
 /* A loss: le_needless() will have to know what was known before it. */

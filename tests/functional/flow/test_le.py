@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.functional.conftest import enabled
-from tests.functional.kernel import PHASE, Controller, eventually
+from tests.functional.kernel import PHASE, Controller, TcpInfo, eventually, tcp_info
 from tests.functional.peer import Behaviour, Flow, Peer, Segment, bursts
 
 pytestmark = pytest.mark.rerun("delays are the peer's, and what the host adds to them counts as well")
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.rerun("delays are the peer's, and what the host adds to
 RTT_S = 0.02
 EXTRA_S = 0.03
 WINDOW = 40  # packets, the receiver's
-OPEN, RECOVERY = 0, 3
+OPEN, CWR, RECOVERY, LOSS = 0, 2, 3, 4  # include/uapi/linux/tcp.h, enum tcp_ca_state
 INFINITE = 0x7FFFFFFF
 BESIDE = {"threshold": 10_000}  # us: above what a busy machine adds
 
@@ -143,4 +143,90 @@ def test_a_late_packet_in_the_start_is_forgotten(le: Controller, peer: Peer) -> 
     after = next(info for info in seen[first:] if info.ca_state == OPEN)
     assert after.cwnd >= seen[first - 1].cwnd and after.ssthresh == INFINITE
     assert record.losses == record.undos == 1 and record.cuts_to_one == 0
+    flow.close()
+
+
+class Marks(Path_):
+    """A router marks a segment; from another one on, segments are lost."""
+
+    ecn = True
+    mark, loss, last = 60, 64, 64
+    with_sack = False
+
+    def marked(self, segment: Segment) -> bool:
+        return not self.with_sack and segment.number == self.mark
+
+    def ece(self, latched: bool) -> bool:
+        return self.sacks if self.with_sack else latched
+
+    def lost(self, segment: Segment) -> bool:
+        return self.loss <= segment.number <= self.last
+
+
+class MarksWithSack(Marks):
+    """A receiver that sets ECE on each ACK with SACK: the kernel is in CWR before it knows that it is a loss."""
+
+    with_sack = True
+
+
+@pytest.mark.parametrize("kind", [Marks, MarksWithSack])
+def test_a_loss_after_a_mark_takes_half_of_the_window_before_the_mark(kind: type[Marks], le: Controller, peer: Peer) -> None:
+    """The kernel does not ask for a second reduction in the mark's round trip; the mark alone takes an eighth."""
+    flow = peer.connect(le.name, kind())
+    flow.pump()
+    eventually(lambda: any(sample.info.ca_state == RECOVERY for sample in flow.end.samples), 5, "the repair")
+    eventually(lambda: tcp_info(flow.sock).ca_state == OPEN, 5, "its end")
+    seen = [sample.info for sample in flow.end.samples]
+    states = [info.ca_state for info in seen]
+    first = states.index(CWR)
+    assert states.index(RECOVERY) > first
+    window, repaired = seen[first - 1].cwnd, [info for info in seen if info.ca_state == RECOVERY]
+    assert all(2 <= info.ssthresh <= window // 2 for info in repaired)
+    assert repaired[-1].cwnd <= window // 2 + 3, "the window follows"
+    record = le.flow(flow.sock)
+    assert record and record.losses == 1 and record.marks >= 1
+    flow.close()
+
+
+def in_loss(flow: Flow) -> TcpInfo:
+    return eventually(lambda: (i := tcp_info(flow.sock)).ca_state == LOSS and i, 5, "a timeout", 0.001)
+
+
+def test_a_timeout_after_a_mark_takes_half_of_the_window_before_the_mark(le: Controller, peer: Peer) -> None:
+    behaviour = Marks()
+    behaviour.last = 10**9
+    flow = peer.connect(le.name, behaviour)
+    flow.pump()
+    eventually(lambda: tcp_info(flow.sock).ca_state == CWR, 5, "the mark", 0.001)
+    window = max(sample.info.cwnd for sample in flow.end.samples)
+    info = in_loss(flow)
+    assert 2 <= info.ssthresh <= window // 2 and info.cwnd <= 3
+    behaviour.last = 0
+    eventually(lambda: tcp_info(flow.sock).ca_state == OPEN, 5, "its end")
+    flow.stop()
+    flow.deliver(5)
+
+
+def test_a_timeout_is_no_chance(le: Controller, peer: Peer) -> None:
+    """The path has carried a queue, there is none now, and only a packet is lost; but no ACK tells of it."""
+    behaviour = Path_()
+    flow = grown(le, peer, behaviour)
+
+    def indicated() -> bool:
+        behaviour.extra_s += RTT_S / 20  # a queue that grows: a jump would be a path that stood still
+        return bool((f := le.flow(flow.sock)) and f.indications)
+
+    eventually(indicated, 5, "an indication", RTT_S)
+    behaviour.extra_s = 0.0
+    eventually(lambda: (f := le.flow(flow.sock)) and f.phase == PHASE.AVOIDANCE, 3, "growth")
+    flow.stop()
+    for _ in range(12):  # no pause, and at most two packets in flight
+        flow.pump(1)
+        time.sleep(RTT_S * 0.7)
+    window = tcp_info(flow.sock).cwnd
+    behaviour.losing = set(range(flow.end.segments[-1].number + 1, 10**6))
+    flow.pump(1)
+    assert in_loss(flow).ssthresh <= max(window // 2, 2)
+    behaviour.losing = set()
+    eventually(lambda: tcp_info(flow.sock).ca_state == OPEN, 5, "its end")
     flow.close()

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What le leaves of the window at a loss and at a mark. The kernel asks in ssthresh(), but not
+ * where a reduction is under way; what a mark's reduction, or a loss that seemed to be chance,
+ * must still give is taken in set_state():
+ *
+ *	Open, Disorder	-- mark -->	CWR		ssthresh(): an eighth, or a half
+ *	Open, Disorder	-- loss -->	Recovery	ssthresh(): a half; the drain where it is chance
+ *	CWR		-- loss -->	Recovery, Loss	set_state(): half of the window before the mark
+ *	any		-- timeout -->	Loss		set_state(): half, also where it seemed to be chance
+ *
+ * Source: tcp_enter_recovery(), tcp_enter_loss() and tcp_enter_cwr() of net/ipv4/tcp_input.c.
+ */
+#ifndef CCBPF_KERN_LE_REDUCE_BPF_H
+#define CCBPF_KERN_LE_REDUCE_BPF_H
+
+#include "kern/le_measure.bpf.h"
+
+/* A cut begins a round: its end shows what the cut has changed. */
+static __always_inline void le_begin_round(struct tcp_sock *tp, struct le_flow *f)
+{
+	f->noise.end = tp->snd_nxt;
+	noise_begin(&f->noise);
+}
+
+/* Count and report it. @was: the stage before it; @to: packets that are left */
+static __always_inline void le_reduced(struct sock *sk, u32 was, bool loss, u32 to)
+{
+	struct le_flow *f = le_of(sk);
+	struct flow_event e = le_now(sk, f);
+
+	if (was == LE_FREE && f->law.stage == LE_CUT)
+		le_begin_round(tcp_of(sk), f);
+	if (was != LE_SMALL && le_small(f))
+		f->noise.flat = 0;
+	flow_reduced(sk, &e, loss, to);
+	le_fill(sk);
+	flow_repairs(sk, to);
+}
+
+/* packets: what a loss leaves of @window. @few: it may be chance */
+static __noinline u32 le_lose(struct sock *sk, u32 window, u32 few)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+	struct le_flow *f = le_of(sk);
+	u32 was = law_forget(f->law.stage), to;
+	struct le_path p;
+	bool chance;
+
+	le_path(tp, f, &p);
+	chance = law_forget(few && le_chance(&f->law, sock_in_slow_start(tp), &p));
+	to = law_forget(le_loss(&f->law, window, chance, &p));
+	le_reduced(sk, was, true, to);
+	return to;
+}
+
+/* packets: what a mark leaves */
+static __noinline u32 le_be_marked(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+	struct le_flow *f = le_of(sk);
+	struct le_path p;
+	u32 was, to;
+
+	if (noise_turn(&f->noise, tp->snd_una, tp->snd_nxt))
+		le_round_ended(sk); /* a mark for each RTT: no other ACK is measured */
+	le_path(tp, f, &p);
+	was = law_forget(f->law.stage);
+	to = law_forget(le_mark(&f->law, tp->snd_cwnd, &p));
+	le_reduced(sk, was, false, to);
+	return to;
+}
+
+/* In set_state(): does the kernel repair a loss that has left more than half of the window? It
+ * enters Loss also for a smaller MTU, which is no loss: there prior_ssthresh is 0. */
+static __always_inline bool le_is_loss(struct sock *sk, u8 state)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+	bool marked = sock_ca_state(sk) == TCP_CA_CWR && state >= TCP_CA_Recovery;
+
+	return (marked || (state == TCP_CA_Loss && tp->prior_ssthresh)) && le_of(sk)->law.open &&
+	       tp->snd_ssthresh > law_max(tp->prior_cwnd / 2, LE_LEAST);
+}
+
+static __always_inline void le_lose_after_all(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+	u32 to = le_lose(sk, tp->prior_cwnd, false);
+
+	tp->snd_ssthresh = law_min(tp->snd_ssthresh, to);
+}
+
+#endif
