@@ -22,14 +22,15 @@
  *
  *  1. No header option is written: of BPF_SOCK_OPS_HDR_OPT_LEN_CB only the moment is used.
  *  2. A segment that recvmsg() or the timer of delayed ACKs makes is later than its data: no
- *     delay is taken of it (FRESH_JIFFIES).
+ *     delay is taken of it (FRESH_JIFFIES), nor of one that answers no new data.
  *  3. At the connection's beginning the kernel's window stays until LEAST_BYTES have arrived:
  *     what brings less is no download.
  *  4. At connect() a clamp of SCALE_CLAMP keeps the window scale at 9 or below, because the
  *     rounding of a large scale moves the right edge more than a cut does. It allows windows
  *     of 32 MB. An accepted connection has its listener's scale.
- *  5. Writing the clamp has a floor of its own in the kernel: 1152 bytes, and less than that
- *     is never asked for.
+ *  5. The kernel's least clamp is 1152 bytes (SOCK_MIN_RCVBUF / 2): smaller segments have that
+ *     window. While the advertised window is 0 the clamp stays as it is: before Linux 6.7 (and its
+ *     stable relatives) the kernel would never open such a window again (tcp_set_window_clamp()).
  *  6. The segment size is the largest that came: the kernel's estimate falls with a few small
  *     messages, and a window below the sender's segment would stop it.
  *  7. A clamp stays with its socket when the program goes. So the windows are opened first: by the
@@ -52,6 +53,7 @@
 #define TCP_WINDOW_CLAMP 10 /* include/uapi/linux/tcp.h */
 #define LEAST_BYTES 3000 /* two segments */
 #define SCALE_CLAMP (16 << 20)
+#define CLAMP_LEAST 1152
 #define FRESH_JIFFIES 1
 #define PUBLISH_US 9216 /* as kern/flow.bpf.h: 9 units of 1024 us */
 #define SOCK_DONE 1 /* include/net/sock.h, enum sock_flags: the peer's FIN came */
@@ -235,10 +237,10 @@ static __always_inline void read_ack(struct tcp_sock *tp, struct receive *r, str
 	a->mss = r->mss = law_forget(law_max(law_max(r->mss, tp->inet_conn.icsk_ack.rcv_mss), 1));
 	a->unit = window_unit(tp);
 	a->rtt_us = sock_srtt_us(tp);
-	a->fresh =
-		law_forget(sock_stamped(tp) &&
-			   (u32)bpf_jiffies64() - tp->inet_conn.icsk_ack.lrcvtime <= FRESH_JIFFIES);
 	a->hole = law_forget(tp->out_of_order_queue.rb_node != 0);
+	a->fresh =
+		law_forget(sock_stamped(tp) && (a->hole || tp->rcv_nxt != r->rx.rcv_nxt) &&
+			   (u32)bpf_jiffies64() - tp->inet_conn.icsk_ack.lrcvtime <= FRESH_JIFFIES);
 	a->again = law_forget(BPF_CORE_READ_BITFIELD(rx, dsack));
 	a->left = law_forget((s32)a->left < 0 ? 0 : a->left);
 }
@@ -267,9 +269,9 @@ static __always_inline u32 not_taken_back(struct tcp_sock *tp, const struct rx_a
 
 static __always_inline void set_window(struct bpf_sock_ops *ctx, struct tcp_sock *tp, u32 window)
 {
-	int clamp = window;
+	int clamp = window = law_max(window, CLAMP_LEAST);
 
-	if (tp->window_clamp == window && tp->rcv_ssthresh <= window)
+	if (!tp->rcv_wnd || (tp->window_clamp == window && tp->rcv_ssthresh <= window))
 		return;
 	bpf_setsockopt(ctx, SOL_TCP, TCP_WINDOW_CLAMP, &clamp, sizeof(clamp));
 }
@@ -346,13 +348,15 @@ static __always_inline bool receive_segment(struct bpf_sock_ops *ctx, struct tcp
 	return begins;
 }
 
-/* At HDR_OPT_LEN_CB, in its place: the window opens, and nothing is remembered. The account has what
- * came until now. */
+/* At HDR_OPT_LEN_CB, in its place: the window opens, and nothing is remembered; a window of 0 opens
+ * with a later segment. The account has what came until now. */
 static __always_inline void receive_end(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
 					struct receive *r, struct ccbpf_run_counts *account)
 {
 	u64 key = r->key;
 
+	if (r->rx.started && !tp->rcv_wnd)
+		return;
 	if (r->rx.started) {
 		count_received(tp, r, account);
 		set_window(ctx, tp, RX_MOST);
