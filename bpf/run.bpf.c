@@ -19,10 +19,12 @@
 #include "ccbpf/rule.h"
 #include "kern/choose.bpf.h"
 #include "kern/flows.bpf.h"
+#include "law/small_window.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
-#define GAP_MOST_NS 2000000000ULL /* a flow at its smallest window sends within a second */
+/* More is a pause of the application: the longest gap between two pairs, and as much for their RTT. */
+#define GAP_MOST_NS (2 * SMALL_GAP_MAX_US * 1000ULL)
 
 const volatile struct ccbpf_run run SEC(".rodata.run") = { .abi = CCBPF_RULE_ABI };
 
