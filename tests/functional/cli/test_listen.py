@@ -460,15 +460,17 @@ def test_many_pages_leave_nothing(ccbpf: Cli) -> None:
     ccbpf("assign", "tcp_lp", "--remote", "192.0.2.0/24")
     with serving(ccbpf.without_quarantine()) as exporter:
 
-        def gather(times: int) -> None:
-            for _ in range(times):
+        def growth() -> int:
+            memory = own_memory(exporter.process)
+            for _ in range(6):
                 assert exporter.page() and exporter.page(Accept=SCRAPE)
                 time.sleep(CACHE_S)
+            return own_memory(exporter.process) - memory
 
-        gather(6)  # the allocator needs four
-        memory, descriptors = own_memory(exporter.process), exporter.descriptors()
-        gather(6)
-        assert own_memory(exporter.process) - memory <= MEMORY_NOISE
+        growth()  # the allocator needs four
+        descriptors = exporter.descriptors()
+        # A leak grows each time. The allocator takes up to 20 kB once, sooner or later.
+        assert any(growth() <= MEMORY_NOISE for _ in range(3))
         assert exporter.descriptors() == descriptors
 
 
