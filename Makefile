@@ -72,7 +72,7 @@ NO_SIM      := $(patsubst %,bpf/%.bpf.c,assign chosen chosen_tcp held renice ren
 SIM         := $(BUILD)/sim/sim $(patsubst bpf/%.bpf.c,$(BUILD)/sim/%.so,$(filter-out $(NO_SIM),$(wildcard bpf/*.bpf.c))) \
                $(BUILD)/sim/ledbatpp.so $(BUILD)/sim/ledbatpp_apple.so
 FUZZERS     := $(patsubst tests/fuzz/%,$(BUILD)/fuzz/%,$(basename $(wildcard tests/fuzz/*.c tests/fuzz/*.cc)))
-TEST_BPF    := $(patsubst %,$(BUILD)/tests/%.bpf.o,empty empty_tc sockops ledbatpp rledbatpp neighbour)
+TEST_BPF    := $(patsubst %,$(BUILD)/tests/%.bpf.o,empty cubic empty_tc sockops ledbatpp rledbatpp neighbour)
 
 .PHONY: help deps all demo test test-hard fuzz fuzzers soak bench kernels lint lab lab-list sim sim-report sim-agreement sweep report results \
         lab-guest chroot installed install uninstall deb rpm format clean

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """python -m tests.bench [PART ...], `make bench`: what a controller costs, as ratios measured in one run.
 
-    ack       nanoseconds of each controller's programs per ACK, over an empty program in each of its hooks on the same
-              path (bpf_stats is part of both): a busy veth pair, and the native lab's bottleneck
+    ack       nanoseconds of each controller's programs per ACK, and of the kernel's cubic called from BPF, over an empty program
+              in each of its hooks on the same path (bpf_stats is part of both): a busy veth pair, and the native lab's
+              bottleneck
     skb       nanoseconds of nf_red per packet, over an empty tc program that sees the same packets
     rules     nanoseconds of the standing rules' program per end of a connection, with 1 000 prefixes and 200 cgroups, over one
               that does nothing or sets the same controller; and the calls, which must not grow with the number of packets
@@ -32,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from tests import registry
-from tests.bench import rules
+from tests.bench import downloads, rules
 from tests.lab.engine import native
 from tests.lab.engine.experiment import Experiment, Flow, Link
 from tests.lab.rows import catalogue
@@ -42,10 +43,12 @@ BUILD = REPOSITORY / "build"
 CCBPF = BUILD / "ccbpf"
 MANY_RULES = BUILD / "many-rules"
 EMPTY = BUILD / "tests/empty.bpf.o"
+CUBIC = BUILD / "tests/cubic.bpf.o"
 EMPTY_TC = BUILD / "tests/empty_tc.bpf.o"
 SOCKOPS = BUILD / "tests/sockops.bpf.o"
 CONTROLLERS = catalogue.ours()
-YARDSTICK = "cc_empty"
+YARDSTICK, KERNELS = "cc_empty", "cc_cubic"
+PREFIXES = {YARDSTICK: "empty_", KERNELS: "cubic_"}  # of the names of their programs
 WANTED_NS = {"nf_tcp": 80}  # the others: 60
 ROUNDS = 15
 ROUND_S = 1
@@ -108,19 +111,29 @@ def wait_for_server() -> None:
 
 
 @contextlib.contextmanager
-def enabled(turn: int = 0) -> Iterator[None]:
-    """Our controllers and the empty one, each round in another order, with `bpf_stats` on."""
+def stats_on() -> Iterator[None]:
     stats = "kernel.bpf_stats_enabled"
     before = sh("sysctl", "-n", stats).strip()
+    sh("sysctl", "-q", "-w", f"{stats}=1")
     try:
-        first = turn % len(CONTROLLERS)
-        sh(str(CCBPF), "enable", *CONTROLLERS[first:], *CONTROLLERS[:first])
-        sh("bpftool", "struct_ops", "register", str(EMPTY))
-        sh("sysctl", "-q", "-w", f"{stats}=1")
         yield
     finally:
         sh("sysctl", "-q", "-w", f"{stats}={before}")
-        subprocess.run(["bpftool", "struct_ops", "unregister", "name", YARDSTICK], capture_output=True)
+
+
+@contextlib.contextmanager
+def enabled(turn: int = 0) -> Iterator[None]:
+    """Our controllers and the empty one, each round in another order, with `bpf_stats` on."""
+    try:
+        first = turn % len(CONTROLLERS)
+        sh(str(CCBPF), "enable", *CONTROLLERS[first:], *CONTROLLERS[:first])
+        for programs_of in (EMPTY, CUBIC):
+            sh("bpftool", "struct_ops", "register", str(programs_of))
+        with stats_on():
+            yield
+    finally:
+        for name in PREFIXES:
+            subprocess.run(["bpftool", "struct_ops", "unregister", "name", name], capture_output=True)
         subprocess.run([str(CCBPF), "disable", *CONTROLLERS], capture_output=True)
         subprocess.run([str(CCBPF), "clean"], capture_output=True)
 
@@ -138,7 +151,7 @@ def transfer(controller: str) -> Any:
 
 def programs(controller: str) -> dict[int, tuple[str, int, int]]:
     """Program id: (name, run_time_ns, run_cnt) of a registered controller's programs."""
-    prefix = "empty_" if controller == YARDSTICK else f"{controller}_"
+    prefix = PREFIXES.get(controller, f"{controller}_")
     longer = tuple(other for other in CONTROLLERS if other.startswith(prefix))  # tcp_lp_ecn_… is not tcp_lp's
     found = {}
     for program in json.loads(sh("bpftool", "-j", "prog", "show")):
@@ -149,7 +162,12 @@ def programs(controller: str) -> dict[int, tuple[str, int, int]]:
     return found
 
 
-HOOKS = ("cong_avoid", "in_ack_event", "min_tso_segs")  # hooks that are called for every ACK, or for every attempt to send
+HOOKS = (
+    "cong_avoid",
+    "in_ack_event",
+    "pkts_acked",
+    "min_tso_segs",
+)  # hooks that are called for every ACK, or for every attempt to send
 Cost = dict[str, tuple[float, float]]  # hook, or "rest": (calls per ACK, ns per call)
 
 
@@ -197,7 +215,7 @@ def per_ack(path: Callable[[str], object]) -> dict[str, list[Cost]]:
     rounds: dict[str, list[Cost]] = {}
     for number in range(ROUNDS):
         with enabled(number):
-            for controller in (YARDSTICK, *CONTROLLERS):
+            for controller in (YARDSTICK, KERNELS, *CONTROLLERS):
                 say(f"per ACK, {path.__name__}: round {number + 1} of {ROUNDS}, {controller}")
                 rounds.setdefault(controller, []).append(cost(controller, path))
     return rounds
@@ -271,6 +289,45 @@ def per_connection() -> list[dict[str, rules.Spent]]:
     for number in range(ROUNDS):
         say(f"rules: round {number + 1} of {ROUNDS}")
         rounds.append(rules.measure(CCBPF, MANY_RULES, SOCKOPS, Path(os.environ["CCBPF_PIN_ROOT"])))
+    return rounds
+
+
+# --- downloads -------------------------------------------------------------------------------------------------------
+
+RECEIVER = downloads.Receiver(CLIENT, ADDRESS, PORT, ROUND_S)
+LIMITS = {"": (), " at 10 Gbit/s": ("-b", "10G")}
+
+
+@contextlib.contextmanager
+def slow_link() -> Iterator[None]:
+    """100 Mbit/s from the server to the receiver: few segments, so the program is rarely in the CPU's caches."""
+    sh("tc", "-n", SERVER, "qdisc", "add", "dev", "veth1", "root", "tbf", "rate", "100mbit", "burst", "32k", "latency", "20ms")
+    yield
+    sh("tc", "-n", SERVER, "qdisc", "delete", "dev", "veth1", "root")
+
+
+PATHS = {"busy": single_segments, "100 Mbit/s": slow_link}
+
+
+def per_segment() -> dict[str, list[tuple[downloads.Cost, downloads.Cost]]]:
+    """For each path and round: the yardstick's cost and the download's."""
+    found: dict[str, list[tuple[downloads.Cost, downloads.Cost]]] = {}
+    for name, path in PATHS.items():
+        with path(), stats_on():
+            for number in range(ROUNDS):
+                say(f"downloads, {name}: round {number + 1} of {ROUNDS}")
+                found.setdefault(name, []).append(downloads.measure(CCBPF, SOCKOPS, RECEIVER))
+    return found
+
+
+def download_goodput() -> dict[str, list[tuple[float, float]]]:
+    """For each limit and round: Gbit/s without the program right before it, and with it."""
+    rounds: dict[str, list[tuple[float, float]]] = {}
+    for number in range(ROUNDS):
+        for limit, words in LIMITS.items():
+            say(f"goodput of a download{limit}: round {number + 1} of {ROUNDS}")
+            pair = (downloads.gbit(RECEIVER, None, *words), downloads.gbit(RECEIVER, CCBPF, *words))
+            rounds.setdefault(limit, []).append(pair)
     return rounds
 
 
@@ -383,9 +440,12 @@ def row(what: str, measured: str, wanted: str = "") -> None:
 def report_per_ack(path: str, acks: dict[str, Any]) -> None:
     for hook in HOOKS:
         row(f"{path}: empty {hook}, ns per call", spread([empty[hook][1] for empty in acks[YARDSTICK]]))
+    kernels = [over(costs, empty) for costs, empty in zip(acks[KERNELS], acks[YARDSTICK], strict=True)]
+    row(f"{path}: the kernel's cubic over them, ns per ACK", spread(kernels))
     for name in CONTROLLERS:
         above = [over(ours, empty) for ours, empty in zip(acks[name], acks[YARDSTICK], strict=True)]
         row(f"{path}: {name} over them, ns per ACK", spread(above), f"<= {WANTED_NS.get(name, 60)}")
+        row(f"{path}: {name} ÷ the kernel's cubic", spread([ours / of for ours, of in zip(above, kernels, strict=True)], 2))
 
 
 def report_ack(result: dict[str, Any]) -> None:
@@ -411,6 +471,19 @@ def report_rules(result: dict[str, Any]) -> None:
         row(f"{name}: calls more for {rules.LONG_BYTES // 10**6} MB", spread(more), "0")
 
 
+def report_downloads(result: dict[str, Any]) -> None:
+    for path, rounds in result["downloads"].items():
+        for what, wanted in (("sent", "<= 200"), ("received", "<= 150")):
+            cost = f"ns_per_{what}"
+            row(f"download, {path}: empty program, ns per segment {what}", spread([getattr(empty, cost) for empty, _ in rounds]))
+            above = [getattr(ours, cost) - getattr(empty, cost) for empty, ours in rounds]
+            row(f"download, {path}: rx_le over it, ns per segment {what}", spread(above), wanted)
+        row(f"download, {path}: calls per segment sent", spread([ours.calls_per_sent for _, ours in rounds], 2))
+    for limit, pairs in result["download_goodput"].items():
+        row(f"download{limit}, without, Gbit/s", spread([without for without, _ in pairs]))
+        row(f"download{limit}, % of that", spread([100 * ours / without for without, ours in pairs]), ">= 97")
+
+
 def report_goodput(result: dict[str, Any]) -> None:
     rounds = result["goodput"]
     row("reno over veth, Gbit/s", spread([reno for own in rounds.values() for reno, _ in own]))
@@ -425,7 +498,14 @@ def report_command(result: dict[str, Any]) -> None:
         row(f"ccbpf {name}, {FLOWS} flows, MB", spread([mb for _, mb in rounds]), "<= 64")
 
 
-REPORTS = {"ack": report_ack, "skb": report_skb, "rules": report_rules, "goodput": report_goodput, "command": report_command}
+REPORTS = {
+    "ack": report_ack,
+    "skb": report_skb,
+    "rules": report_rules,
+    "downloads": report_downloads,
+    "goodput": report_goodput,
+    "command": report_command,
+}
 
 
 def measure(parts: Sequence[str]) -> dict[str, Any]:
@@ -436,6 +516,9 @@ def measure(parts: Sequence[str]) -> dict[str, Any]:
             with single_segments():
                 result["per_ack_busy"] = per_ack(busy)
             result["per_ack_bottleneck"] = per_ack(bottleneck)
+        if "downloads" in parts:
+            result["downloads"] = per_segment()
+            result["download_goodput"] = download_goodput()
         with enabled():
             if "skb" in parts:
                 for traffic in TRAFFIC:
@@ -455,7 +538,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(REPORTS)} (all: about eight minutes)")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(REPORTS)} (all: about half an hour)")
     options = parser.parse_args()
     for part in options.parts:
         if part not in REPORTS:

@@ -45,9 +45,9 @@ def bpftool(*words: str, check: bool = True) -> dict[str, Any]:
     return dict(json.loads(said or "null") or {})
 
 
-def spent(program: int) -> tuple[int, int]:
-    """ns and calls of the program with this id, while kernel.bpf_stats_enabled was 1."""
-    shown = bpftool("prog", "show", "id", str(program))
+def spent(program: int | str) -> tuple[int, int]:
+    """ns and calls of the program with this id or name, while kernel.bpf_stats_enabled was 1."""
+    shown = bpftool("prog", "show", "name" if isinstance(program, str) else "id", str(program))
     return shown.get("run_time_ns", 0), shown.get("run_cnt", 0)
 
 
@@ -63,18 +63,25 @@ def ruled(ccbpf: Path, many: Path, pins: Path, load: Load) -> Iterator[int]:
 
 
 @contextmanager
+def pinned_programs(programs: Path) -> Iterator[Path]:
+    """The programs of sockops.bpf.c; the folder of their pins."""
+    subprocess.run(["bpftool", "prog", "loadall", str(programs), str(PROGRAMS)], check=True)
+    try:
+        yield PROGRAMS
+    finally:
+        shutil.rmtree(PROGRAMS)
+
+
+@contextmanager
 def yardstick(programs: Path, name: str) -> Iterator[int]:
     """Attaches it; yields the id of the program."""
-    subprocess.run(["bpftool", "prog", "loadall", str(programs), str(PROGRAMS)], check=True)
-    pinned = ("pinned", str(PROGRAMS / name))
-    try:
+    with pinned_programs(programs) as pins:
+        pinned = ("pinned", str(pins / name))
         bpftool("cgroup", "attach", CGROUPS, "sock_ops", *pinned, "multi")
         try:
             yield int(bpftool("prog", "show", *pinned)["id"])
         finally:
             bpftool("cgroup", "detach", CGROUPS, "sock_ops", *pinned)
-    finally:
-        shutil.rmtree(PROGRAMS)
 
 
 @contextmanager
