@@ -106,7 +106,7 @@ struct search {
 	} at;
 };
 
-/* What the kernel's struct has besides. */
+/* A member that vmlinux.h here omits: CO-RE finds it by name, without the suffix ___ops. */
 struct inet_connection_sock___ops {
 	const struct tcp_congestion_ops *icsk_ca_ops;
 } __attribute__((preserve_access_index));

@@ -12,7 +12,7 @@
  *	standard   all others		 RED, between 90.667 % and 100 %, or never
  *
  *	packet -> look (DSCP, ECN) -> measure (queue, average) -> decide -> act
- *		  ECT: CE. Not ECT: dropped (but 7). Neither: passed on, in order.
+ *		  ECT: CE. Not ECT: dropped (7: deviation 7). Else: passed on, in order.
  *		  nf and probe where standard is due: dropped, ECT or not.
  *
  * RED is law/red.h. The queue is that of the device's qdisc: tc egress runs before the packet is

@@ -12,7 +12,7 @@
  *			the kernel's growth, by half of the ACK's packets
  *	any other ACK:
  *			the kernel's growth, up to ssthresh; what it did not use is left
- *	an ACK that finds the window no limit, with or without gentle_start:
+ *	an ACK that finds the window no limit, with or without gentle_start (except ltcp):
  *		 for a window of packets something else was the limit, data waited, and the
  *		 delay was high
  *			ssthresh = w, the controller's left()

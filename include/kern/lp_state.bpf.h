@@ -38,7 +38,7 @@ struct lp {
 		struct inference inference; /* after it (avoiding) */
 	};
 	u32 queue_us; /* us: last queueing delay */
-	u32 flat_us; /* us: first RTT of a constant series, while small */
+	u32 flat_us; /* us: first of a constant series: RTT while small, else a round's least queue */
 	u32 published_kius; /* 1024 us: the record was written */
 	u8 window; /* packets: the policy's window while small, else 0 */
 	u8 avoiding : 1; /* slow start is behind us: indications count */

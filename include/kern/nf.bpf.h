@@ -91,12 +91,13 @@ static __always_inline struct nf *nf_of(struct sock *sk)
 	return ca_of(sk);
 }
 
-/* Who has borrowed the window: pairs of packets, or a CWR that is no congestion? */
+/* The window is lent to pairs of packets. */
 static __always_inline bool nf_small(struct nf *nf)
 {
 	return nf->loan.to == LOAN_PAIRS;
 }
 
+/* The window is lent to a CWR that is no congestion. */
 static __always_inline bool pardon_given(struct nf *nf)
 {
 	return nf->loan.to == LOAN_PARDON;

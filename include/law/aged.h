@@ -6,7 +6,8 @@
  *
  * When half the memory has passed, this half becomes the one before and a new
  * one begins. So a value is kept for at least half the memory and at most all
- * of it (TCP-LP paper, VI-A: reset every three minutes).
+ * of it (TCP-LP paper, VI-A: reset every three minutes). Only time in which values
+ * come counts: a pause of any length is one turn.
  */
 #ifndef CCBPF_LAW_AGED_H
 #define CCBPF_LAW_AGED_H

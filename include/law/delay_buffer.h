@@ -29,7 +29,7 @@
 #include "law/delay_state.h"
 
 #define DELAY_FULL 3
-#define DELAY_BACK_US 1000 /* plus 1/8 of the base: this much longer is not longer */
+#define DELAY_BACK_US 1000 /* plus 1/8 of the fall: a rest of the rise up to this is none */
 #define DELAY_FAR_HALVES 3 /* 3/2 of the threshold is far above it */
 #define DELAY_PROVISIONAL_SHIFT 2 /* the threshold of an unknown buffer: base / 4 */
 #define DELAY_PROVISIONAL_MIN_US 4000

@@ -9,7 +9,7 @@
  *	leave	 when 4 RTTs in a row are above the smallest so far by
  *		 clamp(that / 8, 4 ms, 16 ms)
  *
- * Any slow start, gentle or not, is over when for a whole window of packets the delay was
+ * Any slow start, gentle or not (except ltcp's), is over when for a whole window of packets the delay was
  * above that limit, data waited, and the window was not what held the flow back. Something
  * else is the limit then: the queue of the sender's own device, or the receiver's window.
  * There may never be a loss there, so whatever begins after the first loss would never

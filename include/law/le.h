@@ -7,8 +7,8 @@
  *		 smallest queueing delay of a block (law/delay.h). In SMALL a block is a pair
  *	T	 the threshold of q
  *	pipe	 w base / (base + q): what a window keeps without its own queue
- *	then	 moving mean (weight 1/2) of the windows at the rounds' beginnings: it stands for
- *		 the window that sent the packets which are acknowledged now
+ *	then	 moving mean (1/2) of the windows at the rounds' beginnings, for the window that
+ *		 sent the packets which are acknowledged now
  *
  *	FREE	 q > T: back = max(back, pipe(then, min(q, T))); w = pipe(then, q)	-> CUT
  *		 the first indication of all, and w < LE_ALONE				-> SMALL
@@ -20,8 +20,7 @@
  *	SMALL	 a pair each `gap` RTT; q > T: gap doubles; no queue: 4 packets, then back	-> FREE
  *		 where gap >= LE_AGAIN a second pair must find none either
  *
- * Ranges: delays in 16 us up to 1.05 s, saturating; windows in 1/256 packet up to 2^24
- * packets, saturating.
+ * Ranges, saturating: delays in 16 us up to 1.05 s; windows in 1/256 packet up to 2^24 packets.
  */
 #ifndef CCBPF_LAW_LE_H
 #define CCBPF_LAW_LE_H
@@ -185,8 +184,7 @@ LAW void le_fell(struct le *l, u32 window_q8)
 		l->back_q8 -= (l->back_q8 - window_q8) / LE_FELL;
 }
 
-/* RTTs: the largest gap between two pairs. A fast flow can afford to look often: its pairs take
- * little of the link. */
+/* RTTs: the largest gap between two pairs. A fast flow looks often: its pairs are little there. */
 LAW u32 le_gap_most(const struct le *l, const struct le_path *p)
 {
 	u32 share = p->gap_share / law_max(l->back_q8 >> LE_Q8_SHIFT, 1);

@@ -85,10 +85,11 @@ struct le {
 	u8 was_small : 1; /* small_buffer before the last loss */
 	u8 was_bare : 1; /* bare before it */
 	u8 was_first : 1; /* there was no back before it */
-	u8 paced : 1; /* the program's: it switched the kernel's pacing on */
-	u8 open : 1; /* ... init() has run: the kernel calls ssthresh() before, when it has to
-		      * send its SYN again */
-	u8 undone : 1; /* ... the kernel may raise ssthresh over a cut */
+	/* These bits are of bpf/le.bpf.c; the law does not read them. */
+	u8 paced : 1; /* it switched the kernel's pacing on */
+	u8 open : 1; /* init() has run: the kernel calls ssthresh() before, when it has to send
+		      * its SYN again */
+	u8 undone : 1; /* the kernel may raise ssthresh over a cut */
 };
 
 /* An ACK */

@@ -36,7 +36,7 @@ struct noise {
 	u16 noise; /* 4 us */
 	u16 low, high; /* 16 us: smallest and largest delay of this round */
 	u8 samples; /* of the two, up to NOISE_SAMPLES */
-	u8 flat; /* rounds in a row whose smallest delay stands still (law/flat.h) */
+	u8 flat; /* samples in a row (rounds, or pairs) whose delay stands still (law/flat.h) */
 };
 
 /* A new spread begins. */

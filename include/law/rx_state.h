@@ -31,7 +31,7 @@
  * download has 5.0 of 10 Mbit/s there, in place of 6.8. */
 #define RX_NOISE_MOST_US 6000
 
-#define RX_RETURN 4 /* packets for each of which one more comes, on the way back */
+#define RX_RETURN 4 /* on the way back the window grows by a packet for each 4 that came */
 #define RX_OWN 7 /* eighths of the time of a packet: what it adds to the own queue */
 #define RX_OWN_MOST 64 /* packets that came with one ACK */
 #define RX_FLAT 16 /* delays, 0.8 s apart, that stand still: a longer path; as le's pairs */
