@@ -6,7 +6,7 @@
  *
  *   1. enable the controller of what is sent, if it is not
  *   2. make a cgroup, attach bpf/run.bpf.c and bpf/rx_le.bpf.c to it, pin (rules/run.h)
- *   3. start the command in that cgroup, as the user who called sudo (sys/child.h)
+ *   3. start the command in that cgroup, as the user who called this command by sudo (sys/user.h)
  *   4. wait, sending on what signals come
  *   5. remove cgroup and pins, say in one line what was sent and received, end as the command ended
  *
@@ -25,12 +25,12 @@
 
 #include "sys/shared.h"
 #include "cmd/enable.h"
+#include "cmd/hints.h"
 #include "cmd/sweep.h"
 #include "commands.h"
 #include "out/errors.h"
 #include "out/json.h"
 #include "out/output.h"
-#include "rules/daemons.h"
 #include "rules/prepared.h"
 #include "rules/programs.h"
 #include "rules/rule.h"
@@ -63,7 +63,7 @@ static int check_restricted(const struct controller *c, uid_t uid)
 		EXIT_PERMISSION, .what = WHAT, .on = c->name,
 		.why = "it takes more than others, so only a process with cap_net_admin may select it",
 		.remedy =
-			"choose a background controller (`ccbpf list`), or run it as root: `sudo env -u SUDO_UID netnice NAME COMMAND`");
+			"choose a background controller (`ccbpf list`), or run it in a shell of root's (`sudo -i`)");
 }
 
 /* `out`: the path of a prepared cgroup that cannot be entered, or NULL. */
@@ -234,23 +234,6 @@ static void say(struct run *run, unsigned int left)
 		  : NULL);
 }
 
-static void warn_of_daemon(const struct request *request, unsigned int directions)
-{
-	const char *what = directions == CCBPF_RUN_UPLOAD     ? "NAME"
-			   : directions == CCBPF_RUN_DOWNLOAD ? "-d"
-							      : "-du";
-	char **argv = request->rest;
-	const struct daemon_command *row = daemon_of(argv);
-
-	if (row)
-		note(argv[0],
-		     row->unit
-			     ? text("a daemon %s its work (%s), and `run` does not reach that",
-				    row->depends ? "may do" : "does", row->unit)
-			     : "the unit that it starts does the work, and `run` does not reach that",
-		     text("`ccbpf assign %s --cgroup unit:%s` does", what, row->unit ?: "UNIT"));
-}
-
 static int lead(const struct request *request, const struct user *user, struct run *run)
 {
 	const char *step;
@@ -268,8 +251,10 @@ static int lead(const struct request *request, const struct user *user, struct r
 	}
 	if (left)
 		run->phase = RUN_BEHIND;
-	if (!request->quiet)
+	if (!request->quiet) {
 		say(run, left);
+		hint_user(request, user, status);
+	}
 	run_close(run);
 	return child_end_like(status);
 }
@@ -353,8 +338,10 @@ static int run(const struct request *request)
 		err = kernel_require(WHAT);
 	if (!err)
 		err = begin(c, &about, request->quiet, &run);
-	if (!err && !request->quiet)
-		warn_of_daemon(request, about.directions);
+	if (!err && !request->quiet) {
+		hint_received(request, c, about.directions);
+		hint_daemon(request, about.directions);
+	}
 	err = err ? EXIT_OURS : lead(request, &user, &run);
 	user_free(&user);
 	return err;
@@ -366,7 +353,8 @@ static const struct argp_option options[] = {
 	{ "upload", 'u', 0, 0, "only what it sends", 0 },
 	{ "dscp", OPTION_OWN + OWN_DSCP, "le", 0, "mark the packets as well: lower effort", 0 },
 	{ "uid", OPTION_OWN + OWN_UID, "USER", 0,
-	  "run it as this user (default: the user who called sudo, else root)", 0 },
+	  "run it as this user (default: who called this command by sudo, else the user that this process is)",
+	  0 },
 	{ "prepare", OPTION_OWN + OWN_PREPARE, "USER", 0,
 	  "allow this user to run commands without privilege, with what they send in the background, in a cgroup that is delegated to the "
 	  "user (or give the path of that cgroup); runs no command",
@@ -381,9 +369,11 @@ const struct command cmd_run = {
 	.text = "Run a command in the background class",
 	.more = "For what the command sends, every TCP connection of the command and its children gets the controller NAME, by default `le`, "
 		"unless the program chooses one itself. For what it receives, the receive window yields, whatever "
-		"the sender's controller is. `netnice COMMAND` is the same. At the end one line on stderr says what was "
-		"sent and received. The exit code is the command's; 125: ccbpf failed, 126: the command cannot be executed, 127: it is not "
-		"found. Connections that a daemon opens for the command are not included.",
+		"the sender's controller is; where this kernel cannot do that, a line on stderr says so. `netnice COMMAND` is the same. "
+		"By `sudo netnice COMMAND` the command runs as the user who called sudo; `sudo netnice sudo COMMAND` runs it as root. "
+		"NAME is enabled if it is not, and stays enabled until `ccbpf disable NAME`: meanwhile any user can select it. At the "
+		"end one line on stderr says what was sent and received. The exit code is the command's; 125: ccbpf failed, 126: the "
+		"command cannot be executed, 127: it is not found. Connections that a daemon opens for the command are not included.",
 	.options = options,
 	.takes_command = true,
 	.run = run,

@@ -2,6 +2,7 @@
 /* The user that a command is run as: see user.h. */
 #include <errno.h>
 #include <grp.h>
+#include <limits.h>
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,10 +78,41 @@ int user_named(const char *what, const char *given, struct user *user)
 	return EXIT_OK;
 }
 
-/* Whether sudo runs this process for somebody who is not root. */
+/* Whether a word of `command` is a path that ends in this name. */
+static bool has_path_to(const char *command, const char *name)
+{
+	size_t length = strlen(name);
+
+	for (const char *at = command; (at = strchr(at, '/')); at++)
+		if (!strncmp(at + 1, name, length) && (!at[1 + length] || at[1 + length] == ' '))
+			return true;
+	return false;
+}
+
+/*
+ * Whether the command that sudo has started is this one, by SUDO_COMMAND: "/PATH/netnice ARGUMENT…",
+ * with the path that the caller gave, or that of the file that it leads to. Otherwise it is a
+ * shell, a script or env(1) of root's, which has started this command. A path may hold a blank,
+ * so our name anywhere in SUDO_COMMAND counts; where nothing is known, sudo has started this one.
+ */
+static bool sudo_started_this(void)
+{
+	const char *command = getenv("SUDO_COMMAND");
+	char file[PATH_MAX] = "";
+	ssize_t n = readlink("/proc/self/exe", file, sizeof(file) - 1);
+
+	if (!command || !*command || n < 0)
+		return true;
+	return has_path_to(command, "ccbpf") || has_path_to(command, "netnice") ||
+	       has_path_to(command, program_invocation_short_name) ||
+	       has_path_to(command, basename(file));
+}
+
+/* Whether sudo runs this command for somebody who is not root. */
 static bool called_by_sudo(uid_t *uid)
 {
-	return !getuid() && !geteuid() && parse_id(getenv("SUDO_UID"), uid) && *uid;
+	return !getuid() && !geteuid() && parse_id(getenv("SUDO_UID"), uid) && *uid &&
+	       sudo_started_this();
 }
 
 /* Who may call this command by sudo, and nothing else, must not become anybody by it. */
@@ -90,11 +122,10 @@ static int check_given(const char *what, const char *given, const struct user *u
 
 	if (!called_by_sudo(&caller) || caller == user->uid)
 		return EXIT_OK;
-	return FAIL(
-		EXIT_PERMISSION, .what = what, .on = text("--uid %s", given),
-		.why = text("sudo calls it for user %u, as whom the command is run", caller),
-		.remedy =
-			"an administrator says `sudo env -u SUDO_UID netnice --uid USER COMMAND`");
+	return FAIL(EXIT_PERMISSION, .what = what, .on = text("--uid %s", given),
+		    .why = text("sudo calls it for user %u, as whom the command is run", caller),
+		    .remedy = text("`sudo netnice sudo -u %s COMMAND`, where sudo permits COMMAND",
+				   given));
 }
 
 int user_find(const char *what, const char *given, struct user *user)
@@ -121,7 +152,7 @@ int user_find(const char *what, const char *given, struct user *user)
 				    .remedy = "say who runs the command: --uid USER");
 		user->gid = entry->pw_gid;
 	}
-	user->change = true;
+	user->change = user->by_sudo = true;
 	if (entry)
 		take(user, entry);
 	return EXIT_OK;

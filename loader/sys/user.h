@@ -8,6 +8,7 @@
 
 struct user {
 	bool change; /* false: the user that this process is */
+	bool by_sudo; /* who called sudo, and was not given by --uid */
 	uid_t uid;
 	gid_t gid;
 	gid_t *groups; /* supplementary ones */
@@ -21,9 +22,10 @@ int user_named(const char *what, const char *given, struct user *out);
 
 /*
  * By --uid (`given`, a name or a number) or, without it, who called sudo: SUDO_UID and SUDO_GID,
- * which count only where this process is root's. There `given` may be nobody else: a user
- * whom sudo allows this command alone must not become another one. Returns EXIT_OK, or the
- * exit code after saying what is wrong.
+ * which count only where this process is root's, and where SUDO_COMMAND is this command: in a shell
+ * or a script that sudo has started as root, it is root. Where they count, `given` may be nobody
+ * else: a user whom sudo allows this command alone must not become another one. Returns EXIT_OK,
+ * or the exit code after saying what is wrong.
  */
 int user_find(const char *what, const char *given, struct user *out);
 

@@ -313,6 +313,10 @@ def test_work_of_a_daemon(run: Cli, tmp_path: Path, words: list[str], unit: str)
     for options, what in (((), "-du"), (("-u",), "NAME"), (("-d",), "-d"), (("-d", "-u"), "-du")):
         assert f"`ccbpf assign {what} --cgroup unit:{unit}` does" in run("run", *options, *words).err
     assert run("run", "-q", *words).err == ""
+    (tmp_path / "sudo").write_text('#!/bin/sh\nexec "$@"\n')
+    (tmp_path / "sudo").chmod(0o755)
+    behind = Cli(run.root, {"PATH": f"{tmp_path}:{os.environ['PATH']}"}, run.command)
+    assert f"--cgroup unit:{unit}` does" in behind("run", "sudo", *words).err
 
 
 PODMAN = {  # a command line, the environment: does its service do the work?
@@ -336,6 +340,28 @@ def test_podman_is_a_child_or_a_client(run: Cli, tmp_path: Path) -> None:
         cli = Cli(run.root, run.env() | ({variable: "unix:///x"} if variable else {}))
         done = cli("run", "-d", "--", str(tmp_path / "podman"), *words.split())
         assert ("a daemon does its work (podman.service)" in done.err) == far, (words, variable, done.err)
+
+
+def test_a_host_that_cannot_hold_downloads(run: Cli, tmp_path: Path) -> None:
+    """The reason is told, but not if only one direction was asked for or with -q; and the same for ltcp."""
+    said = "true: what it receives is not in the background: "
+    with kernel.Namespace("memory") as netns:
+
+        def in_netns(*words: str) -> str:
+            return run("run", *words, "true", prefix=("ip", "netns", "exec", netns.name)).err
+
+        assert said not in in_netns()
+        netns.sysctl("net.core.optmem_max=600")
+        storage = f"{said}this kernel gives sockets no storage (Cannot allocate memory); `ccbpf check` says what is missing\n"
+        assert storage in in_netns() and storage in in_netns("-d")
+        assert said not in in_netns("-u") and said not in in_netns("-q")
+    ltcp = f"{said}ltcp is not a background controller; `-du` holds it back all the same\n"
+    assert ltcp in run("run", "ltcp", "true").err
+    assert said not in run("run", "-u", "ltcp", "true").err + run("run", "-du", "ltcp", "true").err
+    btf = Path("/sys/kernel/btf/vmlinux").read_bytes()
+    (tmp_path / "btf").write_bytes(btf.replace(b"\0rcv_wup\0", b"\0RCV_WUP\0"))  # what the program for downloads alone reads
+    bound = ("unshare", "-m", "sh", "-c", f'mount --bind {tmp_path}/btf /sys/kernel/btf/vmlinux && exec "$@"', "sh")
+    assert f"{said}this kernel lacks what downloads in the background read" in run("run", "true", prefix=bound).err
 
 
 def test_a_command_that_has_a_daemon_in_some_releases(run: Cli, tmp_path: Path) -> None:

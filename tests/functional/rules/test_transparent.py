@@ -227,7 +227,8 @@ def test_a_command_that_is_stopped_alone(run: Cli) -> None:
 
 def test_under_sudo_it_is_the_invoking_user(run: Cli, sinks: Sinks) -> None:
     uid, gid = NOBODY.pw_uid, NOBODY.pw_gid
-    sudo = Cli(run.root, {"SUDO_UID": str(uid), "SUDO_GID": str(gid), "SUDO_USER": "nobody"})
+    variables = {"SUDO_UID": str(uid), "SUDO_GID": str(gid), "SUDO_USER": "nobody", "SUDO_COMMAND": "/usr/bin/netnice"}
+    sudo = Cli(run.root, variables)
     code = "import os; print(os.getresuid(), os.getresgid(), os.getgroups(), os.environ['HOME'], os.environ['USER'])"
     expected = f"({uid}, {uid}, {uid}) ({gid}, {gid}, {gid}) [{gid}] {NOBODY.pw_dir} nobody\n"
     assert sudo("run", "-q", SYSTEM_PYTHON, "-c", code).out == expected
@@ -239,7 +240,7 @@ def test_under_sudo_it_is_the_invoking_user(run: Cli, sinks: Sinks) -> None:
 
 @pytest.mark.parametrize("lie", ["-1", "4294967295", "x", "", "99999999999999999999", "0", "65534x"])
 def test_an_environment_that_lies(run: Cli, lie: str) -> None:
-    assert Cli(run.root, {"SUDO_UID": lie})("run", "-q", "id", "-u").out == "0\n"
+    assert Cli(run.root, {"SUDO_UID": lie, "SUDO_COMMAND": "/usr/bin/netnice"})("run", "-q", "id", "-u").out == "0\n"
 
 
 def test_without_privilege_one_sentence_says_what_helps(run: Cli) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import pwd
 import re
@@ -293,11 +294,53 @@ def test_killed_at_every_step(user: User, kill_at: Path, sinks: Sinks) -> None:
 # --- sudo ---
 
 
+def called(run: Cli, started: str, command: Path = CCBPF) -> Cli:
+    """As sudo calls it for nobody. `started` is the command that sudo has started."""
+    variables = {"SUDO_UID": str(NOBODY.pw_uid), "SUDO_GID": str(NOBODY.pw_gid), "SUDO_COMMAND": started}
+    return Cli(run.root, variables, command)
+
+
+THIS = (
+    "",  # it is not known
+    "/tmp/a directory/netnice",
+    "/usr/local/sbin/ccbpf run id -u",
+    "/usr/bin/nice /usr/bin/netnice id -u",  # rather the caller than root
+    "/usr/local/bin/netnice id -u",
+)
+ANOTHER = ("/root/backup.sh", "/usr/bin/env netnice id -u", "/opt/netnice-daily", "/bin/bash")
+
+
 def test_a_user_with_sudo_for_netnice_alone_becomes_no_other_user(run: Cli) -> None:
     """A line of sudoers for netnice alone does not lead to a shell of root's."""
-    sudo = Cli(run.root, {"SUDO_UID": str(NOBODY.pw_uid), "SUDO_GID": str(NOBODY.pw_gid)})
+    for started in THIS:
+        assert called(run, started)("run", "-q", "id", "-u").out == f"{NOBODY.pw_uid}\n", started
     for given in ("root", "0", "daemon"):
-        done = sudo("run", "-q", "--uid", given, "id", "-u", code=125)
-        assert "sudo calls it for user" in done.err and "`sudo env -u SUDO_UID netnice" in done.err and not done.out
-    assert sudo("run", "-q", "--uid", "nobody", "id", "-u").out == f"{NOBODY.pw_uid}\n"
-    assert "only a process with cap_net_admin" in sudo("run", "-q", "ltcp", "id", "-u", code=125).err
+        done = called(run, THIS[-1])("run", "-q", "--uid", given, "id", "-u", code=125)
+        assert "sudo calls it for user" in done.err and f"`sudo netnice sudo -u {given} COMMAND`" in done.err and not done.out
+    assert called(run, THIS[-1])("run", "-q", "--uid", "nobody", "id", "-u").out == f"{NOBODY.pw_uid}\n"
+    assert "only a process with cap_net_admin" in called(run, THIS[-1])("run", "-q", "ltcp", "id", "-u", code=125).err
+
+
+def test_neither_by_another_name(run: Cli, tmp_path: Path) -> None:
+    """That of the file, or of a link to it, as the one sudo or the other tells it."""
+    shutil.copy(CCBPF, tmp_path / "file")
+    (tmp_path / "link").symlink_to("file")
+    for started in ("/usr/local/bin/file run id -u", "/usr/local/bin/link"):
+        assert called(run, started, tmp_path / "link")("run", "-q", "id", "-u").out == f"{NOBODY.pw_uid}\n"
+
+
+def test_in_a_shell_or_script_that_sudo_started_it_is_root(run: Cli) -> None:
+    for started in ANOTHER:
+        assert called(run, started)("run", "-q", "id", "-u").out == "0\n", started
+    assert called(run, ANOTHER[-1])("run", "-q", "--uid", "nobody", "id", "-u").out == f"{NOBODY.pw_uid}\n"
+    assert "failed" not in called(run, ANOTHER[-1])("run", "false", code=1).err
+
+
+def test_a_command_that_fails_as_the_user_who_called_sudo(run: Cli) -> None:
+    """Usually because it needs root."""
+    sudo = called(run, "/usr/local/bin/netnice cat /etc/shadow")
+    said = "ccbpf: cat: it failed; it ran as nobody, who called sudo; `sudo netnice sudo COMMAND` runs it as root\n"
+    assert sudo("run", "cat", "/etc/shadow", code=1).err.endswith(said)
+    assert json.loads(sudo("-j", "run", "false", code=1).err.splitlines()[-1])["note"]["on"] == "false"
+    for words in (("true",), ("sh", "-c", "kill -TERM $$"), ("-q", "false"), ("--uid", "nobody", "false")):
+        assert "who called sudo" not in sudo.run("run", *words).err

@@ -12,6 +12,7 @@ import pytest
 from tests.functional.conftest import CCBPF, Cli, Result
 from tests.functional.rules.background import BACKGROUND, ENDS_S, SYSTEM_PYTHON, Sinks
 
+ID, CGROUP = "/usr/bin/id", "/usr/bin/cat /proc/self/cgroup"  # what nobody may run as root as well
 NOBODY = pwd.getpwnam("nobody")
 REFUSED = "sudo: a password is required\n"
 
@@ -29,7 +30,9 @@ class Sudo:
     def __init__(self, cli: Cli, room: Path, netnice: Path) -> None:
         self._cli = cli
         self._sudoers = room / "sudoers"
-        self._sudoers.write_text(f'Defaults env_keep += "CCBPF_PIN_ROOT"\nnobody ALL=(root) NOPASSWD: {netnice}\n')
+        self._sudoers.write_text(
+            f'Defaults env_keep += "CCBPF_PIN_ROOT"\nnobody ALL=(root) NOPASSWD: {netnice}, {ID}, {CGROUP}\n'
+        )
         self._sudoers.chmod(0o440)
 
     def __call__(self, *words: object) -> Result:
@@ -56,9 +59,17 @@ def test_a_line_for_netnice(sudo: Sudo, netnice: Path) -> None:
     assert "CapEff:\t0000000000000000" in sudo(netnice, "-q", "cat", "/proc/self/status").out
 
 
+def test_sudo_within(sudo: Sudo, netnice: Path) -> None:
+    """`sudo netnice sudo COMMAND` runs what sudo permits as root, and nothing else, in the cgroup of netnice."""
+    assert sudo(netnice, "-q", "sudo", "-n", ID, "-u").out == "0\n"
+    assert "/ccbpf-run-" in sudo(netnice, "-q", "sudo", "-n", *CGROUP.split()).out
+    done = sudo(netnice, "-q", "sudo", "-n", "/usr/bin/cat", "/etc/shadow")
+    assert (done.code, done.out, done.err) == (1, "", REFUSED)
+
+
 def test_it_is_no_way_to_root(sudo: Sudo, netnice: Path, tmp_path: Path) -> None:
     for words in (["--uid", "root"], ["--uid=0"], ["-q", "--uid", "daemon"]):
-        done = sudo(netnice, *words, "id", "-u")
+        done = sudo(netnice, *words, ID, "-u")
         assert done.code == 125 and not done.out and "sudo calls it for user" in done.err
     assert "only a process with cap_net_admin" in sudo(netnice, "ltcp", "id").err
     assert sudo(CCBPF, "flows").err == REFUSED

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What `ccbpf run` says about its command: see hints.h. */
+#include <string.h>
+#include <sys/wait.h>
+
+#include "ccbpf/rule.h"
+#include "cmd/hints.h"
+#include "out/errors.h"
+#include "rules/daemons.h"
+#include "sys/chirps.h"
+#include "util/text.h"
+
+void hint_received(const struct request *request, const struct controller *c,
+		   unsigned int directions)
+{
+	const char *why = NULL, *remedy = "`ccbpf check` says what is missing";
+
+	if (directions & CCBPF_RUN_DOWNLOAD) {
+		int err = chirps_try_storage();
+
+		if (err)
+			why = text("this kernel gives sockets no storage (%s)", strerror(-err));
+	} else if (request->upload == request->download) {
+		why = c->open ? "this kernel lacks what downloads in the background read"
+			      : text("%s is not a background controller", c->name);
+		remedy = c->open ? remedy : "`-du` holds it back all the same";
+	}
+	if (why)
+		note(request->rest[0], text("what it receives is not in the background: %s", why),
+		     remedy);
+}
+
+/* The command that `sudo COMMAND` runs; with options of sudo it is not looked for. */
+static char **behind_sudo(char **argv)
+{
+	return !strcmp(argv[0], "sudo") && argv[1] && *argv[1] != '-' ? argv + 1 : argv;
+}
+
+void hint_daemon(const struct request *request, unsigned int directions)
+{
+	const char *what = directions == CCBPF_RUN_UPLOAD     ? "NAME"
+			   : directions == CCBPF_RUN_DOWNLOAD ? "-d"
+							      : "-du";
+	char **argv = behind_sudo(request->rest);
+	const struct daemon_command *row = daemon_of(argv);
+
+	if (row)
+		note(argv[0],
+		     row->unit
+			     ? text("a daemon %s its work (%s), and `run` does not reach that",
+				    row->depends ? "may do" : "does", row->unit)
+			     : "the unit that it starts does the work, and `run` does not reach that",
+		     text("`ccbpf assign %s --cgroup unit:%s` does", what, row->unit ?: "UNIT"));
+}
+
+void hint_user(const struct request *request, const struct user *user, int status)
+{
+	if (user->by_sudo && WIFEXITED(status) && WEXITSTATUS(status))
+		note(request->rest[0],
+		     text("it failed; it ran as %s, who called sudo",
+			  user->name ?: text("user %u", user->uid)),
+		     "`sudo netnice sudo COMMAND` runs it as root");
+}
