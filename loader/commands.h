@@ -73,7 +73,7 @@ struct command {
 	const char *text; /* one line */
 	const char *more; /* for its own help, or NULL */
 	const struct argp_option *options; /* its own, or NULL */
-	bool shows_params; /* its help ends with the table of parameters */
+	bool shows_params; /* its help ends with the parameters of the controllers */
 	/*
 	 * Behind `--`, or from the first word on that is neither an option nor a controller's
 	 * name, everything belongs to a command to run: request.rest. What ccbpf itself refuses
@@ -91,7 +91,6 @@ CCBPF_COMMANDS(X)
 
 extern const struct command *const commands[];
 extern const unsigned int n_commands;
-extern const struct argp_option global_options[]; /* of every command; the last row is empty */
 
 /* Keys of options that have no short form. Rows for a command's `options`. */
 enum option_key {
@@ -113,8 +112,14 @@ enum option_key {
 /* The command of that name, or NULL. */
 const struct command *command_find(const char *name);
 
-/* Print a command's help, or ccbpf's own with NULL, on stdout. */
-void command_help(const struct command *command);
+/* The options of a command, or with NULL of ccbpf itself, and the global ones; to be freed. */
+struct argp_option *command_options(const struct command *command);
+
+/*
+ * Print a command's help, or ccbpf's own with NULL, on stdout. `only`: of a command that takes
+ * parameters, show those of this controller; NULL: those of all.
+ */
+void command_help(const struct command *command, const struct controller *only);
 
 /*
  * Look up the controllers that the arguments name. `least` must be there at the

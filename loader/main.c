@@ -23,7 +23,6 @@
 #include "out/errors.h"
 #include "out/output.h"
 #include "sys/child.h"
-#include "sys/pins.h"
 #include "util/memory.h"
 #include "util/nearest.h"
 #include "util/text.h"
@@ -38,17 +37,6 @@ const struct command *const commands[] = {
 #undef X
 };
 const unsigned int n_commands = COUNT(commands);
-
-const struct argp_option global_options[] = {
-	{ "json", 'j', 0, 0, "JSON instead of tables, also for errors", 10 },
-	{ "pretty", OPTION_PRETTY, 0, 0, "JSON, indented", 10 },
-	{ "verbose", 'v', 0, 0,
-	  "more detail: libbpf's messages, the verifier's log of a program that it refuses, the controllers' state of flows; "
-	  "given twice: how many instructions the verifier examined, instead of its log",
-	  10 },
-	{ "help", 'h', 0, 0, "this help", 10 },
-	{ 0 },
-};
 
 const struct command *command_find(const char *name)
 {
@@ -196,79 +184,6 @@ static int parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* The whole option table of a command: its own rows, then the global ones. */
-static struct argp_option *options_of(const struct command *command)
-{
-	const struct argp_option *own = command ? command->options : NULL;
-	struct argp_option *all;
-	size_t n = 0;
-
-	while (own && own[n].name)
-		n++;
-	all = must_alloc(n + COUNT(global_options), sizeof(*all));
-	if (n)
-		memcpy(all, own, n * sizeof(*all));
-	memcpy(all + n, global_options, sizeof(global_options));
-	return all;
-}
-
-/*
- * "name  unit  range …" of every controller, for the help of the commands that
- * take parameters.
- */
-static void print_params(FILE *to)
-{
-	for_each_controller (c) {
-		fprintf(to, "\nParameters of %s:\n", c->name);
-		for (unsigned int i = 0; i < c->n_params; i++) {
-			const struct param *p = &c->params[i];
-
-			fprintf(to,
-				"  %-16s %u to %u %s, by default %u (%s)\n                   %s\n",
-				p->name, p->min, p->max, p->unit, p->def, p->source, p->text);
-		}
-	}
-}
-
-static void print_commands(FILE *to)
-{
-	fprintf(to, "\nCommands:\n");
-	for (unsigned int i = 0; i < n_commands; i++)
-		fprintf(to, "  %-7s %-45s %s\n", commands[i]->name, commands[i]->args,
-			commands[i]->text);
-	fprintf(to, "\nExit codes:\n");
-#define X(name, number, text) fprintf(to, "  %d  %s\n", number, text);
-	EXIT_CODES(X)
-#undef X
-	fprintf(to, "\nEnvironment: CCBPF_PIN_ROOT, the pin directory (" PINS_DEFAULT_ROOT
-		    "); NO_COLOR.\n");
-}
-
-void command_help(const struct command *command)
-{
-	struct argp_option *options = options_of(command);
-	char *usage = must_alloc(1, 256), *doc = must_alloc(1, 2048);
-	struct argp argp = { .options = options, .args_doc = usage, .doc = doc };
-
-	if (command) {
-		snprintf(usage, 256, "%s %s", command->name, command->args);
-		snprintf(doc, 2048, "%s.\v%s", command->text, command->more ?: "");
-	} else {
-		snprintf(usage, 256, "COMMAND [ARGUMENT...]");
-		snprintf(
-			doc, 2048,
-			"Enable and watch low-priority TCP congestion controllers, which are BPF programs.");
-	}
-	argp_help(&argp, stdout, ARGP_HELP_USAGE | ARGP_HELP_DOC | ARGP_HELP_LONG, (char *)"ccbpf");
-	if (!command)
-		print_commands(stdout);
-	else if (command->shows_params)
-		print_params(stdout);
-	free(options);
-	free(usage);
-	free(doc);
-}
-
 /*
  * Index of the first argument that is no option: the command. Options before it
  * take no argument.
@@ -337,7 +252,7 @@ static int run(int argc, char **argv, struct parse *parse)
 							 remain */
 		argc--;
 	}
-	argp.options = options = options_of(request->command);
+	argp.options = options = command_options(request->command);
 	err = argp_parse(&argp, argc, argv,
 			 ARGP_NO_HELP | ARGP_NO_ERRS | ARGP_NO_EXIT |
 				 (takes_command(request) ? ARGP_IN_ORDER : 0),
@@ -348,7 +263,8 @@ static int run(int argc, char **argv, struct parse *parse)
 	if (parse->exit)
 		return takes_command(request) ? EXIT_OURS : parse->exit;
 	if (parse->help) {
-		command_help(request->command);
+		command_help(request->command,
+			     request->n_args ? controller_find(request->args[0]) : NULL);
 		return EXIT_OK;
 	}
 	if (!request->command)

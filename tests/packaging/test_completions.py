@@ -28,7 +28,8 @@ def complete(line: str, breaks: str = " \t\n\"'><;|&(") -> set[str]:
 
 def test_commands() -> None:
     commands = {command["name"] for command in ask("help")["commands"]}
-    assert complete("ccbpf ") == complete("ccbpf -j ") == complete("ccbpf help ") == commands
+    assert complete("ccbpf ") == complete("ccbpf -j ") == commands
+    assert complete("ccbpf help ") == commands | {controller["name"] for controller in ask("list")}
     assert complete("ccbpf re") == {command for command in commands if command.startswith("re")}
 
 
