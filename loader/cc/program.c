@@ -143,10 +143,10 @@ static int name_taken(const char *what, const struct program *program)
 
 	return FAIL(
 		EXIT_FAILED, .what = what, .on = name,
-		.why = "somebody else registered this name in the kernel, by bpftool or from another pin directory",
+		.why = "the kernel already has a controller of this name, registered by bpftool or by a ccbpf with another CCBPF_PIN_ROOT",
 		.remedy = text(
-			"remove that registration: `bpftool struct_ops unregister name %s`, or "
-			"`bpftool link` and `bpftool link detach id ID`",
+			"set CCBPF_PIN_ROOT to that directory; if nobody needs the registration, `bpftool link` "
+			"shows it and `bpftool link detach id ID` removes it, or `bpftool struct_ops unregister name %s`",
 			name));
 }
 

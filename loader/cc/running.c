@@ -173,9 +173,10 @@ bool controller_is_enabled(const struct controller *c)
 
 int running_none(const char *what, const char *on)
 {
-	return FAIL(EXIT_NOTHING, .what = what, .on = on, .why = "no controller is enabled",
-		    .remedy =
-			    "`ccbpf enable NAME` enables one, `ccbpf list` shows which there are");
+	return FAIL(
+		EXIT_NOTHING, .what = what, .on = on, .why = "no controller is enabled",
+		.remedy =
+			"`netnice COMMAND` runs a command in the background, `ccbpf assign` makes a rule; `ccbpf enable NAME` only makes a controller selectable");
 }
 
 int running_require_flows(const char *what)
@@ -197,7 +198,7 @@ int running_lock(const char *what, const struct controller *first)
 
 	if (pin_exists(pins_root()))
 		return pins_lock_change(what);
-	return first ? running_absent(what, &absent) : running_none(what, "any");
+	return running_absent(what, &absent);
 }
 
 int running_absent(const char *what, const struct running *running)

@@ -50,7 +50,7 @@ bool controller_is_enabled(const struct controller *c);
  */
 int running_absent(const char *what, const struct running *running);
 
-/* Say that no controller is enabled. Returns EXIT_NOTHING. */
+/* Say that no controller is enabled, so that there is nothing to see. Returns EXIT_NOTHING. */
 int running_none(const char *what, const char *on);
 
 /* Say why there are no flows to be watched, if so. */
@@ -58,8 +58,7 @@ int running_require_flows(const char *what);
 
 /*
  * Lock the pins to change what runs. Where there are none, say that `first`, of
- * those that are named, is not enabled; NULL: that none is. Returns EXIT_OK or
- * the exit code.
+ * those that are named, is not enabled. Returns EXIT_OK or the exit code.
  */
 int running_lock(const char *what, const struct controller *first);
 

@@ -78,6 +78,13 @@ static int disable_one(struct running *running, struct json_object *list)
 	return EXIT_OK;
 }
 
+/* NULL: no controller is enabled. */
+static int nothing_to_disable(const struct controller *c)
+{
+	return FAIL(EXIT_NOTHING, .what = WHAT, .on = c ? c->name : "any",
+		    .why = c ? "it is not enabled" : "no controller is enabled");
+}
+
 /*
  * The state of every named controller, all of which must be enabled; with
  * `all`, of those that are.
@@ -94,12 +101,14 @@ static int open_named(const struct controller **named, unsigned int n, bool all,
 			continue;
 		}
 		if (!err && !all)
-			err = running_absent(WHAT, r);
+			err = r->attachment.state == ATTACHMENT_ABSENT
+				      ? nothing_to_disable(named[i])
+				      : running_absent(WHAT, r);
 		running_close(r);
 		if (err)
 			return err;
 	}
-	return *n_running ? EXIT_OK : running_none(WHAT, "any");
+	return *n_running ? EXIT_OK : nothing_to_disable(NULL);
 }
 
 static int disable_named(const struct controller **named, unsigned int n, bool all)
@@ -136,7 +145,8 @@ static int disable(const struct request *request)
 		return err;
 	for (n = request->all ? 0 : n; request->all && n < n_controllers; n++)
 		named[n] = &controllers[n];
-	err = running_lock(WHAT, request->all ? NULL : named[0]);
+	err = pin_exists(pins_root()) ? pins_lock_change(WHAT)
+				      : nothing_to_disable(request->all ? NULL : named[0]);
 	if (err)
 		return err;
 	err = disable_named(named, n, request->all);

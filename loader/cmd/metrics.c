@@ -29,7 +29,7 @@
 #include "util/file.h"
 #include "util/text.h"
 
-#define WHAT "metrics"
+#define WHAT "print metrics"
 
 enum own_option {
 	OWN_FORMAT,
@@ -53,9 +53,8 @@ static int check_one_place(const struct request *request)
 {
 	if (!request->own[OWN_OUTPUT] || !request->own[OWN_LISTEN])
 		return EXIT_OK;
-	return FAIL(EXIT_USAGE, .what = WHAT, .on = "--output --listen",
-		    .why = "it writes a file, or serves",
-		    .remedy = "leave one of them out, or start it twice");
+	return FAIL(EXIT_USAGE, .what = WHAT, .why = "--output and --listen exclude each other",
+		    .remedy = "give one of them");
 }
 
 /* What is renamed into the place of a device or a link takes its place for everybody. */

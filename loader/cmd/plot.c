@@ -98,7 +98,8 @@ static int run(char **argv, const char **words)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILED;
 }
 
-static int report(const char *what, const char *picture, int ended, const char *words)
+static int report(const char *what, const char *tool, const char *picture, int ended,
+		  const char *words)
 {
 	if (ended < 0)
 		return fail_errno(what, "python3", ended);
@@ -112,7 +113,10 @@ static int report(const char *what, const char *picture, int ended, const char *
 			.remedy = "install it (Debian, Fedora: python3-matplotlib)");
 	if (ended)
 		return FAIL(EXIT_FAILED, .what = what, .on = NULL,
-			    .why = *words ? words : "python3 ended without a word");
+			    .why = *words ? words : "python3 failed and printed nothing",
+			    .remedy = *words ? NULL
+					     : text("run `python3 -I %s %s FILE` to see why", tool,
+						    picture));
 	return EXIT_OK;
 }
 
@@ -134,7 +138,7 @@ int plot_draw(const char *what, const char *picture, const char *const *files, u
 		*at++ = (char *)files[i];
 	ended = run(argv, &words);
 	free(argv);
-	return report(what, picture, ended, words);
+	return report(what, tool, picture, ended, words);
 }
 
 static int plot(const struct request *request)

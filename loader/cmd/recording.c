@@ -108,7 +108,8 @@ int recording_draw(struct recording *recording)
 		return EXIT_OK;
 	if (!recording->any)
 		return FAIL(EXIT_FAILED, .what = recording->what, .on = recording->picture,
-			    .why = "no flow was there while it traced", .remedy = NULL);
+			    .why = "there was no flow while the trace ran",
+			    .remedy = "start the transfer first: `ccbpf flows` shows it");
 	if (fflush(recording->file) || ferror(recording->file))
 		return FAIL(
 			EXIT_FAILED, .what = recording->what, .on = recording->picture,

@@ -78,7 +78,8 @@ static int parse_count(const char *given, unsigned long *count)
 	if (*given >= '0' && *given <= '9' && !*end && !errno && *count)
 		return EXIT_OK;
 	return FAIL(EXIT_USAGE, .what = WHAT, .on = text("--count %s", given),
-		    .why = "it is not a whole number from 1 on", .remedy = NULL);
+		    .why = "it is not a whole number from 1 on",
+		    .remedy = "give the number of batches, for example `--count 3`");
 }
 
 static int parse(const struct request *request, struct top *top)
@@ -99,7 +100,7 @@ static int parse(const struct request *request, struct top *top)
 			   .remedy = text("at most %d bytes", VIEW_FILTER_MOST - 1));
 	if (!err && !request->batch && (output.json || top->count))
 		err = FAIL(EXIT_USAGE, .what = WHAT, .on = "a full screen",
-			   .why = "-j and --count are for batches", .remedy = "add -b");
+			   .why = "`-j` and `--count` need -b", .remedy = "add -b");
 	if (!err && filter)
 		strcpy(view->filter, filter);
 	view->sort = sort;

@@ -143,7 +143,10 @@ static void parse_pod(struct config *config, struct json_object *item)
 	pod = text("pod %.*s/%.*s", NAME_MOST, word(metadata, "namespace") ?: "?", NAME_MOST,
 		   word(metadata, "name") ?: "?");
 	if (!uid || !is_uid(uid))
-		note(pod, "its uid is none", NULL);
+		note(pod,
+		     uid ? text("its uid `%.*s` is not a Kubernetes UID", WORD_MOST, uid)
+			 : "it has no uid",
+		     "give what the API server answers to GET /api/v1/pods");
 	else if (!find_cgroup(uid, &rule))
 		return;
 	else if (!c)

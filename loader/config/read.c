@@ -58,7 +58,8 @@ static int open_file(const char *what, const char *path, int *fd)
 	if (errno == ENOENT)
 		return refuse(
 			what, "there is no such file",
-			"write it, or name another one; `ccbpf help apply` says where an example is");
+			"write it, or name another one: packaging/ccbpf.toml of the sources, which is installed as " CONFIG_PATH
+			", is an example");
 	return fail_errno(what, "it", errno);
 }
 

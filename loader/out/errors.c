@@ -120,7 +120,8 @@ void note(const char *on, const char *why, const char *remedy)
 
 void fail_out_of_memory(void)
 {
-	exit(FAIL(EXIT_FAILED, .what = "go on", .why = "out of memory"));
+	exit(FAIL(EXIT_FAILED, .what = "go on", .why = "out of memory",
+		  .remedy = "free memory, or raise memory.max of this cgroup"));
 }
 
 static int fail_permission(const char *what, const char *on, int err)
@@ -149,7 +150,7 @@ int fail_errno(const char *what, const char *on, int err)
 		  "free some, or raise memory.max of this cgroup: BPF maps count there" },
 		{ ENOSPC, "no space is left", "free some; `ccbpf clean` removes what is not used" },
 		{ E2BIG, "the kernel refuses a map of this size",
-		  "raise the memory limits of this system" },
+		  "`-v` shows which map: libbpf names it" },
 		{ EEXIST, "it is there already",
 		  "`ccbpf clean` removes what an interrupted ccbpf left" },
 		{ EROFS, "the file system is read-only",

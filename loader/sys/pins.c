@@ -162,7 +162,8 @@ static int locked_by_other(const char *what, int fd, uint64_t waited_ns)
 	return FAIL(EXIT_FAILED, .what = what, .on = pins_root(),
 		    .why = text("another ccbpf%s holds its lock (waited %.0f s)",
 				pid ? text(", process %d,", pid) : "", waited_ns / 1e9),
-		    .remedy = "let it end, then try again");
+		    .remedy = pid ? text("wait for it, then try again; if it hangs, `kill %d`", pid)
+				  : "wait for it, then try again");
 }
 
 /* flock, until then at most. Returns 0 or -errno. */

@@ -50,6 +50,7 @@ def test_a_lock_held_for_long_names_its_holder(ccbpf: Cli) -> None:
         result = ccbpf("enable", "tcp_lp", code=1)
         assert 9 < time.monotonic() - start < 15
     assert f"process {os.getpid()}, holds its lock (waited 10 s)" in result.err
+    assert f"if it hangs, `kill {os.getpid()}`" in result.err
     _, err = waiting.communicate(timeout=20)
     assert (waiting.returncode, "it is not enabled" in err) == (5, True), err
     assert [hand.wait() for hand in hands] == [0, 0]

@@ -170,6 +170,15 @@ def test_without_python_or_matplotlib(ccbpf: Cli, tmp_path: Path) -> None:
         assert why in err and ("ccbpf-tools" if not said else "python3-matplotlib") in err
 
 
+def test_a_python_that_fails_without_a_word(ccbpf: Cli, tmp_path: Path) -> None:
+    file, python = samples(tmp_path / "in", [flow()], [flow()]), tmp_path / "python3"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    err = Cli(ccbpf.root, {"PATH": str(tmp_path)}, ccbpf.command)("plot", file, code=1).err
+    tool = ccbpf.command.resolve().parent / "plot.py"
+    assert err == f"ccbpf: cannot plot: python3 failed and printed nothing; run `python3 -I {tool} {file}.svg FILE` to see why\n"
+
+
 def test_without_the_tool(ccbpf: Cli, tmp_path: Path) -> None:
     """The command alone, as in a package of its own; and where the other package has the tool."""
     command = tmp_path / "usr/sbin/ccbpf"
@@ -244,7 +253,8 @@ def test_nobody_traces_in_vain(plotting: Cli, tmp_path: Path) -> None:
         assert "cannot trace" in err and why in err and "events" not in err
     old = tmp_path / "old.svg"
     old.write_text("mine")
-    assert f"{old}: no flow was there" in plotting("trace", "--plot", old, "--for", "0.1", code=1).err
+    err = plotting("trace", "--plot", old, "--for", "0.1", code=1).err
+    assert f"{old}: there was no flow while the trace ran; start the transfer first" in err
     assert old.read_text() == "mine"
     short = Cli(plotting.root, {**PYTHON, "TMPDIR": str(tmp_path / "none")}, plotting.command)
     assert "cannot record" in short("trace", "--plot", old, code=1).err

@@ -221,7 +221,7 @@ def test_whose_file(host: Host) -> None:
     def refused(said: str) -> None:
         assert said in host("apply", host.file, code=1).err
 
-    refused("there is no such file")
+    refused("there is no such file; write it, or name another one: packaging/ccbpf.toml")
     host.write("#" * ((1 << 20) + 1))
     refused("1048577 bytes")
     host.write("")
@@ -249,7 +249,7 @@ def test_an_error_leaves_all_as_it_was(host: Host, refuse: Path) -> None:
 
     with kernel.registered_by_bpftool(kernel.ROOT / "build/bpf/hstcp_lp.bpf.o"):
         error = host.refused(changed.format("::1"), 1)
-        assert "somebody else registered this name" in error["why"]
+        assert "already has a controller of this name" in error["why"]
     assert (host.state(), host.cli.names()) == (before, pins)
 
     refusing = Cli(host.cli.root, {"LD_PRELOAD": str(refuse), "REFUSE": str(LINK_UPDATE), "REFUSE_WITH": "12"}, host.cli.command)

@@ -40,9 +40,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "other case": ({"annotations": {"ccbpf/Controller": "le"}}, ""),
     "a list": ({"annotations": [ANNOTATION, "le"]}, ""),
     "no annotations": ({"annotations": None}, ""),
-    "a path": ({"uid": "../../kubepods.slice/../../../../etc/x", "annotations": {ANNOTATION: "le"}}, "its uid is none"),
-    "a part of a uid": ({"uid": "6c1f2d3e", "annotations": {ANNOTATION: "le"}}, "its uid is none"),
-    "no uid": ({"uid": None, "annotations": {ANNOTATION: "le"}}, "its uid is none"),
+    "a path": ({"uid": "../../kubepods.slice/../../../../etc/x", "annotations": {ANNOTATION: "le"}}, "etc/x` is not a Kubernetes UID"),
+    "a part of a uid": ({"uid": "6c1f2d3e", "annotations": {ANNOTATION: "le"}}, "its uid `6c1f2d3e` is not a Kubernetes UID"),
+    "no uid": ({"uid": None, "annotations": {ANNOTATION: "le"}}, "it has no uid"),
     "names": ({"name": "a\x1b[2J" + "b" * 10_000, "namespace": [], "annotations": {ANNOTATION: "x"}}, "there is no controller `x`"),
 }  # fmt: skip
 NO_LISTS = ("", "{", "null", "[]", '{"kind": "Status", "code": 403}', pod_list(kind="NodeList"), pod_list()[:-2] + "},",
