@@ -263,7 +263,7 @@ static void check_chirps(struct rows *rows)
 		add(rows, "socket storage", !err, NOTE,
 		    err ? text("refused: %s", strerror(-err)) : "yes",
 		    "nf_tcp sends no chirps, and downloads are not held back: sockets need net.core.optmem_max of 20480 bytes, and on x86 since Linux 6.19 a CPU with cmpxchg16b (a guest: a model with cx16)");
-	add(rows, "departures", !fq, NOTE,
+	add(rows, "fq (nf_tcp)", !fq, NOTE,
 	    fq ? text("fq chooses them on %s", fq) : "no device has fq",
 	    "through fq nf_tcp sends no chirps: `tc qdisc replace dev DEVICE root fq_codel`");
 }
@@ -273,7 +273,16 @@ static const char *verdict_word(const struct row *row)
 	return row->verdict == OK ? "ok" : row->verdict == NOTE ? "note" : "missing";
 }
 
-static void print(const struct rows *rows)
+/* The answer. `err`: the exit code. */
+static const char *conclusion(int err)
+{
+	if (err == EXIT_OK)
+		return "ccbpf works on this kernel";
+	return err == EXIT_KERNEL ? "ccbpf does not work on this kernel: see the lines `missing`"
+				  : "this process may not use ccbpf: see the lines `missing`";
+}
+
+static void print(const struct rows *rows, int err)
 {
 	static const struct column columns[] = { { .title = "WHAT" },
 						 { .title = "VERDICT" },
@@ -292,6 +301,7 @@ static void print(const struct rows *rows)
 	for (unsigned int i = 0; i < rows->n; i++)
 		if (*rows->row[i].remedy)
 			output_line("%s: %s", rows->row[i].name, rows->row[i].remedy);
+	output_line("%s", conclusion(err));
 }
 
 static void print_json(const struct rows *rows, bool ok)
@@ -345,7 +355,7 @@ static int check(const struct request *request)
 	if (output.json)
 		print_json(rows, err == EXIT_OK);
 	else
-		print(rows);
+		print(rows, err);
 	free(rows);
 	return err;
 }

@@ -21,6 +21,7 @@ CONTROLLERS = [row[1] for row in headers.table("ccbpf/controllers.h", "CCBPF_CON
 PARAMS = headers.table("ccbpf/params.h", "TCP_LP_PARAMS", "wvvvvvv")
 COMMANDS = re.findall(r"^\s+X\((\w+)\)", (kernel.ROOT / "loader/commands.h").read_text(), re.M)
 WIDTH = 99
+HELP_WIDTH = 79
 
 
 def test_help_lists_every_command_and_ends_well(ccbpf: Cli) -> None:
@@ -29,12 +30,13 @@ def test_help_lists_every_command_and_ends_well(ccbpf: Cli) -> None:
     for command in COMMANDS:
         assert re.search(rf"^  {command} ", shown, re.M), command
     assert shown == ccbpf("help").out == ccbpf("-h").out
-    assert max(map(len, shown.splitlines())) <= WIDTH
+    assert max(map(len, shown.splitlines())) <= HELP_WIDTH
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself(ccbpf: Cli, command: str) -> None:
     result = ccbpf(command, "--help")
+    assert max(map(len, result.out.splitlines())) <= HELP_WIDTH
     assert result.out == ccbpf("help", command).out
     assert result.err == ""
     described = ccbpf("-j", "help", command).json
@@ -48,6 +50,15 @@ def test_the_help_of_set_has_every_parameter_with_range_and_default(ccbpf: Cli) 
     shown = ccbpf("help", "set").out
     for name, unit, low, high, default, *_ in PARAMS:
         assert re.search(rf"{name}\s+{low} to {high} {re.escape(unit)}, by default {default} ", shown), name
+
+
+def test_the_help_of_set_for_one_controller(ccbpf: Cli) -> None:
+    shown = ccbpf("help", "set", "tcp_lp").out
+    assert re.findall("^Parameters of (.*):$", shown, re.M) == ["tcp_lp"]
+    assert shown == ccbpf("set", "tcp_lp", "--help").out
+    assert re.findall("^Parameters of (.*):$", ccbpf("help", "set").out, re.M) == CONTROLLERS
+    words = " ".join(shown.split())
+    assert all(text in words for *_, text in PARAMS)  # each word, though the lines are wrapped
 
 
 def test_list_needs_no_privilege_and_has_every_controller(ccbpf: Cli) -> None:
@@ -99,6 +110,9 @@ USAGE = {
     "watch never": (["flows", "--watch", "0"], "not a number of seconds"),
     "for ever": (["trace", "--for", "inf"], "not a number of seconds"),
     "help on nothing": (["help", "nothing"], "no such command"),
+    "help on an unknown name": (["help", "set", "tcp_pl"], "did you mean tcp_lp?"),
+    "help on two names": (["help", "set", "tcp_lp", "le"], "`ccbpf help set le`"),
+    "help on no parameters": (["help", "status", "le"], "status takes no parameters"),
 }
 
 
@@ -194,7 +208,10 @@ def test_check_finds_what_this_kernel_has(ccbpf: Cli) -> None:
     of_files = {"ECN", "default at boot", "ECN at boot"}  # as the host's owner has set them
     assert all(row["verdict"] == "ok" for name, row in rows.items() if name not in of_files), rows
     assert of_files <= rows.keys() and rows["cgroup v2"]["found"].startswith("/")
-    assert max(map(len, ccbpf("check").out.splitlines())) <= WIDTH
+    shown = ccbpf("check").out.splitlines()
+    assert max(map(len, shown)) <= WIDTH and shown[-1] == "ccbpf works on this kernel"
+    plain = ccbpf("check", code=4, prefix=("setpriv", "--reuid=65534", "--clear-groups", "--bounding-set=-all")).out
+    assert plain.splitlines()[-1] == "this process may not use ccbpf: see the lines `missing`"
 
 
 def test_check_names_a_missing_feature_with_its_remedy(ccbpf: Cli) -> None:
@@ -206,6 +223,8 @@ def test_check_names_a_missing_feature_with_its_remedy(ccbpf: Cli) -> None:
     rows = {row["name"]: row for row in elsewhere("-j", "check", code=3).json["rows"]}
     assert rows["bpffs"]["verdict"] == "missing"
     assert "mount -t bpf" in rows["bpffs"]["remedy"]
+    said = "ccbpf does not work on this kernel: see the lines `missing`"
+    assert elsewhere("check", code=3).out.splitlines()[-1] == said
 
 
 def test_check_names_what_renice_lacks(ccbpf: Cli, tmp_path: Path) -> None:

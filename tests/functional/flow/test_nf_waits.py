@@ -58,7 +58,7 @@ def test_check_tries_the_memory(ccbpf: Cli) -> None:
             return {row["name"]: row for row in rows}[name]
 
         assert row("socket storage")["verdict"] == "ok"
-        assert row("departures")["verdict"] == "ok"
+        assert row("fq (nf_tcp)")["verdict"] == "ok"
         netns.sysctl(f"net.core.optmem_max={TOO_LITTLE}")
         refused = row("socket storage")
     assert refused["verdict"] == "note" and "Cannot allocate memory" in refused["found"]

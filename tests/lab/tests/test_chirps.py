@@ -49,7 +49,7 @@ def test_fq_prevents_chirps_and_is_reported(tmp_path: Path) -> None:
         return read
 
     def departures(name: str) -> dict[str, str]:
-        return next(row for row in document(f"{name}/check.json")["rows"] if row["name"] == "departures")
+        return next(row for row in document(f"{name}/check.json")["rows"] if row["name"] == "fq (nf_tcp)")
 
     def chirps(name: str) -> dict[str, Any]:
         part: dict[str, Any] = max(document(f"{name}/flows.json")["flows"], key=lambda flow: flow["bytes_acked"])["nf"]
