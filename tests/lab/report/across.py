@@ -64,7 +64,7 @@ def matrix(stores: Stores) -> str:
     """Rows × controllers of ours, of each kernel and set."""
     parts = [
         "## Which controller holds which row",
-        "How many of the bounds of a row hold, and of how many. † is of older programs.",
+        "Each cell: bounds that hold, of all bounds of the row. † is of older programs.",
     ]
     for (guest, set_), rows in every_row(stores).items():
         judged = {id_: found for id_, found in rows.items() if any(pages.judged_names(found[1]))}

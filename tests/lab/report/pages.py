@@ -26,17 +26,19 @@ Each page has, for one kernel and one set of runs:
   brackets the least and the most of several draws, of which the median is judged where the bound does not say otherwise; in bold
   what falls short.
 - **the peers on the same bounds**: the kernel's own controllers in the place of the background, and `ideal`: strict priority at
-  the bottleneck. They decide nothing.
+  the bottleneck. They do not count for the verdict.
 - **every run**: the figures of each place. "The foreground keeps" is its goodput, of its goodput alone.
-- **distance to the ideal**: half the sum of both classes' differences in goodput from what they have with strict priority, of the
-  link: 0 % is as the ideal, 50 % is half of the link in the wrong hands. Where nobody else is there: what is left unused. It
-  counts goodput only; beside web traffic, which gets its bytes anyway, it says what the background leaves, not what is felt. Where
-  the last run of a row had no ideal, an earlier one stands. † is of older programs, ‡ of one of the kernel's own controllers in an
-  earlier run than ours.
+- **distance to the ideal**: for each class take the difference between its goodput and its goodput under strict priority. Half of the sum
+  of both differences, divided by the link's rate, is the distance. 0 % equals strict priority. Where nobody else is there: what is left
+  unused. It counts goodput only; beside web traffic, which gets its bytes anyway, it says what the background leaves, not what is
+  felt. Where the last run of a row had no strict priority, an earlier one stands. † is of older programs, ‡ of one of the kernel's
+  own controllers in an earlier run than ours.
 - **programs**: the commit whose programs were measured. They are compared with the sources of today by a digest, in which comments
-  and white space do not count; **older** says that they differ. The same programs give the same bytes on any machine.
+  and white space do not count; **older** says that they differ. The lab's clock counts instructions: the same commit, built with the
+  same compiler and libraries, on the same QEMU and guest packages, gives the same bytes, however fast or busy the machine is. Another
+  compiler or QEMU version is another draw.
 
-One draw is one draw: another build, or one packet more, is another course of events. `REPEAT=3` makes three."""
+With one packet more a run takes another course, too. `REPEAT=3` makes three draws."""
 
 
 # --- which programs ------------------------------------------------------------------------------------------------------
@@ -208,7 +210,7 @@ def index(stores: Mapping[str, store.Store]) -> str:
             old = sum(1 for made in found.values() if {*store.older(made)} & {*judged_names(made)})
             body.append([f"[{own['title']}]({name}.md)", guest, set_, str(len(verdicts)), str(sum(verdicts)),
                          f"{len(found) - old} of {len(found)}"])  # fmt: skip
-    head = ["page", "kernel", "set", "rows judged", "of them hold", "rows not of older programs"]
+    head = ["page", "kernel", "set", "rows judged", "hold all bounds", "rows with today's programs"]
     return "\n\n".join(["# What the lab measured", table(head, body), LEGEND]) + "\n"
 
 

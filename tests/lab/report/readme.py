@@ -38,6 +38,12 @@ def quoted(ids: Sequence[str]) -> dict[str, Made]:
     return {id_: found[id_] for id_ in ids}
 
 
+def listed(commits: Sequence[str]) -> str:
+    """A, B and C."""
+    *most, last = commits
+    return f"{', '.join(most)} and {last}" if most else last
+
+
 def origins_told(origins: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
     """The lines below a table: at which commits its figures were measured, by their marks."""
     commits: dict[str, list[str]] = {}
@@ -45,12 +51,12 @@ def origins_told(origins: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
         if sign or origin["programs"]:
             commits.setdefault(sign, []).append(origin["commit"])
     words = {
-        "": "Measured with programs as they are today, at",
-        OLDER: f"{OLDER} with older programs, at",
-        EARLIER: f"{EARLIER} the kernel's own controllers in an earlier run, at",
+        "": "Measured with the programs of {}, which have not changed since",
+        OLDER: f"{OLDER} with older programs, at {{}}",
+        EARLIER: f"{EARLIER} the kernel's own controllers in an earlier run, at {{}}",
     }
-    said = [f"{word} {' or '.join(dict.fromkeys(commits[sign]))}" for sign, word in words.items() if sign in commits]
-    return ";\n".join(said) + ".\n[Which row is of which](docs/results/own.md#programs).\n"
+    said = [words[sign].format(listed([*dict.fromkeys(commits[sign])])) for sign in words if sign in commits]
+    return ";\n".join(said) + ".\n[The commit of each row](docs/results/own.md#programs).\n"
 
 
 def distance_block(old: str) -> str:

@@ -279,14 +279,14 @@ def test_the_readme_marks_what_is_not_of_today(lab: Path, monkeypatch: pytest.Mo
     store.update()
     block = readme.controllers_block(table)
     assert (
-        "| `tcp_lp` | always | 0.950 |\n| `ltcp` | never | – |\n\nMeasured with programs as they are today, at abc1234.\n"
+        "| `tcp_lp` | always | 0.950 |\n| `ltcp` | never | – |\n\nMeasured with the programs of abc1234, which have not changed since."
         in block
     )
     store.write(
         "own", {"title": "", "rows": {ROW: {"what": "", "made": [store.made_of(result("0" * 12), "6.12")], "remarks": []}}}
     )
     block = readme.controllers_block(table)
-    assert "| always | 0.950† |" in block and "\n† with older programs, at abc1234.\n" in block
+    assert "| always | 0.950† |" in block and "\n† with older programs, at abc1234.\n[" in block
     assert readme.controllers_block(block) == block
 
 
