@@ -4,8 +4,9 @@
  * publish them, and which rule, run or unit gave them their controller; with -v what each knows and
  * met, and its process, in lines more. With --watch again and again until Ctrl-C: in place on a
  * terminal, one below the other elsewhere, one JSON document a line under -j:
- * {"time_ns": the host's CLOCK_MONOTONIC, "flows": [{…}]}. --record writes these lines to a file,
- * for `ccbpf plot`.
+ * {"time_ns": the host's CLOCK_MONOTONIC, "unstamped": [{…}], "flows": [{…}]}. --record writes these lines
+ * to a file, for `ccbpf plot`. A connection that has no TCP timestamps is not received in the background
+ * and has no record: there is only how many, by what is for them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +46,7 @@ static int by_start(const void *a, const void *b)
 	return x->started_ns < y->started_ns ? -1 : x->started_ns > y->started_ns;
 }
 
-static bool wanted(const struct flow *flow, const struct flow_kind **named, unsigned int n)
+static bool wanted(const struct flow *flow, const struct flow_kind *const *named, unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i++)
 		if (flow->record.kind == named[i]->kind)
@@ -86,6 +87,14 @@ static bool any_origin(const struct flow *flows, size_t n, const struct origins 
 	return false;
 }
 
+static void print_unstamped(const struct origins *origins)
+{
+	const char *words = origins_unstamped_words(origins);
+
+	if (words)
+		output_line("without TCP timestamps, so received as usual: %s", words);
+}
+
 static void print(const struct flow *flows, size_t n, struct origins *origins)
 {
 	static const struct column columns[] = {
@@ -122,7 +131,8 @@ static struct json_object *describe(const struct flow *flow, struct origins *ori
 	return doc;
 }
 
-static void show(const struct flow *flows, size_t n, struct origins *origins)
+/* `receives`: what is received is asked for. */
+static void show(const struct flow *flows, size_t n, struct origins *origins, bool receives)
 {
 	const struct text_block *mark = text_mark();
 	struct json_object *doc;
@@ -130,10 +140,15 @@ static void show(const struct flow *flows, size_t n, struct origins *origins)
 
 	if (!output.json) {
 		print(flows, n, origins);
+		if (receives)
+			print_unstamped(origins);
 		return;
 	}
 	doc = json_object_new_object();
 	add_number(doc, "time_ns", monotonic_ns());
+	json_object_object_add(doc, "unstamped",
+			       receives ? origins_unstamped_json(origins)
+					: json_object_new_array());
 	json_object_object_add(doc, "flows", json_object_new_array());
 	list = output_json_open(doc);
 	for (size_t i = 0; i < n; i++) {
@@ -174,6 +189,13 @@ struct view {
 	bool shown; /* then it goes on, whatever is disabled */
 };
 
+static bool asks_for(const struct view *view, enum ccbpf_kind kind)
+{
+	const struct flow any = { .record.kind = kind };
+
+	return wanted(&any, view->named, view->n_named);
+}
+
 static int show_now(void *data)
 {
 	struct view *view = data;
@@ -191,7 +213,7 @@ static int show_now(void *data)
 	if (!err) {
 		if (kept)
 			qsort(flows, kept, sizeof(*flows), by_start);
-		show(flows, kept, &origins);
+		show(flows, kept, &origins, asks_for(view, CCBPF_KIND_rx_le));
 		view->shown = true;
 	}
 	if (found)

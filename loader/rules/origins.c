@@ -102,9 +102,11 @@ void origins_read(struct origins *out)
 		    (struct giver){ .to = out, .by = ORIGIN_RUN, .id = id });
 	}
 	n_units = units_read(&units);
-	for (unsigned int i = 0; i < n_units; i++)
+	for (unsigned int i = 0; i < n_units; i++) {
 		add(&givers, copy_of(units[i].chosen_fd), copy_of(units[i].receives_fd),
 		    (struct giver){ .to = out, .by = ORIGIN_UNIT });
+		out->units_unstamped += units[i].counts.unstamped;
+	}
 	units_free(units, n_units);
 	if (!moved_open(&moved))
 		add(&givers, -1, copy_of(moved.receives_fd),

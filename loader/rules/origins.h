@@ -37,6 +37,7 @@ struct origins {
 	struct standing standing;
 	struct run *runs;
 	unsigned int n_runs;
+	uint64_t units_unstamped; /* connections of units without TCP timestamps */
 	struct holders holders; /* read when the first is asked for */
 	bool have_holders;
 	struct kept_name {
@@ -71,6 +72,16 @@ struct json_object *origin_id_json(const struct origin *origin);
 
 /* How many connections there are by this giver. */
 size_t origins_count(const struct origins *origins, enum origin_by by);
+
+/*
+ * Connections that a rule, a run or a unit is for and whose receive window is left alone, because they have no TCP
+ * timestamps. The kernel counts them since the rule or the run began, and does not remember which they are.
+ */
+/* "1 by rule 3, 2 by run 1", a text(), or NULL where there is none. */
+const char *origins_unstamped_words(const struct origins *origins);
+
+/* [{"by", "id", "connections"}]. */
+struct json_object *origins_unstamped_json(const struct origins *origins);
 
 /* An order of origins by what gave the controller. */
 int origin_by_giver(const void *a, const void *b);
