@@ -61,7 +61,7 @@ def report_of(transfer: subprocess.Popen[str]) -> Any:
         lines.append(line)
         if line.rstrip() == "}":
             return json.loads("".join(lines))
-    raise RuntimeError(f"{' '.join(map(str, transfer.args))}: it ended without a report: {''.join(lines)[:500]}")
+    raise RuntimeError(f"{transfer.args!r}: it ended without a report: {''.join(lines)[:500]}")
 
 
 @contextmanager
