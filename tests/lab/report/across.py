@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..rows.row import IDEAL
@@ -60,15 +60,25 @@ def held(made: Made, controller: str) -> str:
     return "" if not own else said if all(own) else f"**{said}**"
 
 
+def draws(made: Made, names: Iterable[str]) -> str:
+    """Of the runs of these controllers."""
+    return ", ".join(map(str, sorted({made["of"][name]["draws"] for name in names if name})))
+
+
 def matrix(stores: Stores) -> str:
     """Rows × controllers of ours, of each kernel and set."""
     parts = [
         "## Which controller holds which row",
-        "Each cell: bounds that hold, of all bounds of the row. † is of older programs.",
+        "Each cell: bounds that hold, of all bounds of the row. † is of older programs. Draws: how often each run of the row was made "
+        "(two numbers: not equally often for all controllers).",
     ]
     for (guest, set_), rows in every_row(stores).items():
         judged = {id_: found for id_, found in rows.items() if any(pages.judged_names(found[1]))}
         names = [n for n in dict.fromkeys(n for _, made in judged.values() for n in pages.judged_names(made)) if n]
-        body = [[f"[`{id_}`]({name}.md)", *(held(made, one) for one in names)] for id_, (name, made) in judged.items()]
-        parts += [f"### `make lab KERNEL={guest} SET={set_}`", table(["row", *map(pages.title_of, names)], body)] if body else []
+        body = [
+            [f"[`{id_}`]({name}.md)", draws(made, pages.judged_names(made)), *(held(made, one) for one in names)]
+            for id_, (name, made) in judged.items()
+        ]
+        head = ["row", "draws", *map(pages.title_of, names)]
+        parts += [f"### `make lab KERNEL={guest} SET={set_}`", table(head, body)] if body else []
     return "\n\n".join(parts)

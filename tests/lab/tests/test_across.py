@@ -30,14 +30,24 @@ def cells(text: str, row: str) -> list[str]:
 
 def test_the_matrix_counts_what_holds() -> None:
     made = stores(bound("le"), bound("le", False, "of the link"), bound("tcp_lp"))
-    assert cells(across.matrix(made), "yield-rtts") == ["[`yield-rtts`](own.md)", "**1 of 2**", "1 of 1"]
+    assert cells(across.matrix(made), "yield-rtts") == ["[`yield-rtts`](own.md)", "1", "**1 of 2**", "1 of 1"]
     older = stores(bound("le"), digests={"le": "another"})
-    assert cells(across.matrix(older), "yield-rtts")[1] == "1 of 1†"
+    assert cells(across.matrix(older), "yield-rtts")[2] == "1 of 1†"
+
+
+def test_the_matrix_says_how_many_draws_are_judged() -> None:
+    """Of the controllers that are judged, not of the peers."""
+    made = stores(bound("le"), bound("tcp_lp"), peers=[bound("reno")])
+    of = made["own"]["rows"]["yield-rtts"]["made"][0]["of"]
+    of["le"]["draws"], of["reno"]["draws"] = 3, 5
+    assert cells(across.matrix(made), "yield-rtts")[1] == "1, 3"
+    of["tcp_lp"]["draws"] = 3
+    assert cells(across.matrix(made), "yield-rtts")[1] == "3"
 
 
 def test_a_bound_of_the_whole_row_is_nobodys() -> None:
     made = stores(bound(""), bound("le"))
-    assert cells(across.matrix(made), "yield-rtts") == ["[`yield-rtts`](own.md)", "1 of 1"]
+    assert cells(across.matrix(made), "yield-rtts") == ["[`yield-rtts`](own.md)", "1", "1 of 1"]
     assert "yield-rtts" not in across.matrix(stores(bound("")))
 
 
