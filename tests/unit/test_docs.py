@@ -194,6 +194,15 @@ def test_every_file_exists(document: Path) -> None:
     assert [path for path in sorted(named) if not (ROOT / path).exists() and not (ROOT / "include" / path).exists()] == []
 
 
+NAMED_TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
+
+
+@every_document
+def test_every_named_test_exists(document: Path) -> None:
+    named = NAMED_TEST.findall(document.read_text())
+    assert [(file, test) for file, test in named if f"\ndef {test}(" not in (ROOT / file).read_text()] == []
+
+
 @every_document
 def test_every_make_target_exists(document: Path) -> None:
     named = {target for line in code(document) for target in re.findall(r"\bmake (?:-\S+ )*([a-z][a-z-]*)", line)}
@@ -208,13 +217,14 @@ def test_every_command_exists(document: Path) -> None:
     assert named - commands() == set()
 
 
-def test_targets_and_commands_are_found() -> None:
+def test_targets_commands_and_tests_are_found() -> None:
     """The patterns above find them."""
     assert {"help", "demo", "test-hard", "sim-report"} <= targets()
     assert {"enable", "aqm", "help"} <= commands()
     text = "\n".join("\n".join(code(document)) for document in HANDBOOK)
     assert len(set(re.findall(r"\bmake ([a-z-]+)", text)) & targets()) >= 10
     assert len(set(re.findall(r"\bccbpf ([a-z]+)", text)) & commands()) >= 10
+    assert len(NAMED_TEST.findall((ROOT / "docs/before-and-after.md").read_text())) >= 30
 
 
 def test_every_controller_is_described() -> None:
