@@ -24,14 +24,15 @@ static void look(void *data)
 	known->held = held_read();
 }
 
-static uint64_t group(void *data, enum grouping by, uint64_t flow)
+static void groups(void *data, uint64_t flow, uint64_t group[GROUPING_KINDS])
 {
 	struct known *known = data;
 	const struct held_socket *socket = held_of(&known->held, flow);
 
-	if (!socket)
-		return GROUP_UNKNOWN;
-	return (by == GROUPING_CGROUP ? socket->cgroup : (uint64_t)socket->pid) ?: GROUP_UNKNOWN;
+	if (socket && socket->cgroup)
+		group[GROUPING_CGROUP] = socket->cgroup;
+	if (socket && socket->pid)
+		group[GROUPING_PROCESS] = socket->pid;
 }
 
 /* Not while another command changes something: then it stays what it was. */
@@ -58,5 +59,5 @@ static const char *words(void *data, uint64_t flow)
 
 struct owner_source owner_source(struct known *known)
 {
-	return (struct owner_source){ look, group, look_for_words, words, known };
+	return (struct owner_source){ look, groups, look_for_words, words, known };
 }

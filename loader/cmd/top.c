@@ -123,8 +123,8 @@ static void look(struct top *top)
 {
 	struct view *view = &top->screen.view;
 
-	if (view->by != GROUPING_CONTROLLER || top->screen.model.holds)
-		owners_look(&view->owners, view->by, &top->screen.model);
+	if (view_needs_owners(view) || top->screen.model.holds)
+		owners_look(&view->owners, view_needs_owners(view), &top->screen.model);
 }
 
 /* A period is over. Returns whether another one is wanted. */
@@ -224,7 +224,8 @@ static const struct argp_option options[] = {
 	{ "sort", OPTION_OWN + OWN_SORT, "BY", 0, SORTS, 0 },
 	{ "group", OPTION_OWN + OWN_GROUP, "BY", 0, BYS, 0 },
 	{ "filter", OPTION_OWN + OWN_FILTER, "TEXT", 0,
-	  "only flows with TEXT in name, address, port, phase or yield", 0 },
+	  "only flows with TEXT in cgroup (unit, container), process, controller, address, port, phase or yield",
+	  0 },
 	{ 0 },
 };
 

@@ -100,15 +100,14 @@ static void name_groups(struct owner_names *names, enum grouping by, const struc
 }
 
 /* Of each flow. One of which nothing is known any more keeps what was known: it ends. */
-static void find_groups(const struct owners *owners, enum grouping by, struct model *model)
+static void find_groups(struct owners *owners, struct model *model)
 {
-	for (size_t i = 0; i < model->n; i++) {
-		struct watched *w = &model->flows[i];
-		uint64_t group = owners->source.group(owners->source.data, by, w->flow.key);
-
-		if (group != GROUP_UNKNOWN)
-			w->group[by] = group;
-	}
+	owners->source.look(owners->source.data);
+	for (size_t i = 0; i < model->n; i++)
+		owners->source.groups(owners->source.data, model->flows[i].flow.key,
+				      model->flows[i].group);
+	name_groups(&owners->names[GROUPING_CGROUP], GROUPING_CGROUP, model);
+	name_groups(&owners->names[GROUPING_PROCESS], GROUPING_PROCESS, model);
 }
 
 /* Whose the flow is that is held. */
@@ -123,17 +122,14 @@ static void say(struct owners *owners, const struct model *model)
 	owners->said_of = model->held;
 }
 
-static void look(struct owners *owners, enum grouping by, struct model *model, uint64_t now_ns)
+static void look(struct owners *owners, bool groups, struct model *model, uint64_t now_ns)
 {
 	uint64_t before_ns = cpu_ns(), pause_ns;
 
 	if (model->holds && !owners->source.look_for_words(owners->source.data))
 		return;
-	if (by != GROUPING_CONTROLLER) {
-		owners->source.look(owners->source.data);
-		find_groups(owners, by, model);
-		name_groups(&owners->names[by], by, model);
-	}
+	if (groups)
+		find_groups(owners, model);
 	if (model->holds)
 		say(owners, model);
 	pause_ns = SHARE * (cpu_ns() - before_ns);
@@ -141,22 +137,23 @@ static void look(struct owners *owners, enum grouping by, struct model *model, u
 	owners->due_ns =
 		now_ns +
 		(pause_ns > owners->period_ns / 4 * 3 ? pause_ns : owners->period_ns / 4 * 3);
-	owners->by = by;
+	owners->grouped = groups;
 }
 
-void owners_look(struct owners *owners, enum grouping by, struct model *model)
+void owners_look(struct owners *owners, bool groups, struct model *model)
 {
 	uint64_t now_ns = monotonic_ns();
-	bool other = owners->by != by && by != GROUPING_CONTROLLER;
 
-	if (now_ns >= owners->due_ns || other)
-		look(owners, by, model, now_ns);
+	if (now_ns >= owners->due_ns || (groups && !owners->grouped))
+		look(owners, groups, model, now_ns);
 	else if (model->holds && !flow_id_is(&owners->said_of, &model->held))
 		say(owners, model);
 }
 
 const char *owners_name(const struct owners *owners, enum grouping by, uint64_t group)
 {
+	if (by == GROUPING_CONTROLLER || group == GROUP_UNKNOWN)
+		return NULL;
 	return find(&owners->names[by], group) ?: "gone";
 }
 

@@ -12,9 +12,9 @@
 
 /* What knows it: this room does not know the rules. */
 struct owner_source {
-	void (*look)(void *data); /* for groups, anew */
-	/* The group of a flow, as of the last look; GROUP_UNKNOWN. */
-	uint64_t (*group)(void *data, enum grouping by, uint64_t flow);
+	void (*look)(void *data); /* for cgroups and processes, anew */
+	/* Those of a flow, as of the last look; what is not known stays what it is. */
+	void (*groups)(void *data, uint64_t flow, uint64_t group[GROUPING_KINDS]);
 	bool (*look_for_words)(void *data); /* anew; false: not possible just now */
 	/* What gave it its controller, its cgroup and process, a text(); NULL: not known. */
 	const char *(*words)(void *data, uint64_t flow);
@@ -31,19 +31,22 @@ struct owners {
 		} *all; /* by group */
 		size_t n;
 	} names[GROUPING_KINDS];
-	enum grouping by; /* what was last looked for */
+	bool grouped; /* the last look was also for cgroups and processes */
 	uint64_t due_ns; /* before then there is no look for the same */
 	char *said; /* by the source, of the flow that is held; NULL: it is not known */
 	struct flow_id said_of;
 };
 
 /*
- * Look, if it is time to: write the groups into the flows, and say whose the flow is that the
- * model holds.
+ * Look, if it is time to: with `groups` write cgroups and processes into the flows, and say whose
+ * the flow is that the model holds.
  */
-void owners_look(struct owners *owners, enum grouping by, struct model *model);
+void owners_look(struct owners *owners, bool groups, struct model *model);
 
-/* "/system.slice/backup.service", "rsync (4711)". Lives until the next look. */
+/*
+ * "/system.slice/backup.service", "rsync (4711)". Lives until the next look. NULL: not known, or
+ * it is no cgroup or process.
+ */
 const char *owners_name(const struct owners *owners, enum grouping by, uint64_t group);
 
 /* What gave this flow its controller, its cgroup and process; NULL: not known. */

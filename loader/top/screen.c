@@ -30,7 +30,7 @@ static const char *const help[] = {
 	"  Enter  a flow in detail; a group: fold, unfold it    a  fold, unfold all",
 	"  Esc, Enter  leave the detail; j, k in it: the next flow, the one before",
 	"  s  sort by the next column    r  reverse    f  freeze the order, or not",
-	"  /  filter by name, address, port, phase or yield (empty: all)",
+	"  /  filter by cgroup (unit), process, controller, address, port, phase, yield",
 	"  p  pause, or go on    arrows, j, k, PgUp, PgDn, Home, End  move    q  quit",
 	"",
 	"  BIT/S     acknowledged payload, over the last period",

@@ -93,16 +93,26 @@ static bool is_named(const struct view *view, const struct watched *w)
 	return view->n_named == 0;
 }
 
-/* Does any word of the flow hold the filter? */
+/* "" where it is not known. */
+static const char *owner_name(const struct view *view, const struct watched *w, enum grouping by)
+{
+	return owners_name(&view->owners, by, w->group[by]) ?: "";
+}
+
+/* Does any word of the flow, or the name of its cgroup or process, hold the filter? */
 static bool passes(const struct view *view, const struct watched *w)
 {
 	const struct ccbpf_flow *f = &w->flow.record;
+	const char *cgroup = owner_name(view, w, GROUPING_CGROUP);
+	const char *process = owner_name(view, w, GROUPING_PROCESS);
 	const struct text_block *mark;
 	bool found;
 
 	if (!is_named(view, w))
 		return false;
 	if (!*view->filter)
+		return true;
+	if (strcasestr(cgroup, view->filter) || strcasestr(process, view->filter))
 		return true;
 	mark = text_mark();
 	found = strcasestr(text("%.*s %s %s %s %s", CCBPF_NAME_LEN, f->controller,
@@ -184,9 +194,12 @@ const char *view_group_name(const struct view *view, const struct view_row *row)
 {
 	if (view->by == GROUPING_CONTROLLER)
 		return text("%.*s", CCBPF_NAME_LEN, row->controller);
-	if (row->group == GROUP_UNKNOWN)
-		return NULL;
-	return text("%s", owners_name(&view->owners, view->by, row->group));
+	return owners_name(&view->owners, view->by, row->group);
+}
+
+bool view_needs_owners(const struct view *view)
+{
+	return view->by != GROUPING_CONTROLLER || *view->filter;
 }
 
 void view_free(struct view *view)

@@ -64,6 +64,9 @@ void view_sort_by(struct view *view, enum view_sort sort, bool reversed);
 /* Group by something else. */
 void view_group_by(struct view *view, enum grouping by);
 
+/* Must it know the cgroups and processes of the flows? */
+bool view_needs_owners(const struct view *view);
+
 /* The name of a row's group, a text(); NULL: it is not known. */
 const char *view_group_name(const struct view *view, const struct view_row *row);
 

@@ -114,6 +114,20 @@ def test_groups_of_batches(run: Cli, sinks: Sinks) -> None:
         assert "group" not in run("top", "-bj", "--watch", "0.05", "--count", 1, "--group", "controller").json["flows"][0]
 
 
+def test_the_filter_knows_cgroups_and_processes(run: Cli, sinks: Sinks) -> None:
+    """Also where neither is shown."""
+    with three(run, sinks) as (process, ruled, led, own):
+        for text, ports in (("/CCBPF-run-1-", [led]), (process, [ruled]), (own_name(), [own]), (f"{own_cgroup()}x", []),
+                            (":40000", [ORPHAN]), (BACKGROUND, [ruled, led, own, ORPHAN])):  # fmt: skip
+            words = ("top", "-bj", "--watch", "0.05", "--count", 1, "--sort", "age", "--group", "controller", "--filter", text)
+            assert [flow["local_port"] for flow in run(*words).json["flows"]] == ports, text
+        with shown(run, 80, 24, "--sort", "age", "--group", "controller") as screen:
+            screen.until(lambda lines: "4 flows" in lines[0], "the flows")
+            screen.keys("/", *"ccbpf-run", "Enter")
+            lines = screen.until(lambda lines: "filter: ccbpf-run" in lines[1] and "1 flow," in lines[0], "that of the run")
+            assert lines[3].startswith(f"- {BACKGROUND}: 1 flow, ")
+
+
 def to_detail(screen: Tmux, port: int) -> None:
     """From the list, with the cursor on its first line."""
     lines = screen.until(lambda lines: f":{port} " in "".join(lines), "the flow")
