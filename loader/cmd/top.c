@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * ccbpf top [NAME…] [--watch SECONDS]: the live flows on a full screen, with what yields now and
- * how much it has yielded, by controller, cgroup or process. -b prints a batch for each period
+ * how much it has yielded, by cgroup and process, or by controller. -b prints a batch for each period
  * instead: a table, or a line of JSON under -j. The map is sampled more often than it is shown,
  * to see how long a flow yields. Whose the flows are is looked up only where it is shown.
  */
@@ -45,10 +45,10 @@ struct top {
 };
 
 #define SORTS "rate, yielded, delay, cwnd, age or port"
-#define BYS "controller, cgroup or process"
+#define BYS "tree (cgroup, then process), cgroup, process or controller"
 
-#define X(name, word) word,
-static const char *const sorts[] = { VIEW_SORTS(X) NULL };
+#define X(name, word, ...) word,
+static const char *const sorts[] = { ORDERS(X) NULL };
 static const char *const groupings[] = { GROUPINGS(X) NULL };
 #undef X
 
@@ -86,7 +86,8 @@ static int parse(const struct request *request, struct top *top)
 {
 	struct view *view = &top->screen.view;
 	const char *filter = request->own[OWN_FILTER];
-	unsigned int sort = VIEW_SORT_RATE, by = GROUPING_CONTROLLER;
+	/* A person asks whose flows they are; a log or a script shall cost no look at all open files. */
+	unsigned int sort = ORDER_RATE, by = request->batch ? GROUPING_CONTROLLER : GROUPING_TREE;
 	int err = request_flow_kinds(request, view->named, &view->n_named);
 
 	if (!err)
@@ -103,8 +104,8 @@ static int parse(const struct request *request, struct top *top)
 			   .why = "`-j` and `--count` need -b", .remedy = "add -b");
 	if (!err && filter)
 		strcpy(view->filter, filter);
-	view->sort = sort;
-	view->by = by;
+	view->order.sort = sort;
+	view_group_by(view, by);
 	return err;
 }
 
@@ -222,7 +223,8 @@ static const struct argp_option options[] = {
 	{ "count", OPTION_OWN + OWN_COUNT, "N", 0, "-b: end after N batches", 0 },
 	{ "for", OPTION_FOR, "SECONDS", 0, "end after SECONDS", 0 },
 	{ "sort", OPTION_OWN + OWN_SORT, "BY", 0, SORTS, 0 },
-	{ "group", OPTION_OWN + OWN_GROUP, "BY", 0, BYS, 0 },
+	{ "group", OPTION_OWN + OWN_GROUP, "BY", 0, BYS "; by default tree, with -b controller",
+	  0 },
 	{ "filter", OPTION_OWN + OWN_FILTER, "TEXT", 0,
 	  "only flows with TEXT in cgroup (unit, container), process, controller, address, port, phase or yield",
 	  0 },
@@ -234,9 +236,9 @@ const struct command cmd_top = {
 	.args = "[NAME...] [-b]",
 	.text = "Watch live flows, and what they yield to",
 	.more = "The key ? explains the columns and keys; Enter shows a flow in detail. YIELD is what a flow gives way to now, FOR is for "
-		"how long, and PART is the share of the time since top started to watch it. A flow gives way in the phases inference, small "
-		"and recovery. Cgroup and process are known for flows whose socket a process holds. The "
-		"first batch of -b comes after one period.",
+		"how long, and PART is the share of the time since top started to watch it. A flow "
+		"gives way in the phases inference, small and recovery. Cgroup and process are known for flows whose socket a process "
+		"holds. The first batch of -b comes after one period.",
 	.options = options,
 	.run = top,
 };

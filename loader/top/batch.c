@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What `ccbpf top -b` prints: see batch.h. */
 #include "cc/flowjson.h"
-#include "out/human.h"
 #include "out/json.h"
 #include "out/table.h"
 #include "top/batch.h"
@@ -15,38 +14,64 @@ static bool in_table(const struct top_column *column)
 	return top_column_shown(column, WIDTH, true) && column->width != TOP_BAR; /* for eyes */
 }
 
+/* The groups of a line come before its columns; of controllers there is a column. */
+static unsigned int levels_before(const struct view *view)
+{
+	return view_mixes(view) ? grouping_levels(view->order.by) : 0;
+}
+
+static void fill_table(struct table *table, const struct view *view, uint64_t now_ns)
+{
+	const struct text_block *mark = text_mark();
+
+	for (size_t i = 0; i < view->n_rows; i++) {
+		const struct view_row *row = &view->rows[i];
+
+		for (unsigned int level = 0; row->flow && level < levels_before(view); level++)
+			table_styled(table, STYLE_NONE, view_group_name(view, row, level) ?: "-");
+		for (unsigned int j = 0; row->flow && j < n_top_columns; j++)
+			if (in_table(&top_columns[j]))
+				table_styled(table, STYLE_NONE,
+					     top_columns[j].cell(row->flow, now_ns));
+		text_release(mark); /* the table has copies */
+	}
+}
+
+/* The groups, each with its sums. */
+static void print_groups(const struct view *view)
+{
+	for (size_t i = 0; levels_before(view) && i < view->n_rows; i++) {
+		const struct view_row *row = &view->rows[i];
+		unsigned int level = row->id.group.depth - 1;
+
+		if (!row->flow)
+			output_line("%*s%s: %s", 2 * (int)level, "",
+				    view_group_name(view, row, level) ?: "unknown",
+				    sum_words(&row->head->sum));
+	}
+}
+
 static void print_table(const struct view *view, const struct model *model)
 {
-	bool grouped = view->by != GROUPING_CONTROLLER;
-	struct column columns[32] = { { .title = grouping_title(view->by), .elastic = true } };
-	const struct text_block *mark = text_mark();
+	struct column columns[32];
 	struct table *table;
-	unsigned int n = grouped;
+	unsigned int n = 0;
 
+	for (unsigned int level = 0; level < levels_before(view); level++)
+		columns[n++] = (struct column){
+			.title = group_title(grouping_kind(view->order.by, level)),
+			.elastic = true,
+		};
 	for (unsigned int i = 0; i < n_top_columns; i++)
 		if (in_table(&top_columns[i]))
 			columns[n++] = (struct column){ .title = top_columns[i].title,
 							.right = top_columns[i].right,
 							.elastic = top_columns[i].elastic };
 	table = table_new(columns, n);
-	for (size_t row = 0; row < view->n_rows; row++) {
-		const struct watched *flow = view->rows[row].flow;
-
-		if (!flow)
-			continue;
-		if (grouped)
-			table_styled(table, STYLE_NONE,
-				     view_group_name(view, &view->rows[row]) ?: "-");
-		for (unsigned int i = 0; i < n_top_columns; i++)
-			if (in_table(&top_columns[i]))
-				table_styled(table, STYLE_NONE,
-					     top_columns[i].cell(flow, model->now_ns));
-		text_release(mark); /* the table has copies */
-	}
+	fill_table(table, view, model->now_ns);
 	table_print(table);
-	output_line("%zu flow%s, %s bit/s, %zu yield%s", view->sum.flows,
-		    view->sum.flows == 1 ? "" : "s", human_bps(view->sum.goodput_bps),
-		    sum_yielding(&view->sum), sum_yielding(&view->sum) == 1 ? "s" : "");
+	print_groups(view);
+	output_line("%s", sum_words(&view->sum));
 	output_line("%s", "");
 }
 
@@ -77,10 +102,29 @@ static void add_sum(struct json_object *doc, const struct sum *sum)
 		add_number(doc, text("yield_to_%s", yielding_word(i)), sum->yielding[i]);
 }
 
-/* The sums of the groups: [{"<key>", "n_flows", …}]. */
-static struct json_object *groups_json(const struct view *view, const char *key)
+/* What a group of a level is called: in a tree by its kind. */
+static const char *group_key(const struct view *view, unsigned int level)
 {
-	struct json_object *list = json_object_new_array();
+	enum group_kind kind = grouping_kind(view->order.by, level);
+
+	return kind == GROUP_CONTROLLER || grouping_levels(view->order.by) > 1 ? group_word(kind)
+									       : "group";
+}
+
+static struct json_object *group_json(const struct view *view, const struct view_row *row,
+				      unsigned int level)
+{
+	struct json_object *one = json_object_new_object();
+
+	add_text(one, group_key(view, level), view_group_name(view, row, level));
+	add_sum(one, &row->head->sum);
+	return one;
+}
+
+/* The groups with their sums: [{"cgroup", "n_flows", …, "processes": [{"process", …}]}]. */
+static struct json_object *groups_json(const struct view *view)
+{
+	struct json_object *list = json_object_new_array(), *within = NULL;
 
 	for (size_t i = 0; i < view->n_rows; i++) {
 		const struct view_row *row = &view->rows[i];
@@ -88,43 +132,50 @@ static struct json_object *groups_json(const struct view *view, const char *key)
 
 		if (row->flow)
 			continue;
-		one = json_object_new_object();
-		add_text(one, key, view_group_name(view, row));
-		add_sum(one, &row->sum);
-		json_object_array_add(list, one);
+		one = group_json(view, row, row->id.group.depth - 1);
+		json_object_array_add(row->id.group.depth > 1 ? within : list, one);
+		if (grouping_levels(view->order.by) > row->id.group.depth)
+			json_object_object_add(one, "processes", within = json_object_new_array());
 	}
 	return list;
+}
+
+static void print_flows(const struct view *view, const struct model *model, struct json_list *list)
+{
+	const struct text_block *mark = text_mark();
+
+	for (size_t i = 0; i < view->n_rows; i++) {
+		const struct view_row *row = &view->rows[i];
+		struct json_object *flow;
+
+		if (!row->flow)
+			continue;
+		flow = watched_json(row->flow, model->now_ns);
+		for (unsigned int level = 0; level < levels_before(view); level++)
+			add_text(flow, group_key(view, level), view_group_name(view, row, level));
+		output_json_item(list, flow);
+		text_release(mark);
+	}
 }
 
 static void print_json(struct view *view, struct model *model)
 {
 	struct json_object *doc = json_object_new_object();
-	const struct text_block *mark = text_mark();
-	const enum grouping by = view->by;
+	const enum grouping by = view->order.by;
 	struct json_list *list;
 
 	add_number(doc, "time_ns", model->now_ns);
-	view->by = GROUPING_CONTROLLER; /* whose sums are there in any case */
+	view->order.by = GROUPING_CONTROLLER; /* whose sums are there in any case */
 	view_make(view, model);
-	json_object_object_add(doc, "controllers", groups_json(view, "controller"));
-	view->by = by;
-	if (by != GROUPING_CONTROLLER) {
+	json_object_object_add(doc, "controllers", groups_json(view));
+	view->order.by = by;
+	if (view_mixes(view)) {
 		view_make(view, model);
-		json_object_object_add(doc, "groups", groups_json(view, "group"));
+		json_object_object_add(doc, "groups", groups_json(view));
 	}
 	json_object_object_add(doc, "flows", json_object_new_array());
 	list = output_json_open(doc);
-	for (size_t i = 0; i < view->n_rows; i++) {
-		const struct view_row *row = &view->rows[i];
-		struct json_object *flow = row->flow ? watched_json(row->flow, model->now_ns)
-						     : NULL;
-
-		if (flow && by != GROUPING_CONTROLLER)
-			add_text(flow, "group", view_group_name(view, row));
-		if (flow)
-			output_json_item(list, flow);
-		text_release(mark);
-	}
+	print_flows(view, model, list);
 	output_json_close(list);
 }
 

@@ -20,6 +20,21 @@ const char *watched_ended(const struct watched *watched, uint64_t now_ns)
 	return text("ended %llu s ago", (now_ns - watched->ended_ns) / NS_PER_S);
 }
 
+const char *sum_words(const struct sum *sum)
+{
+	char words[128] = "";
+	size_t all = sum_yielding(sum);
+
+	for (unsigned int i = YIELDING_NOT + 1; i < YIELDING_KINDS; i++)
+		if (sum->yielding[i])
+			append(words, sizeof(words), ", ", "%zu %s", sum->yielding[i],
+			       yielding_word(i));
+	return text("%zu flow%s, %s bit/s, %zu yield%s%s%s%s%s", sum->flows,
+		    sum->flows == 1 ? "" : "s", human_bps(sum->goodput_bps), all,
+		    all == 1 ? "s" : "", all ? " (" : "", words, all ? ")" : "",
+		    sum->ended ? text(", %zu ended", sum->ended) : "");
+}
+
 bool top_column_shown(const struct top_column *column, int width, bool mixed)
 {
 	return width >= (mixed ? column->from_mixed : column->from);

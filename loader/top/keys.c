@@ -55,30 +55,47 @@ static bool move_cursor(struct screen *screen, int key)
 		at = last;
 	else
 		return false;
-	screen->cursor = at < last ? at : last;
+	screen_choose(screen, at < last ? at : last);
 	return true;
 }
 
-/* The line of the group that the cursor is in, or NULL. The cursor goes there. */
-static const struct view_row *to_group(struct screen *screen)
+/* The cursor goes to the line of a group. */
+static void to_group(struct screen *screen, const struct group *group)
 {
-	const struct view *view = &screen->view;
+	const struct view_id id = { .group = *group };
 	size_t at = screen->cursor;
 
-	if (at >= view->n_rows)
-		return NULL;
-	while (at && view->rows[at].flow)
-		at--;
-	screen->cursor = at;
-	return &view->rows[at];
+	view_find(&screen->view, &id, &at);
+	screen_choose(screen, at);
 }
 
+/* Fold the group of the line, or if it is folded the one that it is in; unfold that of its own line. */
 static void fold_here(struct screen *screen, bool folded)
 {
-	const struct view_row *row = to_group(screen);
+	struct folds *folds = &screen->view.folds;
+	const struct view_row *row;
+	struct group group;
 
-	if (row)
-		folds_set(&screen->view.folds, row->group, folded);
+	if (screen->cursor >= screen->view.n_rows)
+		return;
+	row = &screen->view.rows[screen->cursor];
+	if (row->flow && !folded)
+		return;
+	group = row->id.group;
+	if (folded && folds_has(folds, &group) && group.depth > 1)
+		group.depth--;
+	folds_set(folds, &group, folded);
+	to_group(screen, &group);
+}
+
+/* Other groups: the cursor stays on a flow, but not on a group. */
+static void group_next(struct screen *screen)
+{
+	struct view *view = &screen->view;
+
+	if (screen->cursor < view->n_rows && !view->rows[screen->cursor].flow)
+		screen->chooses = false;
+	view_group_by(view, (view->order.by + 1) % GROUPING_KINDS);
 }
 
 /* The detail of a flow; a group is folded or unfolded. */
@@ -90,10 +107,11 @@ static void enter(struct screen *screen)
 	if (screen->cursor >= view->n_rows)
 		return;
 	row = &view->rows[screen->cursor];
+	screen_choose(screen, screen->cursor);
 	if (row->flow)
-		screen_detail(screen, &row->id);
+		screen_detail(screen, &row->id.flow);
 	else
-		fold_here(screen, !folds_has(&view->folds, row->group));
+		fold_here(screen, !folds_has(&view->folds, &row->id.group));
 }
 
 /* The detail of the next flow of the list, or of the one before. */
@@ -103,8 +121,8 @@ static void step(struct screen *screen, int by)
 
 	for (size_t at = screen->cursor + by; at < view->n_rows; at += by)
 		if (view->rows[at].flow) {
-			screen_detail(screen, &view->rows[at].id);
-			screen->cursor = at;
+			screen_detail(screen, &view->rows[at].id.flow);
+			screen_choose(screen, at);
 			return;
 		}
 }
@@ -136,23 +154,24 @@ static void press_detail(struct screen *screen, int key)
 static void press_list(struct screen *screen, int key)
 {
 	struct view *view = &screen->view;
+	struct order *order = &view->order;
 
 	if (move_cursor(screen, key))
 		return;
 	if (key == '/')
 		screen->edits = true;
 	else if (key == 's')
-		view_sort_by(view, (view->sort + 1) % VIEW_SORT_KINDS, view->reversed);
+		view_sort_by(view, (order->sort + 1) % ORDER_KINDS, order->reversed);
 	else if (key == 'r')
-		view_sort_by(view, view->sort, !view->reversed);
+		view_sort_by(view, order->sort, !order->reversed);
 	else if (key == 'f')
-		view->frozen = !view->frozen;
+		order->frozen = !order->frozen;
 	else if (key == 'g')
-		view_group_by(view, (view->by + 1) % GROUPING_KINDS);
+		group_next(screen);
 	else if (key == 'a')
-		folds_toggle_all(&view->folds);
-	else if (key == '-' || key == '+')
-		fold_here(screen, key == '-');
+		folds_next(&view->folds, grouping_levels(order->by));
+	else if (key == '-' || key == KEY_LEFT || key == '+' || key == KEY_RIGHT)
+		fold_here(screen, key == '-' || key == KEY_LEFT);
 	else if (is_enter(key))
 		enter(screen);
 }

@@ -21,9 +21,9 @@ static int by_key(const void *a, const void *b)
 static struct watched first_seen(const struct flow *flow, uint64_t now_ns)
 {
 	return (struct watched){
-		.group = { [GROUPING_CONTROLLER] = flow->record.kind,
-			   [GROUPING_CGROUP] = GROUP_UNKNOWN,
-			   [GROUPING_PROCESS] = GROUP_UNKNOWN },
+		.group = { [GROUP_CONTROLLER] = flow->record.kind,
+			   [GROUP_CGROUP] = GROUP_UNKNOWN,
+			   [GROUP_PROCESS] = GROUP_UNKNOWN },
 		.flow = *flow,
 		.yielding = yielding_of(&flow->record, NULL, YIELDING_NOT, now_ns),
 		.yielding_since_ns = now_ns,

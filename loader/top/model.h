@@ -35,7 +35,7 @@ struct watched {
 	bool goodput_known; /* it lives for a period already */
 	uint64_t period_bytes; /* bytes_acked when the period began */
 	uint64_t period_ns; /* when the period began */
-	uint64_t group[GROUPING_KINDS];
+	uint64_t group[GROUP_KINDS];
 	struct history *history; /* NULL: no period yet, or there is no screen */
 	uint64_t ended_ns; /* the first sample without it; 0: it lives */
 	uint32_t rank; /* in the last order; RANK_NONE: it is new */

@@ -49,12 +49,12 @@ static void free_names(struct owner_names *names)
 }
 
 /* Its name now, a text(); NULL: it is gone. */
-static const char *name_now(enum grouping by, uint64_t group)
+static const char *name_now(enum group_kind kind, uint64_t group)
 {
 	char path[CCBPF_CGROUP_LEN];
 	const char *name;
 
-	if (by == GROUPING_CGROUP) {
+	if (kind == GROUP_CGROUP) {
 		int err = cgroup_path(group, path, sizeof(path));
 
 		if (err)
@@ -67,22 +67,22 @@ static const char *name_now(enum grouping by, uint64_t group)
 
 /* The groups of these flows, behind `n` others. Returns how many there are then. */
 static size_t collect(struct owner_name *all, size_t n, const struct watched *flows, size_t n_flows,
-		      enum grouping by)
+		      enum group_kind kind)
 {
 	for (size_t i = 0; i < n_flows; i++)
-		if (flows[i].group[by] != GROUP_UNKNOWN)
-			all[n++].group = flows[i].group[by];
+		if (flows[i].group[kind] != GROUP_UNKNOWN)
+			all[n++].group = flows[i].group[kind];
 	return n;
 }
 
 /* The names of all groups of the model. What is gone keeps the name that it had. */
-static void name_groups(struct owner_names *names, enum grouping by, const struct model *model)
+static void name_groups(struct owner_names *names, enum group_kind kind, const struct model *model)
 {
 	struct owner_names now = { must_alloc(model->n + model->n_ended + 1, sizeof(*now.all)), 0 };
 	const struct text_block *mark = text_mark();
-	size_t n = collect(now.all, 0, model->flows, model->n, by);
+	size_t n = collect(now.all, 0, model->flows, model->n, kind);
 
-	n = collect(now.all, n, model->ended, model->n_ended, by);
+	n = collect(now.all, n, model->ended, model->n_ended, kind);
 	if (n)
 		qsort(now.all, n, sizeof(*now.all), by_group);
 	for (size_t i = 0; i < n; i++) {
@@ -91,7 +91,7 @@ static void name_groups(struct owner_names *names, enum grouping by, const struc
 
 		if (i && group == now.all[now.n - 1].group)
 			continue;
-		name = name_now(by, group) ?: find(names, group);
+		name = name_now(kind, group) ?: find(names, group);
 		now.all[now.n++] = (struct owner_name){ group, must_copy(name ?: "gone") };
 		text_release(mark);
 	}
@@ -106,8 +106,8 @@ static void find_groups(struct owners *owners, struct model *model)
 	for (size_t i = 0; i < model->n; i++)
 		owners->source.groups(owners->source.data, model->flows[i].flow.key,
 				      model->flows[i].group);
-	name_groups(&owners->names[GROUPING_CGROUP], GROUPING_CGROUP, model);
-	name_groups(&owners->names[GROUPING_PROCESS], GROUPING_PROCESS, model);
+	name_groups(&owners->names[GROUP_CGROUP], GROUP_CGROUP, model);
+	name_groups(&owners->names[GROUP_PROCESS], GROUP_PROCESS, model);
 }
 
 /* Whose the flow is that is held. */
@@ -150,11 +150,11 @@ void owners_look(struct owners *owners, bool groups, struct model *model)
 		say(owners, model);
 }
 
-const char *owners_name(const struct owners *owners, enum grouping by, uint64_t group)
+const char *owners_name(const struct owners *owners, enum group_kind kind, uint64_t group)
 {
-	if (by == GROUPING_CONTROLLER || group == GROUP_UNKNOWN)
+	if (kind == GROUP_CONTROLLER || group == GROUP_UNKNOWN)
 		return NULL;
-	return find(&owners->names[by], group) ?: "gone";
+	return find(&owners->names[kind], group) ?: "gone";
 }
 
 const char *owners_said(const struct owners *owners, const struct flow_id *flow)
@@ -164,7 +164,7 @@ const char *owners_said(const struct owners *owners, const struct flow_id *flow)
 
 void owners_free(struct owners *owners)
 {
-	for (unsigned int i = 0; i < GROUPING_KINDS; i++)
+	for (unsigned int i = 0; i < GROUP_KINDS; i++)
 		free_names(&owners->names[i]);
 	free(owners->said);
 	*owners = (struct owners){ 0 };

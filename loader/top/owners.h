@@ -14,7 +14,7 @@
 struct owner_source {
 	void (*look)(void *data); /* for cgroups and processes, anew */
 	/* Those of a flow, as of the last look; what is not known stays what it is. */
-	void (*groups)(void *data, uint64_t flow, uint64_t group[GROUPING_KINDS]);
+	void (*groups)(void *data, uint64_t flow, uint64_t group[GROUP_KINDS]);
 	bool (*look_for_words)(void *data); /* anew; false: not possible just now */
 	/* What gave it its controller, its cgroup and process, a text(); NULL: not known. */
 	const char *(*words)(void *data, uint64_t flow);
@@ -30,7 +30,7 @@ struct owners {
 			char *name;
 		} *all; /* by group */
 		size_t n;
-	} names[GROUPING_KINDS];
+	} names[GROUP_KINDS];
 	bool grouped; /* the last look was also for cgroups and processes */
 	uint64_t due_ns; /* before then there is no look for the same */
 	char *said; /* by the source, of the flow that is held; NULL: it is not known */
@@ -47,7 +47,7 @@ void owners_look(struct owners *owners, bool groups, struct model *model);
  * "/system.slice/backup.service", "rsync (4711)". Lives until the next look. NULL: not known, or
  * it is no cgroup or process.
  */
-const char *owners_name(const struct owners *owners, enum grouping by, uint64_t group);
+const char *owners_name(const struct owners *owners, enum group_kind kind, uint64_t group);
 
 /* What gave this flow its controller, its cgroup and process; NULL: not known. */
 const char *owners_said(const struct owners *owners, const struct flow_id *flow);

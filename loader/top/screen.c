@@ -5,7 +5,7 @@
  *   line 0     all flows together
  *   line 1     how they are shown, or the filter while it is typed
  *   line 2     the titles of the columns
- *   line 3…    a line for each group, and its flows below it
+ *   line 3…    a line for each group, and below it its groups or flows
  *
  * In the place of all that: the help, or the detail of a flow (detail.h).
  */
@@ -20,18 +20,18 @@
 #include "util/text.h"
 
 #define HEAD 3 /* lines above the rows */
-#define MARGIN 2 /* of a flow's line */
+#define INDENT 2 /* of a line, for each group that it is in */
 #define LINE_MOST 512 /* bytes; what a wider screen has is left empty */
 
 static const char *const help[] = {
 	"ccbpf top: the live flows of our controllers",
 	"",
-	"  g  group by controller, cgroup, process      -, +  fold, unfold a group",
-	"  Enter  a flow in detail; a group: fold, unfold it    a  fold, unfold all",
-	"  Esc, Enter  leave the detail; j, k in it: the next flow, the one before",
+	"  g  group by cgroup with process, cgroup alone, process alone, controller",
+	"  -, +, left, right  fold, unfold a group    a  fold a level more; unfold all",
+	"  Enter  a flow in detail; a group: fold, unfold it    Esc  leave the detail",
 	"  s  sort by the next column    r  reverse    f  freeze the order, or not",
 	"  /  filter by cgroup (unit), process, controller, address, port, phase, yield",
-	"  p  pause, or go on    arrows, j, k, PgUp, PgDn, Home, End  move    q  quit",
+	"  p  pause, or go on    up, down, j, k, PgUp, PgDn, Home, End  move    q  quit",
 	"",
 	"  BIT/S     acknowledged payload, over the last period",
 	"  CWND      congestion window, packets",
@@ -70,10 +70,19 @@ static void add_cell(char *line, const char *cell, int width, bool right)
 	append(line, LINE_MOST, "", right ? "%*s " : "%-*s ", width, shortened(cell, width));
 }
 
-/* Columns of the screen that are left for each elastic column, beyond its least. */
-static int spare(int screen_width, bool mixed)
+/* Of the lines of flows: their groups are before them. */
+static int margin(const struct view *view)
 {
-	int used = MARGIN, elastic = 0;
+	return INDENT * grouping_levels(view->order.by);
+}
+
+#define LESS_MOST 2 /* columns: with these there is room for any IPv4 address with its port */
+
+/* Columns of the screen that each elastic column has beyond its least; negative: so many less. */
+static int spare(const struct view *view, int screen_width)
+{
+	int used = margin(view), elastic = 0, more;
+	bool mixed = view_mixes(view);
 
 	for (unsigned int i = 0; i < n_top_columns; i++) {
 		const struct top_column *column = &top_columns[i];
@@ -85,18 +94,19 @@ static int spare(int screen_width, bool mixed)
 	}
 	/* No space behind the last one; "[IPv6]:port" needs no more than 24 beyond 23. */
 	used--;
-	return used < screen_width && elastic
-		       ? (screen_width - used) / elastic < 24 ? (screen_width - used) / elastic : 24
-		       : 0;
+	more = elastic ? (screen_width - used) / elastic : 0;
+	return more > 24 ? 24 : more < -LESS_MOST ? -LESS_MOST : more;
 }
 
 /* The titles, or with `flow` its cells; with `who` only those that say which flow it is. */
-static const char *columns_line(const struct watched *flow, uint64_t now_ns, bool mixed, bool who)
+static const char *columns_line(const struct view *view, const struct watched *flow,
+				uint64_t now_ns, bool who)
 {
 	char line[LINE_MOST] = "";
-	int more = spare(COLS, mixed);
+	int more = spare(view, COLS);
+	bool mixed = view_mixes(view);
 
-	append(line, sizeof(line), "", "%*s", MARGIN, "");
+	append(line, sizeof(line), "", "%*s", margin(view), "");
 	for (unsigned int i = 0; i < n_top_columns; i++) {
 		const struct top_column *column = &top_columns[i];
 
@@ -108,7 +118,7 @@ static const char *columns_line(const struct watched *flow, uint64_t now_ns, boo
 }
 
 /* Of a flow that has ended its totals: as many as there is room for. */
-static const char *ended_line(const struct watched *w, uint64_t now_ns, bool mixed)
+static const char *ended_line(const struct view *view, const struct watched *w, uint64_t now_ns)
 {
 	const struct ccbpf_flow *f = &w->flow.record;
 	const char *const totals[] = {
@@ -123,7 +133,7 @@ static const char *ended_line(const struct watched *w, uint64_t now_ns, bool mix
 	};
 	char line[LINE_MOST] = "";
 
-	append(line, sizeof(line), "", "%s", columns_line(w, now_ns, mixed, true));
+	append(line, sizeof(line), "", "%s", columns_line(view, w, now_ns, true));
 	for (size_t i = 0; i < sizeof(totals) / sizeof(totals[0]); i++) {
 		if ((int)(strlen(line) + strlen(totals[i])) > COLS)
 			break;
@@ -132,32 +142,17 @@ static const char *ended_line(const struct watched *w, uint64_t now_ns, bool mix
 	return text("%s", line);
 }
 
-static const char *sum_words(const struct sum *sum)
-{
-	char words[128] = "";
-	size_t all = sum_yielding(sum);
-
-	for (unsigned int i = YIELDING_NOT + 1; i < YIELDING_KINDS; i++)
-		if (sum->yielding[i])
-			append(words, sizeof(words), ", ", "%zu %s", sum->yielding[i],
-			       yielding_word(i));
-	return text("%zu flow%s, %s bit/s, %zu yield%s%s%s%s%s", sum->flows,
-		    sum->flows == 1 ? "" : "s", human_bps(sum->goodput_bps), all,
-		    all == 1 ? "s" : "", all ? " (" : "", words, all ? ")" : "",
-		    sum->ended ? text(", %zu ended", sum->ended) : "");
-}
-
 static const char *state_line(const struct screen *screen)
 {
 	const struct view *view = &screen->view;
 
 	if (screen->edits)
 		return text("filter: %s_  (Enter: done, Esc: none)", view->filter);
-	return text("%ssorted by %s%s%s%s%s%s   ? help",
-		    view->by ? text("grouped by %s, ", grouping_word(view->by)) : "",
-		    view_sort_word(view->sort), view->reversed ? ", reversed" : "",
-		    view->frozen ? ", FROZEN" : "", screen->paused ? ", PAUSED" : "",
-		    *view->filter ? ", filter: " : "", view->filter);
+	return text("grouped by %s, sorted by %s%s%s%s%s%s   ? help",
+		    grouping_words(view->order.by), order_word(view->order.sort),
+		    view->order.reversed ? ", reversed" : "", view->order.frozen ? ", FROZEN" : "",
+		    screen->paused ? ", PAUSED" : "", *view->filter ? ", filter: " : "",
+		    view->filter);
 }
 
 static enum look look_of(const struct view_row *row)
@@ -171,25 +166,27 @@ static enum look look_of(const struct view_row *row)
 	return row->flow->yielding == YIELDING_NOT ? LOOK_PLAIN : LOOK_YIELDS;
 }
 
-/* A name that is longer than what is beside the sums, and than half of the screen, is cut. */
+/* A name that is longer than what is beside the sums, and than a quarter of the screen, is cut. */
 static const char *group_line(const struct view *view, const struct view_row *row)
 {
-	const char *name = view_group_name(view, row) ?: "unknown", *sum = sum_words(&row->sum);
-	int room = COLS - (int)strlen("- : ") - (int)strlen(sum);
+	unsigned int level = row->id.group.depth - 1;
+	const char *name = view_group_name(view, row, level) ?: "unknown",
+		   *sum = sum_words(&row->head->sum);
+	int indent = INDENT * level, room = COLS - indent - (int)strlen("- : ") - (int)strlen(sum);
 
-	return text("%c %s: %s", folds_has(&view->folds, row->group) ? '+' : '-',
-		    shortened(name, room > COLS / 2 ? room : COLS / 2), sum);
+	return text("%*s%c %s: %s", indent, "", folds_has(&view->folds, &row->id.group) ? '+' : '-',
+		    shortened(name, room > COLS / 4 ? room : COLS / 4), sum);
 }
 
 static const char *row_line(const struct screen *screen, const struct view_row *row)
 {
-	bool mixed = screen->view.by != GROUPING_CONTROLLER;
+	const struct view *view = &screen->view;
 
 	if (!row->flow)
-		return group_line(&screen->view, row);
+		return group_line(view, row);
 	if (row->flow->ended_ns)
-		return ended_line(row->flow, screen->model.now_ns, mixed);
-	return columns_line(row->flow, screen->model.now_ns, mixed, false);
+		return ended_line(view, row->flow, screen->model.now_ns);
+	return columns_line(view, row->flow, screen->model.now_ns, false);
 }
 
 static void draw_rows(struct screen *screen)
@@ -227,22 +224,32 @@ void screen_list(struct screen *screen)
 	screen->model.holds = false;
 }
 
-/* The cursor is on the flow of the detail, as far as it is listed. */
-static void follow_detail(struct screen *screen)
+void screen_choose(struct screen *screen, size_t row)
 {
-	for (size_t i = 0; screen->model.holds && i < screen->view.n_rows; i++)
-		if (screen->view.rows[i].flow &&
-		    flow_id_is(&screen->view.rows[i].id, &screen->model.held))
-			screen->cursor = i;
+	screen->cursor = row;
+	screen->chooses = row < screen->view.n_rows;
+	if (screen->chooses)
+		screen->chosen = screen->view.rows[row].id;
+}
+
+/* The cursor stays on what was chosen; where that is not listed, on its group. */
+static void follow(struct screen *screen)
+{
+	const struct view *view = &screen->view;
+
+	if (!screen->chooses)
+		return;
+	view_find(view, &screen->chosen, &screen->cursor);
+	if (screen->cursor < view->n_rows &&
+	    flow_id_is(&view->rows[screen->cursor].id.flow, &screen->chosen.flow))
+		screen->chosen = view->rows[screen->cursor].id; /* its group may be known by now */
 }
 
 static void draw_list(struct screen *screen)
 {
-	bool mixed = screen->view.by != GROUPING_CONTROLLER;
-
 	terminal_line(0, LOOK_PLAIN, text("ccbpf top: %s", sum_words(&screen->view.sum)));
 	terminal_line(1, LOOK_PLAIN, state_line(screen));
-	terminal_line(2, LOOK_TITLE, columns_line(NULL, 0, mixed, false));
+	terminal_line(2, LOOK_TITLE, columns_line(&screen->view, NULL, 0, false));
 	draw_rows(screen);
 }
 
@@ -253,7 +260,7 @@ void screen_draw(struct screen *screen)
 
 	erase();
 	view_make(&screen->view, &screen->model);
-	follow_detail(screen);
+	follow(screen);
 	if (screen->model.holds)
 		detailed = model_find(&screen->model, &screen->model.held);
 	if (!detailed)

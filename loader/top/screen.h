@@ -9,6 +9,8 @@ struct screen {
 	struct model model;
 	struct view view;
 	size_t cursor; /* the chosen row */
+	struct view_id chosen; /* what it is of: the cursor stays on it, wherever it is listed */
+	bool chooses; /* a key has chosen one */
 	size_t first; /* the first row that is shown */
 	uint64_t period_ns;
 	bool paused; /* nothing is read */
@@ -27,6 +29,9 @@ void screen_keys(struct screen *screen, bool readable);
 /* Show the detail of this flow; no detail any more. */
 void screen_detail(struct screen *screen, const struct flow_id *id);
 void screen_list(struct screen *screen);
+
+/* The cursor goes to a row, and stays on what it is of. */
+void screen_choose(struct screen *screen, size_t row);
 
 /* How many rows of flows there is room for. */
 size_t screen_room(void);

@@ -33,7 +33,9 @@ def remove(flows: kernel.Map, key: int) -> None:
 
 @contextmanager
 def shown(cli: Cli, width: int = 80, height: int = 24, *words: str, **env: str) -> Iterator[Tmux]:
-    with Tmux([str(cli.command), "top", "--watch", "0.25", *words], width, height, cli.env() | env) as screen:
+    """Grouped by controller if `words` do not say otherwise: nobody holds the flows that a test makes up."""
+    by = () if "--group" in words else ("--group", "controller")
+    with Tmux([str(cli.command), "top", "--watch", "0.25", *by, *words], width, height, cli.env() | env) as screen:
         screen.until(lambda lines: lines[0].startswith("ccbpf top: "), "the first screen")
         yield screen
 

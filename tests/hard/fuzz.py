@@ -139,7 +139,7 @@ def command_line(dice: random.Random) -> list[str]:
         words += dice.choices(NAMES, k=dice.choice([0, 1, 1, 2, 3]))
         words += [parameter(dice) for _ in range(dice.choice([0, 0, 1, 2]))]
     if verb == "top":
-        options = ["--count", "--sort", "--filter", "--group", "1", "rate", "process", *NUMBERS]
+        options = ["--count", "--sort", "--filter", "--group", "1", "rate", "process", "tree", *NUMBERS]
         words += ["-b", *dice.choices(options, k=dice.choice([0, 1, 2]))]
     if verb == "metrics":
         words += dice.choices(

@@ -179,7 +179,7 @@ def test_batches_are_sorted_filtered_and_counted(enabled: Cli, flows: kernel.Map
     row = next(line for line in table if ":3 " in line).split()
     assert row[:3] == ["tcp_lp", "192.0.2.251:40000", "192.0.2.3:3"]
     assert row[4:] == ["20", "0.0", "7.0/8.0", "inference", "delay", "0s", "100%"]
-    assert table[-2:] == ["4 flows, 0 bit/s, 1 yields", ""]
+    assert table[-2:] == ["4 flows, 0 bit/s, 1 yields (1 delay)", ""]
 
 
 def test_many_flows(enabled: Cli, flows: kernel.Map) -> None:
@@ -361,7 +361,7 @@ def test_what_it_refuses(ccbpf: Cli, enabled: Cli) -> None:
     error = ccbpf("-j", "top", code=2).error
     assert (error["why"], error["remedy"]) == ("`-j` and `--count` need -b", "add -b")
     assert "rate, yielded" in ccbpf("top", "--sort", "name", code=2).err
-    assert "controller, cgroup or process" in ccbpf("top", "--group", "user", code=2).err
+    assert "cgroup, process or controller" in ccbpf("top", "--group", "user", code=2).err
     assert "--count 0: it is not a whole number from 1 on; give" in ccbpf("top", "-b", "--count", "0", code=2).err
     assert "too long" in ccbpf("top", "--filter", "x" * 64, code=2).err
     assert "`ccbpf top -b`" in enabled("top", code=1, stdin=subprocess.DEVNULL).err

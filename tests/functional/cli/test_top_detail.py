@@ -130,7 +130,12 @@ def test_resize_and_keys_in_the_detail(enabled: Cli, flows: kernel.Map) -> None:
         detail(screen, "192.0.2.2:2")
         screen.keys("Escape")
         lines = screen.until(lambda lines: lines[0].startswith("ccbpf top: 3 flows"), "the list")
-        assert lines[1].startswith("sorted by age") and rows(lines) == ["tcp_lp", "192.0.2.1", "192.0.2.2", "192.0.2.3"]
+        assert lines[1].startswith("grouped by controller, sorted by age") and rows(lines) == [
+            "tcp_lp",
+            "192.0.2.1",
+            "192.0.2.2",
+            "192.0.2.3",
+        ]
         screen.keys("Enter")  # the cursor has followed
         detail(screen, "192.0.2.2:2")
         screen.keys("q")

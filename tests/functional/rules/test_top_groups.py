@@ -66,7 +66,7 @@ def test_groups_on_the_screen(run: Cli, sinks: Sinks) -> None:
     with three(run, sinks) as (process, ruled, led, own), shown(run, 200, 60, "--sort", "age") as screen:
         lines = screen.until(lambda lines: "4 flows" in lines[0], "the flows")
         assert groups(lines) == {BACKGROUND: [ruled, led, own, ORPHAN]} and "CONTROLLER" not in lines[2]
-        screen.keys("g")
+        screen.keys("g", "g")  # the tree comes between
         lines = screen.until(lambda lines: lines[1].startswith("grouped by cgroup, sorted by age"), "by cgroup")
         (cgroup,) = [name for name in groups(lines) if name.startswith("/ccbpf-run-1-")]
         assert groups(lines) == {own_cgroup(): [ruled, own], cgroup: [led], "unknown": [ORPHAN]}
@@ -88,11 +88,11 @@ def test_groups_on_the_screen(run: Cli, sinks: Sinks) -> None:
         screen.keys("a", "Home", "Enter")
         screen.until(lambda lines: sum(map(len, groups(lines).values())) == 1, "all but the first one")
         screen.keys("g")
-        lines = screen.until(lambda lines: lines[1].startswith("sorted by age"), "by controller again")
+        lines = screen.until(lambda lines: lines[1].startswith("grouped by controller"), "by controller again")
         assert groups(lines) == {BACKGROUND: [ruled, led, own, ORPHAN]}  # other groups: nothing is folded
         screen.resize(80, 24)
-        screen.keys("g")
-        lines = screen.until(lambda lines: lines[1].startswith("grouped by cgroup") and len(lines) == 24, "a small screen")
+        screen.keys("g", "g")
+        lines = screen.until(lambda lines: lines[1].startswith("grouped by cgroup, ") and len(lines) == 24, "a small screen")
         assert lines[2].split() == ["CONTROLLER", "REMOTE", "BIT/S", "CWND", "DELAY", "PHASE", "YIELD", "PART"]
         assert max(map(len, lines)) <= 80
         screen.keys("q")
@@ -109,8 +109,10 @@ def test_groups_of_batches(run: Cli, sinks: Sinks) -> None:
             assert batch["groups"][-1]["group"] is None and sum(group["n_flows"] for group in batch["groups"]) == 4
             assert {group["group"] for group in batch["groups"]} == {f["group"] for f in batch["flows"]}
             table = run("top", "-b", "--watch", "0.05", "--count", 1, "--group", by).out.splitlines()
-            assert table[0].split()[:2] == [by.upper(), "CONTROLLER"] and len(table) == 7
+            assert table[0].split()[:2] == [by.upper(), "CONTROLLER"]
             assert table[4].split()[:2] == ["-", BACKGROUND]
+            assert table[-4:] == [*table[-4:-3], "unknown: 1 flow, 0 bit/s, 0 yield", "4 flows, 0 bit/s, 0 yield", ""]
+            assert len(table) == 7 + len(batch["groups"])
         assert "group" not in run("top", "-bj", "--watch", "0.05", "--count", 1, "--group", "controller").json["flows"][0]
 
 
@@ -153,7 +155,7 @@ def test_the_detail_says_whose_it_is_also_when_it_has_ended(run: Cli, sinks: Sin
             screen.until(lambda lines: len(lines) == 24 and f"({pid})" in "".join(lines), "all of it on a small screen")
         lines = screen.until(lambda lines: re.search(r", ended [1-9] s ago$", lines[0]), "it has ended")
         assert "by rule 1" in "".join(lines) and f"({pid})" in "".join(lines)
-        screen.keys("Escape", "g", "g")
+        screen.keys("Escape", "g", "g", "g")
         lines = screen.until(lambda lines: lines[1].startswith("grouped by process"), "by process")
         assert "0 flows, 0 bit/s, 0 yield, 1 ended" in lines[0]
 
