@@ -18,9 +18,20 @@ static int by_key(const void *a, const void *b)
 	return x->key < y->key ? -1 : x->key > y->key;
 }
 
+/* For a download the kernel counts: since it began, also before somebody watched it. */
+static void count_from_start(struct watched *w, uint64_t now_ns)
+{
+	const struct ccbpf_flow *f = &w->flow.record;
+
+	if (f->kind != CCBPF_KIND_rx_le || now_ns < f->started_ns)
+		return;
+	w->watched_ns = now_ns - f->started_ns;
+	w->yielded_ns = f->rx.held_ms * 1000000ull;
+}
+
 static struct watched first_seen(const struct flow *flow, uint64_t now_ns)
 {
-	return (struct watched){
+	struct watched first = {
 		.group = { [GROUP_CONTROLLER] = flow->record.kind,
 			   [GROUP_CGROUP] = GROUP_UNKNOWN,
 			   [GROUP_PROCESS] = GROUP_UNKNOWN },
@@ -31,6 +42,9 @@ static struct watched first_seen(const struct flow *flow, uint64_t now_ns)
 		.period_ns = now_ns,
 		.rank = RANK_NONE,
 	};
+
+	count_from_start(&first, now_ns);
+	return first;
 }
 
 /* One sample more. What it did between two samples is what it did at the first one. */
@@ -45,6 +59,7 @@ static void seen_again(struct watched *to, const struct watched *before, const s
 	to->yielding = yielding_of(&flow->record, &before->flow.record, before->yielding, now_ns);
 	if (before->yielding == YIELDING_NOT)
 		to->yielding_since_ns = now_ns;
+	count_from_start(to, now_ns);
 }
 
 static bool is_same(const struct watched *watched, const struct flow *flow)

@@ -2,7 +2,8 @@
 /*
  * The flows that `ccbpf top` watches. The map `flows` is sampled a few times a second; what a
  * record does not hold is added up here, from the first sample on that shows the flow: to what
- * it yields, since when, for how long in sum, and what it sent per second. Where there is a
+ * it yields, since when, for how long in sum, and what it sent per second. The record of a download
+ * has for how long it yielded since it began. Where there is a
  * screen, flows that end are kept for a while, and the last periods of each flow.
  */
 #ifndef CCBPF_TOP_MODEL_H
@@ -30,7 +31,7 @@ struct watched {
 	enum yielding yielding;
 	uint64_t yielding_since_ns; /* the first sample that shows it */
 	uint64_t yielded_ns; /* of watched_ns */
-	uint64_t watched_ns; /* from its first sample to the last */
+	uint64_t watched_ns; /* from its first sample, of a download from its start, to the last */
 	uint64_t goodput_bps; /* acknowledged payload, over the last period */
 	bool goodput_known; /* it lives for a period already */
 	uint64_t period_bytes; /* bytes_acked when the period began */

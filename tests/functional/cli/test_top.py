@@ -29,6 +29,7 @@ from tests.functional.top import put, remove, rows, shown
 MANY = 10_000
 MEMORY_MOST = 64 << 20  # bytes
 BATCH_S = 0.2
+RX_LE = kernel.ffi.typeof("enum ccbpf_kind").relements["CCBPF_KIND_rx_le"]
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +138,19 @@ def test_what_a_flow_yields_to_and_for_how_long(enabled: Cli, flows: kernel.Map)
     assert began[4][1]["yields_s"] == pytest.approx((began[4][0] - began[1][0]) / 1e9, abs=1e-6)
     assert began[5][1]["yields_s"] == 0
     assert began[5][1]["watched_s"] - began[0][1]["watched_s"] == pytest.approx((ends - began[0][0]) / 1e9, abs=1e-6)
+
+
+def test_a_download_has_yielded_since_it_began(enabled: Cli, flows: kernel.Map) -> None:
+    """As its record says, also before top watches it; of a flow that sends nobody knows."""
+    started_ns = time.monotonic_ns() - 40 * 10**9
+    put(flows, 1, kind=RX_LE, controller=b"rx_le", started_ns=started_ns, rx={"held_ms": 10_000})
+    put(flows, 2, started_ns=started_ns, phase=2)
+    batch = enabled("top", "-bj", "--watch", "0.1", "--count", 1).json
+    received, sent = sorted(batch["flows"], key=lambda flow: int(flow["key"]))
+    assert received["yielded_s"] == 10 and received["watched_s"] == (batch["time_ns"] - started_ns) / 1e9
+    assert sent["yielded_s"] == sent["watched_s"] < 1
+    table = enabled("top", "-b", "--watch", "0.1", "--count", 1, "rx_le").out.splitlines()
+    assert table[1].split()[-1] == "25%"
 
 
 def test_a_flow_that_sends_nothing_does_not_yield_and_a_new_one_is_not_the_old_one(enabled: Cli, flows: kernel.Map) -> None:
