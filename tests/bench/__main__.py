@@ -9,7 +9,7 @@
               that does nothing or sets the same controller; and the calls, which must not grow with the number of packets
     goodput   bulk transfer over a veth pair, limited by the CPU: each controller, and the kernel's reno right before it
     command   `ccbpf enable`; with 10 000 flows of a standing rule, which are 10 000 sockets of one process beside those of the
-              host: `ccbpf flows`, `ccbpf metrics`, and a batch of `ccbpf top` by controller, cgroup and process
+              host: `ccbpf flows`, `ccbpf metrics`, a batch of `ccbpf top` by each grouping, and the CPU time of its screen
 
 Rounds alternate between the things compared, and medians with their quartiles are printed: timing is noisy. Nothing here is
 asserted; build/bench/bench.json has every round.
@@ -21,12 +21,15 @@ import argparse
 import contextlib
 import json
 import os
+import pty
 import resource
 import signal
 import socket
 import statistics
 import subprocess
 import sys
+import termios
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -407,14 +410,44 @@ def cost_of(*arguments: str, waits_s: float = 0) -> tuple[float, float]:
     return took_ms - waits_s * 1e3, kb / 1024
 
 
-def with_many_flows() -> dict[str, list[tuple[float, float]]]:
-    """Each command in turn, ten times."""
+def screen_percent(seconds: float = 10) -> float:
+    """Percent of a core that the screen of `ccbpf top` takes, once it is there."""
+    terminal, screen = pty.openpty()
+    termios.tcsetwinsize(screen, (24, 80))
+    words = [str(CCBPF), "top", "--for", str(seconds + 2)]
+    with subprocess.Popen(words, stdin=screen, stdout=screen, env={**os.environ, "TERM": "xterm"}) as top:
+        os.close(screen)
+        threading.Thread(target=drain, args=(terminal,)).start()
+        time.sleep(1)
+        began, spent = time.monotonic(), cpu_s(top.pid)
+        time.sleep(seconds)
+        spent, took = cpu_s(top.pid) - spent, time.monotonic() - began
+    if top.returncode:
+        raise RuntimeError("ccbpf top: the screen failed")
+    return 100 * spent / took
+
+
+def drain(terminal: int) -> None:
+    """Reads it until nobody writes to it any more."""
+    with contextlib.suppress(OSError):
+        while os.read(terminal, 1 << 16):
+            pass
+    os.close(terminal)
+
+
+def cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def with_many_flows() -> dict[str, Any]:
+    """Each command in turn, ten times, and the screen."""
     say(f"flows, metrics and top, with {FLOWS} flows")
     batch = ("top", "-b", "--count", "1", "--watch", str(PERIOD_S))
     commands = {
         "flows": (("-j", "flows"), 0.0),
         "metrics": (("metrics",), 0.0),
-        **{f"top -b --group {by}": ((*batch, "--group", by), PERIOD_S) for by in ("controller", "cgroup", "process")},
+        **{f"top -b --group {by}": ((*batch, "--group", by), PERIOD_S) for by in ("controller", "cgroup", "process", "tree")},
     }
     with many_flows(FLOWS):
         flows = json.loads(sh(str(CCBPF), "-j", "top", "-b", "--count", "1", "--group", "process"))["flows"]
@@ -422,7 +455,8 @@ def with_many_flows() -> dict[str, list[tuple[float, float]]]:
         if known < FLOWS:
             raise RuntimeError(f"ccbpf top shows {len(flows)} of {FLOWS} flows, {known} with their process")
         rounds = [{name: cost_of(*words, waits_s=waits) for name, (words, waits) in commands.items()} for _ in range(10)]
-    return {name: [of[name] for of in rounds] for name in commands}
+        screen = [screen_percent() for _ in range(3)]
+    return {"commands": {name: [of[name] for of in rounds] for name in commands}, "screen_percent": screen}
 
 
 # --- the report ------------------------------------------------------------------------------------------------------
@@ -493,9 +527,10 @@ def report_goodput(result: dict[str, Any]) -> None:
 
 def report_command(result: dict[str, Any]) -> None:
     row("ccbpf enable tcp_lp, ms", spread(result["enable_ms"]), "<= 300")
-    for name, rounds in result["many_flows"].items():
+    for name, rounds in result["many_flows"]["commands"].items():
         row(f"ccbpf {name}, {FLOWS} flows, ms", spread([ms for ms, _ in rounds]), f"<= {300 if name == 'metrics' else 200}")
         row(f"ccbpf {name}, {FLOWS} flows, MB", spread([mb for _, mb in rounds]), "<= 64")
+    row(f"ccbpf top on a screen, {FLOWS} flows, % of a core", spread(result["many_flows"]["screen_percent"]), "<= 5")
 
 
 REPORTS = {

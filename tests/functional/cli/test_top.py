@@ -29,6 +29,8 @@ from tests.functional.top import put, remove, rows, shown
 MANY = 10_000
 MEMORY_MOST = 64 << 20  # bytes
 BATCH_S = 0.2
+SHARE_MOST = 0.05  # of a core, of the screen, which is drawn once a second
+SHARE_OVER_S = 2.5
 RX_LE = kernel.ffi.typeof("enum ccbpf_kind").relements["CCBPF_KIND_rx_le"]
 
 
@@ -212,18 +214,22 @@ def test_many_flows(enabled: Cli, flows: kernel.Map) -> None:
         screen.until(
             lambda lines: "the last 4 periods" in "".join(lines), "the detail of one, of which it is looked up whose it is"
         )
-        spent_s = -cpu_time_s(screen.pid)
-        time.sleep(2)
+        screen.keys("Escape", "g", "g")
+        screen.until(lambda lines: lines[1].startswith("grouped by cgroup and process"), "the tree")
+        began_s, spent_s = time.monotonic(), -cpu_time_s(screen.pid)
+        time.sleep(SHARE_OVER_S)
         spent_s += cpu_time_s(screen.pid)
-        screen.keys("Escape")
+        share = spent_s / (time.monotonic() - began_s)
         flows.batch(kernel.DELETE_BATCH, keys)
         screen.until(lambda lines: re.match(r"ccbpf top: 0 flows.*, [1-9]\d+ ended", lines[0]), "all have ended")
         (peak,) = re.findall(r"^VmHWM:\s+(\d+) kB$", Path(f"/proc/{screen.pid}/status").read_text(), re.M)
         rss = int(peak) << 10
-    print(f"{MANY} flows: a batch takes {cpu_s:.3f} s of CPU time, the screen {spent_s / 2:.3f} of a core and {rss >> 20} MB")
-    assert cpu_s < 5 * BATCH_S  # the bound itself holds where nothing else runs
-    if "sanitize" not in str(enabled.command):
-        assert rss < MEMORY_MOST
+    print(f"{MANY} flows: a batch takes {cpu_s:.3f} s of CPU time, the screen {share:.3f} of a core and {rss >> 20} MB")
+    # The bounds themselves hold where nothing else runs: tests.bench has the figures
+    sanitized = "sanitize" in str(enabled.command)
+    assert cpu_s < 5 * BATCH_S
+    assert share < SHARE_MOST * (10 if sanitized else 2)
+    assert sanitized or rss < MEMORY_MOST
 
 
 # --- the screen ---
