@@ -74,7 +74,7 @@ SIM         := $(BUILD)/sim/sim $(patsubst bpf/%.bpf.c,$(BUILD)/sim/%.so,$(filte
 FUZZERS     := $(patsubst tests/fuzz/%,$(BUILD)/fuzz/%,$(basename $(wildcard tests/fuzz/*.c tests/fuzz/*.cc)))
 TEST_BPF    := $(patsubst %,$(BUILD)/tests/%.bpf.o,empty cubic empty_tc sockops ledbatpp rledbatpp neighbour)
 
-.PHONY: help deps all demo test test-hard fuzz fuzzers soak bench kernels lint lab lab-list sim sim-report sim-agreement sweep report results \
+.PHONY: help deps all demo picture test test-hard fuzz fuzzers soak bench kernels lint lab lab-list sim sim-report sim-agreement sweep report results \
         lab-guest chroot installed install uninstall deb rpm format clean
 
 help: ## this text
@@ -88,6 +88,10 @@ all: $(BPF_OBJS) installed $(OUT)/netnice $(OUT)/plot.py $(OUT)/many-rules $(TOO
 demo: deps ## a background transfer beside a foreground one, without and with tcp_lp and le; a table and a plot
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)$(PYTHON) -m tests.lab.demo $(DEMO_ARGS)
+
+picture: deps ## docs/top.svg, a picture of `ccbpf top` with flows of its own; needs root
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(PYTHON) -m tests.functional.rules.picture docs/top.svg
 
 # Three tests boot guests for more than a minute each: `make test-hard` runs them.
 GUEST_TESTS = 'tests/kernels/test_kernels.py::test_every_controller_works_on[7.x]' \

@@ -24,15 +24,15 @@ static void look(void *data)
 	known->held = held_read();
 }
 
-static void groups(void *data, uint64_t flow, uint64_t group[GROUPING_KINDS])
+static void groups(void *data, uint64_t flow, uint64_t group[GROUP_KINDS])
 {
 	struct known *known = data;
 	const struct held_socket *socket = held_of(&known->held, flow);
 
 	if (socket && socket->cgroup)
-		group[GROUPING_CGROUP] = socket->cgroup;
+		group[GROUP_CGROUP] = socket->cgroup;
 	if (socket && socket->pid)
-		group[GROUPING_PROCESS] = socket->pid;
+		group[GROUP_PROCESS] = socket->pid;
 }
 
 /* Not while another command changes something: then it stays what it was. */

@@ -131,6 +131,16 @@ def test_the_picture_is_light() -> None:
     assert picture.startswith(b"\x89PNG") and len(picture) < PICTURE_BYTES
 
 
+def test_the_picture_of_top_is_of_this_top() -> None:
+    """Its titles are those of the columns that a screen of 80 has for flows of several controllers."""
+    picture = (ROOT / "docs/top.svg").read_text()
+    assert len(picture) < PICTURE_BYTES / 4
+    columns = re.findall(r'^\t\{ "(.+?)", +\d+, +\S+, +(\w+),', (ROOT / "loader/top/columns.c").read_text(), re.M)
+    titles = " ".join(title for title, from_ in columns if from_.isdigit() and int(from_) <= 80)
+    words = [" ".join(text.split()) for text in re.findall(r">([^<>]+)</text>", picture)]
+    assert titles in words and words[1].startswith("grouped by cgroup and process, sorted by rate")
+
+
 def test_the_glossary_is_short_and_in_order() -> None:
     terms = [cells(line)[0] for line in GLOSSARY.read_text().splitlines() if line.startswith("| ")][2:]
     assert len(set(terms)) == len(terms) <= GLOSSARY_TERMS
