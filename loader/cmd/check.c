@@ -79,9 +79,10 @@ static void check_process(struct rows *rows)
 
 static void check_features(struct rows *rows)
 {
-	bool btf = kernel_btf(), struct_ops = kernel_has_struct_ops(), links = kernel_has_links();
+	bool struct_ops = kernel_has_struct_ops(), links = kernel_has_links();
+	const char *btf = kernel_btf_origin();
 
-	add(rows, "BTF", btf, MISSING, btf ? "/sys/kernel/btf/vmlinux" : "none",
+	add(rows, "BTF", btf, MISSING, btf ?: "none",
 	    "boot a kernel with CONFIG_DEBUG_INFO_BTF=y, as distributions' are");
 	add(rows, "struct_ops", struct_ops, MISSING,
 	    struct_ops ? "tcp_congestion_ops" : "no tcp_congestion_ops",

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What this kernel offers and this process may do: see kernel.h. */
 #include <bpf/libbpf.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,15 +13,42 @@
 #include "util/file.h"
 #include "util/text.h"
 
+static char btf_origin[PATH_MAX];
+static libbpf_print_fn_t log_before;
+
+/* libbpf tries several files, and says of each that it tries one: the last one is what it has read. */
+static int note_origin(enum libbpf_print_level level, const char *format, va_list args)
+{
+	char line[PATH_MAX + 64];
+	va_list again;
+
+	va_copy(again, args);
+	vsnprintf(line, sizeof(line), format, again);
+	va_end(again);
+	if (strstr(line, "kernel BTF"))
+		sscanf(line, "%*[^']'%4095[^']", btf_origin);
+	return log_before ? log_before(level, format, args) : 0;
+}
+
 const struct btf *kernel_btf(void)
 {
 	static struct btf *btf;
 	static bool tried;
 
-	if (!tried)
+	if (!tried) {
+		log_before = libbpf_set_print(note_origin);
 		btf = btf__load_vmlinux_btf();
+		libbpf_set_print(log_before);
+	}
 	tried = true;
 	return btf;
+}
+
+const char *kernel_btf_origin(void)
+{
+	if (!kernel_btf())
+		return NULL;
+	return *btf_origin ? btf_origin : "found by libbpf";
 }
 
 static bool has_struct(const char *name)

@@ -14,6 +14,12 @@
 /* The kernel's BTF, loaded once, or NULL where there is none. Not to be freed. */
 const struct btf *kernel_btf(void);
 
+/*
+ * The file that it was read from: the kernel's own, or one of those that libbpf tries where that
+ * is missing (/boot/vmlinux-RELEASE and others). NULL where there is no BTF.
+ */
+const char *kernel_btf_origin(void);
+
 /* Whether TCP congestion controllers can be written in BPF here. */
 bool kernel_has_struct_ops(void);
 

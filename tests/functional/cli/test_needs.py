@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import struct
 import subprocess
@@ -43,8 +44,29 @@ def test_a_kernel_without_btf(bpffs: Path) -> None:
     assert "no BTF" in done.stderr and "CONFIG_DEBUG_INFO_BTF" in done.stderr
     done = lacking(script, "-j check")
     assert done.returncode == 3, done
-    rows = {row["name"]: row for row in json.loads(done.stdout)["rows"]}
+    rows = rows_of(done)
     assert rows["BTF"]["verdict"] == rows["struct_ops"]["verdict"] == "missing"
+    assert rows["BTF"]["found"] == "none"
+
+
+def rows_of(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, str | None]]:
+    return {row["name"]: row for row in json.loads(done.stdout)["rows"]}
+
+
+@pytest.mark.parametrize("place", ["/boot/vmlinux-$(uname -r)", "/lib/modules/$(uname -r)/build/vmlinux"])
+def test_check_names_the_file_that_btf_was_read_from(bpffs: Path, tmp_path: Path, place: str) -> None:
+    """Where the kernel does not show its BTF, libbpf reads that of a vmlinux on the disk. The command works with it."""
+    assert rows_of(lacking("true", "-j check"))["BTF"]["found"] == "/sys/kernel/btf/vmlinux"
+    copy = tmp_path / "vmlinux"
+    shutil.copy("/sys/kernel/btf/vmlinux", copy)
+    script = "mkdir -p /lib/modules; for d in /sys/kernel/btf /boot /lib/modules; do mount -t tmpfs none $d; done"
+    script += f'; mkdir -p "$(dirname {place})"; cp {copy} {place}'
+    done = lacking(script, "-j check")
+    row = rows_of(done)["BTF"]
+    release = kernel.run("uname", "-r").stdout.strip()
+    assert (done.returncode, row["verdict"], row["found"]) == (0, "ok", place.replace("$(uname -r)", release)), done
+    done = lacking(script, "enable tcp_lp && $CCBPF disable tcp_lp")
+    assert done.returncode == 0, done
 
 
 def btf_of(path: Path) -> bytes:
@@ -96,6 +118,63 @@ def test_a_kernel_whose_jit_is_off(bpffs: Path, tmp_path: Path) -> None:
     assert done.returncode == 3, done
     assert "sysctl net.core.bpf_jit_enable=1" in done.stderr
     assert lacking(script, "check").returncode == 3
+
+
+# A /sys/kernel of the test's own: BTF, and what it writes into security/.
+SECURITY = """
+mkdir {room}/btf; mount --bind /sys/kernel/btf {room}/btf; mount -t tmpfs none /sys/kernel
+mkdir /sys/kernel/btf /sys/kernel/security; mount --bind {room}/btf /sys/kernel/btf
+"""
+
+
+@pytest.mark.parametrize(
+    ("mode", "verdict", "found"),
+    [
+        ("[none] integrity confidentiality", "ok", "does not forbid BPF"),
+        ("none [integrity] confidentiality", "ok", "does not forbid BPF"),
+        ("none integrity [confidentiality]", "note", "confidentiality"),
+        (None, "ok", "does not forbid BPF"),
+    ],
+)
+def test_check_says_what_lockdown_forbids(bpffs: Path, tmp_path: Path, mode: str | None, verdict: str, found: str) -> None:
+    """In its strictest mode it forbids programs to read kernel memory. A kernel without it has no such file."""
+    script = SECURITY.format(room=tmp_path) + (f"echo '{mode}' >/sys/kernel/security/lockdown" if mode else "true")
+    row = rows_of(lacking(script, "-j check"))["lockdown"]
+    assert (row["verdict"], row["found"]) == (verdict, found)
+    assert ("boot with lockdown=integrity" in (row["remedy"] or "")) == (verdict == "note")
+
+
+def test_check_names_the_security_modules(bpffs: Path, tmp_path: Path) -> None:
+    (tmp_path / "without").mkdir()
+    script = SECURITY.format(room=tmp_path) + "printf lockdown,yama,bpf >/sys/kernel/security/lsm"
+    row = rows_of(lacking(script, "-j check"))["security modules"]
+    assert (row["verdict"], row["found"], row["remedy"]) == ("ok", "lockdown,yama,bpf", None)
+    assert "security modules" not in rows_of(lacking(SECURITY.format(room=tmp_path / "without") + "true", "-j check"))
+
+
+def test_check_misses_cgroup_v2(bpffs: Path) -> None:
+    """Unmounted, where no process above has it mounted either. The controllers work without."""
+    unmount = "mount -t proc proc /proc; umount $(awk '/ - cgroup2 /{ print $5 }' /proc/self/mountinfo); $CCBPF -j check"
+    done = in_mount_namespace(f"exec unshare --mount --pid --fork sh -euc {shlex.quote(unmount)}")
+    row = rows_of(done)["cgroup v2"]
+    assert (done.returncode, row["verdict"], row["found"]) == (0, "note", "not mounted"), done
+    assert row["remedy"] and "`mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified`" in row["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("missing", "words", "remedy"),
+    [
+        ("cap_net_admin", ("--bounding-set=-net_admin",), "root lacks it here, as in a container"),
+        ("cap_bpf, cap_perfmon", ("--bounding-set=-bpf,-perfmon",), "root lacks it here, as in a container"),
+        ("cap_bpf, cap_perfmon, cap_net_admin", ("--reuid=65534", "--clear-groups"), "run it as root"),
+    ],
+)
+def test_check_names_the_missing_capabilities(ccbpf: Cli, missing: str, words: tuple[str, ...], remedy: str) -> None:
+    """The exit code says that nothing but permission is missing."""
+    found = ccbpf("-j", "check", code=4, prefix=("setpriv", *words)).json["rows"]
+    (row,) = [row for row in found if row["name"] == "capabilities"]
+    assert (row["verdict"], row["found"]) == ("missing", f"lacks {missing}")
+    assert row["remedy"].startswith(remedy)
 
 
 def test_an_old_libbpf(ccbpf: Cli, tmp_path: Path) -> None:
