@@ -1,133 +1,117 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Each command that changes something, killed with SIGKILL at 50 instants: the next command understands what was left.
+"""Each command that changes something, killed with SIGKILL at random instants: the next command understands what was left.
 
-The instants are system calls, spread evenly over the command's life, with a random shift from run to run. The functional
-tests kill before every change (kill_at.c); here the command dies between any two system calls. It takes about three minutes.
+`run`, `assign`, `apply` and `renice` are killed at 200 instants each, the others at 50. An instant is a system call, drawn
+from all of the command's life (SEED=n repeats the draws): the functional tests kill before every change (kill_at.c); here the
+command dies between any two system calls.
 
-After each kill: `list`, `status` and `check` answer as usual; the same command finishes the work, or says that nothing is
-left to do; `clean --all` leaves no pin, no controller and no program at the device, and restores the sysctls.
+After each kill the same command finishes the work, or says that nothing is left to do, and the state is that of a command
+that was never killed; `clean --all` leaves no pin, no controller, no cgroup and no program at the device, and restores the
+sysctls. At every tenth instant `list`, `status`, `check` and `aqm show` answer before that as usual, and the command is killed there
+a second time, with `clean --all` as the next command.
+
+The four go on at once: each has a namespace, a pin directory and controllers of its own. The verifier is most of the time, so
+the controllers are those that cost it least; kills of downloads are in the functional tests.
 """
 
 from __future__ import annotations
 
 import json
 import random
-import subprocess
-from dataclasses import dataclass, replace
+import socket
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.functional import kernel
-from tests.functional.conftest import Cli
 from tests.functional.line import DEV, Line
+from tests.hard.conftest import SEED
+from tests.hard.killing import (
+    DONE,
+    KILLED,
+    LEAST_KILLED,
+    NOTHING_TO_DO,
+    PLAIN,
+    WHOLE_EVERY,
+    Host,
+    cgroups_of_runs,
+    each_repaired,
+    instants,
+    own_host,
+)
 
-INSTANTS = 50
-KILLED = 137
-PLAIN = kernel.ROOT / "build/ccbpf"  # LeakSanitizer cannot run under ptrace(2)
-CGROUPS = next(Path(line.split()[4]) for line in Path("/proc/self/mountinfo").read_text().splitlines() if " - cgroup2 " in line)
-SYSCTLS = ("net.ipv4.tcp_congestion_control", "net.ipv4.tcp_ecn")
-DONE, NOTHING_TO_DO = 0, 5
-
-CHANGED = ("enable tcp_lp_ecn --default --ecn", "enable tcp_lp")
-ATTACHED = (f"aqm attach {DEV}",)
-COMMANDS = {  # and what was done before it
-    "enable tcp_lp_ecn --default --ecn": (),
-    "disable --all": CHANGED,
-    "set tcp_lp delta=200": ("enable tcp_lp",),
-    "reload tcp_lp --set delta=200": ("enable tcp_lp",),
-    "clean --all": CHANGED + ATTACHED,
-    "assign tcp_lp --remote 192.0.2.0/24": (),
-    "assign remove 1": ("assign tcp_lp --remote 192.0.2.0/24",),
-    "run -q tcp_lp true": (),
-    f"aqm attach {DEV} --nf-min 7": (),
-    f"aqm set {DEV} --nf-min 7": ATTACHED,
-    f"aqm detach {DEV}": ATTACHED,
-}
+INSTANTS = 200  # of `run`, `assign`, `apply` and `renice`
+FEWER = 50  # of each of the others
+ENDS_S = 10.0
+Killing = Callable[[Path, Path, random.Random], None]
 
 
-@dataclass(frozen=True)
-class Host:
-    """A network namespace with a device, and the command in it."""
+# --- run -------------------------------------------------------------------------------------------------------------
 
-    line: Line
-    cli: Cli
-    kill_after: Path
-
-    def __call__(self, words: str, codes: tuple[int, ...] = (DONE,)) -> str:
-        result = self.cli.run(*words.split(), prefix=("ip", "netns", "exec", self.line.near.name))
-        assert result.code in codes, (words, result)
-        return result.out
-
-    def killed(self, words: str, at: int) -> subprocess.CompletedProcess[str]:
-        """Runs the command and kills it before this system call; 0: not at all, and returns how many calls there are."""
-        command = [*("ip", "netns", "exec", self.line.near.name), str(self.kill_after), str(at), str(PLAIN), *words.split()]
-        return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60, env=self.cli.env())
-
-    def calls(self, words: str) -> int:
-        done = self.killed(words, 0)
-        assert done.returncode == DONE, done
-        return int(done.stderr.splitlines()[-1])
-
-    def sysctls(self) -> str:
-        return self.line.near.run("sysctl", *SYSCTLS).stdout
-
-    def assert_understood(self, instant: str) -> None:
-        """Commands that only read work with what was left."""
-        for words in ("-j list", "-j status", "-j check", "-j aqm show"):
-            assert json.loads(self(words)), (instant, words)
-
-    def assert_clean(self, before: str, instant: str) -> None:
-        assert not self.cli.root.exists(), (instant, self.cli.names())
-        assert not self.line.tcx(), instant
-        assert self.sysctls() == before, instant
-        assert not any(CGROUPS.rglob("ccbpf-run-*")), instant
-        kernel.eventually(lambda: not {"tcp_lp", "tcp_lp_ecn"} & kernel.available(), 10, f"{instant}: no controller is left")
+SENT = 100_000  # bytes
+SENDS = f"""#!/bin/bash
+set -e
+echo begun >>"$0.log"
+exec 3<>/dev/tcp/127.0.0.1/%d
+head -c {SENT} /dev/zero >&3 &
+wait $!
+echo done >>"$0.log"
+"""
 
 
-@pytest.fixture
-def host(line: Line, kill_after: Path) -> Host:
-    line.tbf()
-    return Host(line, replace(line.ccbpf, command=PLAIN), kill_after)
+def populated(cgroup: Path) -> bool:
+    return "populated 1" in (cgroup / "cgroup.events").read_text()
 
 
-def instants(calls: int, dice: random.Random) -> list[int]:
-    """INSTANTS of the command's system calls, spread evenly, each shifted within its share; if it has fewer, some more than once."""
-    return [min(calls, 1 + int((i + dice.random()) * calls / INSTANTS)) for i in range(INSTANTS)]
+def run(kill_after: Path, room: Path, dice: random.Random) -> None:
+    """Half of them with a command that does nothing, the others with one whose child sends. It goes on after the kill."""
+    script = room / "sends"
+    log = Path(f"{script}.log")
+    log.touch()
+
+    def ended() -> bool:
+        said = log.read_text().split()
+        return said.count("begun") == said.count("done") and not any(map(populated, cgroups_of_runs()))
+
+    with own_host(kill_after, "ltcp") as host, kernel.Sink(host.line.near, "127.0.0.1") as sink:
+        script.write_text(SENDS % sink.address[1])
+        script.chmod(0o755)
+        for command in ("true", str(script)):
+            for instant in each_repaired(host, f"run -q -u ltcp {command}", (), INSTANTS // 2, dice):
+                kernel.eventually(ended, ENDS_S, f"{instant}: the command sends all")
+        said = log.read_text().split()
+        assert said.count("done") >= INSTANTS // 2, "each time that it was not killed"
+        kernel.eventually(lambda: sink.received == SENT * said.count("done"), ENDS_S, "all that was sent arrives")
+        assert not cgroups_of_runs()
 
 
-@pytest.mark.parametrize("words", COMMANDS)
-def test_killed_at_fifty_instants(words: str, host: Host, dice: random.Random) -> None:
-    before = host.sysctls()
-    for earlier in COMMANDS[words]:
-        host(earlier)
-    calls = host.calls(words)
-    host("clean --all")
-    killed = 0
-    for number, at in enumerate(instants(calls, dice)):
-        instant = f"{words}, killed before system call {at} of {calls}"
-        for earlier in COMMANDS[words]:
-            host(earlier)
-        ended = host.killed(words, at)
-        assert ended.returncode in (DONE, KILLED), (instant, ended)
-        killed += ended.returncode == KILLED
-        host.assert_understood(instant)
-        if number % 2:
-            host(words, (DONE, NOTHING_TO_DO))
-        host("clean --all")
-        host.assert_clean(before, instant)
-    assert killed >= 0.9 * INSTANTS, f"only {killed} of {INSTANTS} were killed"
+# --- assign ----------------------------------------------------------------------------------------------------------
 
+
+def assign(kill_after: Path, room: Path, dice: random.Random) -> None:
+    """Half of them are the first rule, which enables the controller; the others come to a rule that is there."""
+    with own_host(kill_after, "ltcp") as host:
+        for earlier in ((), ("assign ltcp --local-port 873",)):
+            for _ in each_repaired(host, "assign ltcp --remote 192.0.2.0/24", earlier, INSTANTS // 2, dice):
+                pass
+
+
+# --- apply -----------------------------------------------------------------------------------------------------------
 
 APPLIED = """
 [controller.tcp_lp]
 set.delta = 100
 default = true
-[controller.tcpw_lp]
+[controller.hstcp_lp]
 [[rule]]
+controller = "tcp_lp"
 remote = "192.0.2.0/24"
 [[rule]]
-controller = "tcpw_lp"
+controller = "hstcp_lp"
 local-port = 873
 """
 TO_APPLY = """
@@ -140,77 +124,164 @@ ecn = true
 controller = "tcp_lp_ecn"
 remote = "192.0.2.0/24"
 [[rule]]
+controller = "tcp_lp"
 remote = "2001:db8::/32"
 """
 
 
-def rules_of(host: Host) -> list[tuple[object, ...]]:
-    """The rules without their ids, which grow, and without their counters."""
-    keys = ("controller", "remote", "local-port", "file")
-    return [tuple(rule[key] for key in keys) for rule in json.loads(host("-j assign list"))["rules"]]
-
-
-def state_of(host: Host) -> tuple[object, list[tuple[object, ...]], str]:
-    controllers = {c["name"]: c["params"] for c in json.loads(host("-j status"))["controllers"]}
-    return controllers, rules_of(host), host.sysctls()
-
-
-def test_apply_killed_at_fifty_instants(host: Host, dice: random.Random, tmp_path: Path) -> None:
-    """The rules are the old ones or the new ones, the one made by hand among them; the next apply, of either file, finishes."""
-    before = host.sysctls()
-    old, new = (tmp_path / name for name in ("old.toml", "new.toml"))
+def apply(kill_after: Path, room: Path, dice: random.Random) -> None:
+    """The rules are the old ones or the new ones, the one made by hand among them; the next apply finishes, and another one of
+    the old file goes back."""
+    old, new = (room / name for name in ("old.toml", "new.toml"))
     for file, text in ((old, APPLIED), (new, TO_APPLY)):
         file.write_text(text)
         file.chmod(0o644)
-    host(f"apply {old}")
-    host("assign --not --remote 192.0.2.7")
-    at_old = state_of(host)
-    calls = host.calls(f"apply {new}")
-    at_new = state_of(host)
-    host(f"apply {old}")
-    assert state_of(host) == at_old != at_new
-    killed, seen = 0, []
-    for number, at in enumerate(instants(calls, dice)):
-        instant = f"killed before system call {at} of {calls}"
-        ended = host.killed(f"apply {new}", at)
-        assert ended.returncode in (DONE, KILLED), (instant, ended)
-        killed += ended.returncode == KILLED
-        host.assert_understood(instant)
-        found = state_of(host)
-        assert rules_of(host) in (at_old[1], at_new[1]), instant
-        seen += [found] if found not in seen else []
-        if number % 2:
-            host(f"apply {new}")
-            assert state_of(host) == at_new, instant
-            assert not json.loads(host(f"-j apply {new}"))["changes"], instant
+    to_old = (f"apply {old}", "assign --not --remote 192.0.2.7")
+    with own_host(kill_after, "tcp_lp", "hstcp_lp", "tcp_lp_ecn") as host:
+        before = host.sysctls()
+        host.all(to_old)
+        at_old = host.state()
+        calls = host.calls(f"apply {new}")
+        at_new = host.state()
         host(f"apply {old}")
-        assert state_of(host) == at_old, instant
-    assert killed >= 0.9 * INSTANTS and len(seen) >= 4, (killed, seen)
-    host("clean --all")
-    host.assert_clean(before, "at the end")
+        assert host.state() == at_old != at_new
+        killed, seen = 0, []
+        for number, at in enumerate(instants(calls, INSTANTS, dice)):
+            whole = number % WHOLE_EVERY == 0
+            instant = f"killed before system call {at} of {calls}"
+            if whole:
+                host.killed(f"apply {new}", at)
+                host.clean(before, instant)
+                host.all(to_old)
+            killed += host.killed(f"apply {new}", at).returncode == KILLED
+            if whole:
+                host.assert_understood(instant)
+            found = host.state()
+            assert found.rules in (at_old.rules, at_new.rules), instant
+            seen += [found] if found not in seen else []
+            host(f"apply {new}")
+            assert host.state() == at_new, instant
+            assert not whole or not json.loads(host(f"-j apply {new}"))["changes"], instant
+            host(f"apply {old}")
+            assert host.state() == at_old, instant
+        assert killed >= LEAST_KILLED * INSTANTS and len(seen) >= 4, (killed, seen)
+        host.clean(before, "at the end")
 
 
-def test_renice_killed_at_fifty_instants(host: Host, dice: random.Random) -> None:
-    """It pins nothing: what is enabled stays as it was, no program is left, and the connection works with either controller."""
-    near = host.line.near
-    with near.socket() as server, near.socket() as sock:
+# --- renice ----------------------------------------------------------------------------------------------------------
+
+PAIRS = 20
+
+
+@contextmanager
+def connections(host: Host) -> Iterator[tuple[int, list[tuple[socket.socket, socket.socket]]]]:
+    """The port of a server, and PAIRS connections to it."""
+    with ExitStack() as stack:
+        server = stack.enter_context(host.line.near.socket())
         server.bind(("127.0.0.1", 0))
-        server.listen()
-        sock.connect(server.getsockname())
-        connection, _ = server.accept()
-        words = f"renice tcp_lp --dst 127.0.0.1 --port {server.getsockname()[1]}"
-        host("enable tcp_lp")
-        pins, found = host.cli.names(), set()
-        for at in instants(host.calls(words), dice):
-            for end in (sock, connection):
-                kernel.choose(end, "reno")
-            assert host.killed(words, at).returncode in (DONE, KILLED)
-            found |= {kernel.chosen(sock), kernel.chosen(connection)}
-            assert host.cli.names() == pins, at
-            sock.sendall(b"x")
-            assert connection.recv(1) == b"x"
-            host("-j status")
-        connection.close()
-        assert found == {"reno", "tcp_lp"}
-        kernel.eventually(lambda: "name renice " not in kernel.run("bpftool", "prog", "list").stdout, 10, "no program is left")
-    host("clean --all")
+        server.listen(PAIRS)
+        pairs = []
+        for _ in range(PAIRS):
+            sock = stack.enter_context(host.line.near.socket())
+            sock.connect(server.getsockname())
+            sock.settimeout(ENDS_S)
+            pairs.append((sock, stack.enter_context(server.accept()[0])))
+            pairs[-1][1].settimeout(ENDS_S)
+        yield server.getsockname()[1], pairs
+
+
+def work(pairs: list[tuple[socket.socket, socket.socket]]) -> bool:
+    for sock, connection in pairs:
+        sock.sendall(b"x")
+        connection.sendall(connection.recv(1))
+    return all(sock.recv(1) == b"x" for sock, _ in pairs)
+
+
+def programs() -> int:
+    return kernel.run("bpftool", "prog", "list").stdout.count("name renice ")
+
+
+def renice(kill_after: Path, room: Path, dice: random.Random) -> None:
+    """It pins nothing: what is enabled stays as it was, no program is left, and each connection works with either controller.
+    The same command moves those that are left."""
+    with own_host(kill_after, "tcpw_lp") as host, connections(host) as (port, pairs):
+        sockets = [sock for pair in pairs for sock in pair]
+        words = f"renice tcpw_lp --dst 127.0.0.1 --port {port}"
+        before = host.sysctls()
+        host("enable tcpw_lp")
+        pins, found, killed = host.cli.names(), set(), 0
+        calls = host.calls(words)
+        for number, at in enumerate(instants(calls, INSTANTS, dice)):
+            instant = f"killed before system call {at} of {calls}"
+            for sock in sockets:
+                kernel.choose(sock, "reno")
+            killed += host.killed(words, at).returncode == KILLED
+            found |= {kernel.chosen(sock) for sock in sockets}
+            assert host.cli.names() == pins and work(pairs), instant
+            if number % WHOLE_EVERY == 0:
+                host.assert_understood(instant)
+            host(words, (DONE, NOTHING_TO_DO))
+            assert {kernel.chosen(sock) for sock in sockets} == {"tcpw_lp"}, instant
+        assert killed >= LEAST_KILLED * INSTANTS and found == {"reno", "tcpw_lp"}, (killed, found)
+        assert host.cli.names() == pins and work(pairs)
+        kernel.eventually(lambda: not programs(), ENDS_S, "no program is left")
+        host.clean(before, "at the end")
+
+
+# --- all four at once ------------------------------------------------------------------------------------------------
+
+FOUR: dict[str, Killing] = {killing.__name__: killing for killing in (run, assign, apply, renice)}
+SAME = (run, assign), (apply,), (renice,)  # have the same controllers, and so follow each other
+
+
+@pytest.fixture(scope="module")
+def killed(bpffs: Path, kill_after: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Future[None]]:
+    """How each of them ended."""
+    ended: dict[str, Future[None]] = {name: Future() for name in FOUR}
+
+    def follow(killings: tuple[Killing, ...]) -> None:
+        for killing in killings:
+            name = killing.__name__
+            try:
+                killing(kill_after, tmp_path_factory.mktemp(name), random.Random(f"{SEED} {name}"))
+                ended[name].set_result(None)
+            except BaseException as error:
+                ended[name].set_exception(error)
+
+    with ThreadPoolExecutor(len(SAME)) as pool:
+        wait([pool.submit(follow, killings) for killings in SAME])
+    return ended
+
+
+@pytest.mark.parametrize("name", FOUR)
+def test_killed_at_two_hundred_instants(killed: dict[str, Future[None]], name: str) -> None:
+    killed[name].result()
+
+
+# --- the others ------------------------------------------------------------------------------------------------------
+
+CHANGED = ("enable tcp_lp_ecn --default --ecn", "enable tcp_lp")
+ATTACHED = (f"aqm attach {DEV}",)
+COMMANDS = {  # and what was done before it
+    "enable tcp_lp_ecn --default --ecn": (),
+    "disable --all": CHANGED,
+    "set tcp_lp delta=200": ("enable tcp_lp",),
+    "reload tcp_lp --set delta=200": ("enable tcp_lp",),
+    "clean --all": CHANGED + ATTACHED,
+    "assign remove 1": ("assign tcp_lp --remote 192.0.2.0/24",),
+    f"aqm attach {DEV} --nf-min 7": (),
+    f"aqm set {DEV} --nf-min 7": ATTACHED,
+    f"aqm detach {DEV}": ATTACHED,
+}
+
+
+@pytest.fixture
+def host(line: Line, kill_after: Path) -> Host:
+    line.tbf()
+    return Host(line, replace(line.ccbpf, command=PLAIN), kill_after, frozenset({"tcp_lp", "tcp_lp_ecn"}), queue=True)
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_killed_at_fifty_instants(words: str, host: Host, dice: random.Random) -> None:
+    for _ in each_repaired(host, words, COMMANDS[words], FEWER, dice):
+        pass

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`ccbpf apply`: what the file says is in force, again and again; what was made by hand stays; an error leaves all as it was.
 
-Kills are in tests/hard/test_kill_apply.py, and random files in tests/fuzz/config.cc.
+Kills are in tests/hard/test_kill.py, and random files in tests/fuzz/config.cc.
 """
 
 from __future__ import annotations
