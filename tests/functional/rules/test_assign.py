@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import signal
 import socket
+import struct
 import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -285,27 +288,82 @@ def test_an_id_is_not_given_twice(assign: Cli, sinks: Sinks) -> None:
     assign("assign", "remove", "1")
 
 
-def test_programs_of_others_go_on(assign: Cli, sinks: Sinks, tmp_path: Path) -> None:
-    """They are at the same cgroup, attached before and after ours."""
-    source, program = tmp_path / "other.c", Path("/sys/fs/bpf") / UNIQUE
-    source.write_text(
-        '#define SEC(n) __attribute__((section(n), used))\nint calls SEC(".bss");\n'
-        'SEC("sockops") int other(void *c) { __sync_fetch_and_add(&calls, 1); return 1; }\nchar l[] SEC("license") = "GPL";\n'
-    )
-    kernel.run(headers.CLANG, "-target", "bpf", "-g", "-O2", "-c", source, "-o", tmp_path / "other.o")
-    kernel.run("bpftool", "prog", "load", tmp_path / "other.o", program)
-    try:
-        kernel.run("bpftool", "cgroup", "attach", MOUNT, "sock_ops", "pinned", program, "multi")
-        assign("assign", "tcp_lp", "--remote-port", sinks.port)
-        assert got(sinks) == "tcp_lp"
-        shown = kernel.run("bpftool", "cgroup", "show", MOUNT).stdout
-        assert "other" in shown and "ccbpf_assign" in shown
-        assign("assign", "remove", "--all")
-        shown = kernel.run("bpftool", "cgroup", "show", MOUNT).stdout
-        assert "other" in shown and "ccbpf_assign" not in shown
-    finally:
-        kernel.run("bpftool", "cgroup", "detach", MOUNT, "sock_ops", "pinned", program, check=False)
-        program.unlink()
+# Somebody else's program at a cgroup: it counts its calls.
+OTHER = """
+#define SEC(name) __attribute__((section(name), used))
+int calls SEC(".bss");
+SEC("sockops") int other(void *context) { __sync_fetch_and_add(&calls, 1); return 1; }
+char its_license[] SEC("license") = "GPL";
+"""
+SOCK_OPS = 3  # enum bpf_attach_type
+LEAST_CALLS = 2  # of a connection: both ends are in the cgroup
+
+
+@pytest.fixture(scope="module")
+def other_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = tmp_path_factory.mktemp("other") / "other.c"
+    source.write_text(OTHER)
+    program = source.with_suffix(".o")
+    kernel.run(headers.CLANG, "-target", "bpf", "-g", "-O2", "-c", source, "-o", program)
+    return program
+
+
+def attach(stack: ExitStack, program: Path, pin: Path, how: str) -> None:
+    """The pinned program to the cgroup at the top, until the end of the stack."""
+    kernel.run("bpftool", "prog", "load", program, pin)
+    stack.callback(pin.unlink)
+    if how == "multi":
+        words = (MOUNT, "sock_ops", "pinned", pin)
+        kernel.run("bpftool", "cgroup", "attach", *words, "multi")
+        stack.callback(kernel.run, "bpftool", "cgroup", "detach", *words)
+        return
+    fds = [kernel.open_pin(pin), os.open(MOUNT, os.O_RDONLY)]
+    fds += kernel.bpf(kernel.LINK_CREATE, struct.pack("=IIII", *fds, SOCK_OPS, 0))[:1]
+    for fd in fds:
+        stack.callback(os.close, fd)
+
+
+@contextmanager
+def others(program: Path, when: str) -> Iterator[list[kernel.Map]]:
+    """Two programs at the cgroup at the top, one by multi attach, one by link; yields their counters."""
+    with ExitStack() as stack:
+        counters = []
+        for how in ("multi", "link"):
+            pin = Path("/sys/fs/bpf") / f"{UNIQUE}-{when}-{how}"
+            attach(stack, program, pin, how)
+            (counter,) = json.loads(kernel.run("bpftool", "-j", "prog", "show", "pinned", pin).stdout)["map_ids"]
+            counters.append(kernel.Map.by_id(counter))
+            stack.callback(counters[-1].close)
+        yield counters
+
+
+def calls(counters: list[kernel.Map]) -> list[int]:
+    return [int.from_bytes(counter.lookup(bytes(4)) or b"", sys.byteorder) for counter in counters]
+
+
+def test_programs_of_others_go_on(assign: Cli, sinks: Sinks, other_program: Path) -> None:
+    """They are at the same cgroup as ours, two attached before ours and two after. Each connection calls all of them: while our
+    rules come, change and go, and in a run."""
+    port = ("--remote-port", sinks.port)
+
+    def connect(counters: list[kernel.Map], wanted: str, *prefix: object) -> None:
+        before = calls(counters)
+        assert got(sinks, prefix=tuple(map(str, prefix))) == wanted
+        more = [now - was for now, was in zip(calls(counters), before)]
+        assert all(n >= LEAST_CALLS for n in more), more
+
+    with others(other_program, "before") as before:
+        connect(before, default())
+        assign("assign", "tcp_lp", *port)
+        connect(before, "tcp_lp")
+        with others(other_program, "after") as after:
+            connect(before + after, "tcp_lp")
+            assign("assign", "tcpw_lp", "--download", "--upload", "--remote", "127.0.0.1", *port)  # another program of ours
+            connect(before + after, "tcpw_lp")
+            connect(before + after, BACKGROUND, "env", f"CCBPF_PIN_ROOT={assign.root}", CCBPF, "run", "-q")
+            assign("assign", "remove", "--all")
+            connect(before + after, default())
+        connect(before, default())
 
 
 def test_killed_at_every_step(assign: Cli, kill_at: Path, sinks: Sinks) -> None:
