@@ -108,8 +108,8 @@ class Cli:
         assert result.code == code, f"ccbpf {' '.join(map(str, arguments))}: {result}"
         return result
 
-    def popen(self, *arguments: object, **options: Any) -> subprocess.Popen[str]:
-        words = [str(self.command), *(str(a) for a in arguments)]
+    def popen(self, *arguments: object, prefix: tuple[str, ...] = (), **options: Any) -> subprocess.Popen[str]:
+        words = [*prefix, str(self.command), *(str(a) for a in arguments)]
         return subprocess.Popen(words, text=True, env=self.env(), **options)
 
     def killed_at_every_step(

@@ -120,23 +120,24 @@ def vandalise(dice: random.Random, root: Path) -> None:
             return
 
 
-def tidy(cli: Cli, namespace: str) -> None:
+def tidy(cli: Cli, namespace: str, place: Path) -> None:
     """The remedy that every message names; directories in place of pins, which `clean` reports and leaves, are removed by hand."""
-    assert fuzz.run(cli, ["clean", "--all"], namespace) in (0, 1)
+    assert fuzz.run(cli, ["clean", "--all"], namespace, place) in (0, 1)
     if cli.root.exists():
         shutil.rmtree(cli.root)
     kernel.eventually(lambda: not set(kernel.KINDS) & kernel.available(), 10, "no controller is left")
 
 
-def test_commands_over_hostile_maps(line: Line, dice: random.Random) -> None:
+def test_commands_over_hostile_maps(line: Line, dice: random.Random, tmp_path: Path) -> None:
     line.tbf()
+    place = fuzz.room(tmp_path)
     cli, namespace = line.ccbpf, line.near.name
     for done in range(0, COMMANDS, IN_ROUND):
         for words in (["enable", "tcp_lp", *dice.sample(["nf_tcp", "tcpw_lp"], 1)], ["aqm", "attach", DEV]):
-            assert fuzz.run(cli, words, namespace) == 0, f"{words} after {done} commands"
+            assert fuzz.run(cli, words, namespace, place) == 0, f"{words} after {done} commands"
         for _ in range(IN_ROUND - 3):
             for _ in range(dice.choice([1, 1, 3])):
                 vandalise(dice, cli.root)
-            fuzz.run(cli, dice.choice(READING if dice.random() < 0.7 else CHANGING), namespace)
-        tidy(cli, namespace)
+            fuzz.run(cli, dice.choice(READING if dice.random() < 0.7 else CHANGING), namespace, place)
+        tidy(cli, namespace, place)
         assert not line.tcx(), "a program is left at the device"

@@ -15,6 +15,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -128,12 +129,12 @@ class Soak:
 
 
 def soak(seconds: float, seed: int) -> int:
-    with registry.held(), kernel.joined() as (near, far):
+    with registry.held(), kernel.joined() as (near, far), tempfile.TemporaryDirectory(prefix="ccbpf-soak.") as directory:
         if not os.path.ismount(BPFFS):
             kernel.run("mount", "-t", "bpf", "-o", "mode=0700", "bpf", BPFFS)
         near.run("tc", "qdisc", "add", "dev", DEVICE, "root", *LINK)
         root = registry.session_pins("soak")
-        commands = Commands(Cli(root), near.name, random.Random(seed))
+        commands = Commands(Cli(root), near.name, random.Random(seed), Path(directory))
         traffic = Traffic(near, far, seed)
         try:
             run = Soak(traffic, commands, seconds)
