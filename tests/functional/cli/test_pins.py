@@ -5,13 +5,42 @@ from __future__ import annotations
 
 import shutil
 import struct
+import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
 from tests.functional import kernel
 from tests.functional.cli.pins import ECN, OWN, SHARED, SYSCTL, assert_works, pin_a_map
 from tests.functional.conftest import Cli
+from tests.functional.line import DEV, Line
+
+# --- whose they are ---
+
+ANYTHING = ("sh", "-c", 'umask 0; exec "$@"', "sh")  # a process that would let everybody write
+
+
+def test_all_pins_are_roots_alone(line: Line, tmp_path: Path) -> None:
+    """Of controllers, rules, a unit, a run and a queue, whatever the umask: the directories 0700, the pins 0600."""
+    ccbpf, hidden = line.ccbpf, ("unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc/systemd/system && exec "$@"', str(tmp_path))
+    for words in ("enable tcp_lp ltcp", "assign tcp_lp --remote 192.0.2.0/24", "assign --download --remote 2001:db8::/32"):
+        ccbpf(*words.split(), prefix=ANYTHING)
+    ccbpf("systemd", "a.service", "ltcp", "-du", prefix=(*ANYTHING, *hidden))
+    line.tbf()
+    line.aqm("attach", DEV, prefix=ANYTHING)
+    with subprocess.Popen([*ANYTHING, ccbpf.command, "run", "-q", "sleep", "60"], env=ccbpf.env()) as process:
+        try:
+            kernel.eventually(lambda: ccbpf("-j", "status").json["runs"], 10, "the run")
+            paths = [ccbpf.root, *ccbpf.root.rglob("*")]
+        finally:
+            process.terminate()
+    found = {(path.is_dir(), oct(path.lstat().st_mode & 0o7777), path.lstat().st_uid, path.lstat().st_gid) for path in paths}
+    assert found == {(True, "0o700", 0, 0), (False, "0o600", 0, 0)}
+    assert {"tcp_lp/link", "rules/link", "units/ltcp", "units/rx_le", "runs/1/link", "flows"} <= {
+        str(path.relative_to(ccbpf.root)) for path in paths
+    }
+
 
 # --- stale and foreign ---
 

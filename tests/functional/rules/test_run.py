@@ -364,12 +364,23 @@ def test_a_host_that_cannot_hold_downloads(run: Cli, tmp_path: Path) -> None:
     assert f"{said}this kernel lacks what downloads in the background read" in run("run", "true", prefix=bound).err
 
 
-def test_a_command_that_has_a_daemon_in_some_releases(run: Cli, tmp_path: Path) -> None:
-    shutil.copy("/bin/true", tmp_path / "ctr")
-    assert (
-        "a daemon may do its work (containerd.service)"
-        in run("run", "-d", "--", str(tmp_path / "ctr"), "images", "pull", "x").err
-    )
+TABLE = (kernel.ROOT / "loader/rules/daemons.c").read_text()
+ROW = re.compile(r'^\t\{ "([^"]+)", +\.unit = (?:"([^"]+)"|NULL)(.*) \},$', re.M)
+DAEMONS = {command: (unit, rest) for command, unit, rest in ROW.findall(TABLE)}  # unit "": the command names it
+
+
+def test_each_command_that_has_a_daemon(run: Cli, tmp_path: Path) -> None:
+    """All of the table. What is not in it has none, also if its name begins alike."""
+    assert len(DAEMONS) == TABLE.count(".unit = ")
+    assert {"docker", "podman", "rpm-ostree", "systemctl", "snap", "flatpak"} <= DAEMONS.keys()
+    for command, (unit, rest) in {**DAEMONS, "snapper": ("", "none")}.items():
+        shutil.copy("/bin/true", tmp_path / command)
+        options = ("--remote",) if ".only" in rest else ()
+        said = run("run", "-u", "ltcp", "--", tmp_path / command, *options).err
+        does = "may do" if ".depends" in rest else "does"
+        whose = f"a daemon {does} its work ({unit})" if unit else "the unit that it starts does the work"
+        expected = f"{whose}, and `run` does not reach that; `ccbpf assign NAME --cgroup unit:{unit or 'UNIT'}` does"
+        assert (expected in said) == (rest != "none"), (command, said)
 
 
 # --- places ---
