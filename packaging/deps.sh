@@ -67,7 +67,7 @@ esac
 
 if [ "$with" = hard ]; then
     again="packaging/deps.sh ${venv#"$top"/} $with"
-    packages="$packages $deb $rpm restic rclone dropbear-bin openssh-client sudo mmdebstrap zsh fish
+    packages="$packages $deb $rpm restic rclone openssh-client sudo mmdebstrap zsh fish
               aria2 skopeo openssl buildah"
     command -v go >/dev/null || packages="$packages golang-go"
 fi
@@ -142,7 +142,7 @@ system_packages() {
 
 # Their packages would start a service, now and at each boot: they are unpacked beside VENV, and only the libraries that they
 # need are installed.
-servers="nginx haproxy prometheus docker-registry"
+servers="nginx haproxy openssh-server prometheus docker-registry"
 
 unpack_servers() {
     there=$(dirname "$venv")/servers

@@ -48,23 +48,42 @@ def going(words: list[str], env: dict[str, str] | None = None) -> Iterator[None]
 # --- backups ---
 
 
+SSHD = """
+ListenAddress {address}:{port}
+HostKey {room}/host
+AuthorizedKeysFile {room}/key.pub
+StrictModes no
+UsePAM no
+PidFile none
+"""
+
+# sshd of OpenSSH as its package has it, where that is not installed: with its user, its directory, and the programs that newer
+# releases start. The home directory of root is empty, and the account is not locked.
+SSH_SERVER = """
+mount -t tmpfs -o mode=755 tmpfs /run && mkdir /run/sshd
+mount -t tmpfs -o mode=700 tmpfs {home}
+{{ grep -v ^sshd: /etc/passwd; echo sshd:x:65534:65534::/run/sshd:/usr/sbin/nologin; }} >{room}/passwd
+echo 'root:*:::::::' >{room}/shadow
+for name in passwd shadow; do mount --bind {room}/$name /etc/$name; done
+[ ! -e {library}/sshd-session ] || mount --bind {library} /usr/lib/openssh
+exec {sshd} -D -e -f {room}/sshd_config
+"""
+
+
 def ssh_keys(room: Path) -> None:
-    kernel.run("dropbearkey", "-t", "ed25519", "-f", room / "host")
-    kernel.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", room / "key")
+    for name in ("host", "key"):
+        kernel.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", room / name)
 
 
 def ssh_server(hosts: Hosts, room: Path) -> list[str]:
-    """With a home directory of root that holds only the key, and that nobody else sees."""
-    home = Path("~root").expanduser()
-    script = (
-        f"mount -t tmpfs -o mode=700 tmpfs {home} && mkdir -m 700 {home}/.ssh && cp {room}/key.pub {home}/.ssh/authorized_keys && "
-        f"exec dropbear -F -E -s -r {room}/host -P {room}/pid -p {hosts.address}:{SSH_PORT}"
-    )
-    return hosts.on_far("sh", "-c", script)
+    (room / "sshd_config").write_text(SSHD.format(address=hosts.address, port=SSH_PORT, room=room))
+    sshd, library = SERVERS / "sshd", SERVERS.with_name("lib") / "openssh"
+    script = SSH_SERVER.format(home=Path("~root").expanduser(), room=room, sshd=sshd, library=library)
+    return hosts.on_far("sh", "-euc", script)
 
 
 def test_rsync_over_ssh(run: Cli, hosts: Hosts, source: Path, tmp_path: Path) -> None:
-    """The process ssh sends, not rsync."""
+    """By OpenSSH at both ends. The process ssh sends, not rsync."""
     ssh_keys(tmp_path)
     shell = f"ssh -F none -p {SSH_PORT} -i {tmp_path}/key -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
     words = hosts.on_near("rsync", "-a", "-e", shell, f"{source}/", f"root@{hosts.address}:{tmp_path}/to/")
