@@ -118,7 +118,10 @@ def script(names: Iterable[str]) -> str:
         seconds=SECONDS, timeout=SECONDS + 20, queue=QUEUE, accecn=ACCECN, limit=BUFFER_PACKETS * 1514,
         plain=" ".join(name for name in names if name not in MARKED),
         marked=" ".join(name for name in names if name in MARKED),
-        ways=ways.SCRIPT.format(controller=ways.CONTROLLER, unable=ways.UNABLE, address=topology.receiver_address(0, 1)),
+        ways=ways.SCRIPT.format(
+            controller=ways.CONTROLLER, unable=ways.UNABLE, many=ways.MANY, moves=ways.MOVES, listeners=ways.LISTENERS,
+            address=topology.receiver_address(0, 1),
+        ),
         address=topology.receiver_address(0, 1), ecn_address=topology.receiver_address(0, 1, ecn=True),
     )  # fmt: skip
 

@@ -92,7 +92,48 @@ def test_documents_are_read_until_one_is_cut_off(tmp_path: Path) -> None:
     assert [record["age_ms"] for record in path.records(tmp_path / path.FLOWS, "ltcp")] == [2.0, 2.0]
 
 
+def many(
+    directory: Path,
+    moved: int = 41,
+    listens: int = 21,
+    names: str = "tcp_lp",
+    received: int = 9,
+    churn: int = 5,
+    dmesg: str = "x",
+) -> None:
+    """What `renice` amid many leaves."""
+    stream = {"receiver": {"bytes": received}}
+    files = {
+        "many.jsonl": "".join(json.dumps({"moved": n, "listens": listens}) + "\n" for n in (50, moved)),
+        "many.err": "why",
+        "many.txt": "".join(f"0 0 a:1 b:2\n\t ts {name} wscale:7,7 rto:204\n" for name in names.split()),
+        "many.json": json.dumps({"end": {"streams": [stream, stream]}}),
+        "churn": churn * "\n",
+        "dmesg.txt": f"[ 1.0] fine\n[ 2.0] {dmesg}\n",
+    }
+    for name, text in files.items():
+        (directory / name).write_text(text)
+
+
+def test_what_went_wrong_amid_many_is_told(tmp_path: Path) -> None:
+    def fault(**members: Any) -> str:
+        many(tmp_path, **members)
+        return ways.many_fault(tmp_path)
+
+    assert fault() == ""
+    assert fault(moved=39) == "amid many: moved [50, 39]: why"
+    assert fault(listens=19) == "amid many: listeners [19, 19], expected at least 20"
+    assert fault(names="tcp_lp cubic tcp_lp") == "amid many: 1 have cubic at the end"
+    assert fault(received=0) == "amid many: , 2 connections received nothing"
+    assert fault(churn=2) == "amid many: 2 clients came and went, expected at least 3"
+    assert fault(dmesg="WARNING: CPU: 0") == "amid many, the kernel said: [ 2.0] WARNING: CPU: 0"
+    (tmp_path / "failed").write_text("1\n")
+    assert fault().startswith("amid many: moved [50, 41]")
+
+
 def test_a_way_that_gave_no_controller_is_told(tmp_path: Path) -> None:
+    many(tmp_path)
+
     def fault(name: str, used: str, **said: Any) -> str:
         (tmp_path / "iperf3.json").write_text(json.dumps({"end": {"sender_tcp_congestion": used}}))
         (tmp_path / "ss.txt").write_text(f"0 0 10.0.0.1:1 10.0.0.2:2\n\t ts sack {used} wscale:7,7 rto:204\n")

@@ -2,8 +2,10 @@
 """The ways to give a connection its controller on a guest of `make kernels`: `ccbpf run`, `assign` and `renice`.
 
 Each carries a transfer of iperf3 that has not asked for this controller. iperf3 says which one its socket uses when it is
-connected; `ss`, when it was moved later. And the ways to hold a receive window: `assign --download --from`, whose rule counts its connection, and
-`renice --download` of one that runs, which a kernel before Linux 6.12 cannot: there it must say so.
+connected; `ss`, when it was moved later. `renice` also moves many connections there and back while others come and go
+beside listeners: kernels before Linux 6.5 had a locking defect there. And the ways to hold a receive window: `assign --download
+--from`, whose rule counts its connection, and `renice --download` of one that runs, which a kernel before Linux 6.12 cannot:
+there it must say so.
 """
 
 from __future__ import annotations
@@ -19,6 +21,11 @@ DOWNLOAD = "download"
 MOVED = "moved"
 NAMES = (*CONTROLLING, DOWNLOAD, MOVED)
 UNABLE = 3  # its exit code where the kernel lacks something
+MANY = 40  # connections that `renice` moves there and back
+MOVES = 9  # of all of them: an odd number, so that the last one gives CONTROLLER
+LISTENERS = 20
+LEAST_CHURN = 3  # clients of ten connections each that came and went meanwhile
+WARNING = re.compile(r"WARNING|BUG|Oops|Call Trace|stall|lockup|deadlock|blocked for more than")
 
 SCRIPT = """\
 mkdir run assign renice download moved
@@ -52,6 +59,27 @@ echo $? >renice/enabled
 refused renice && ccbpf -v renice {controller} --dst {address} 2>>renice/log
 ip netns exec sender ss -tinHO state established >renice/ss.txt
 wait $flow
+
+servers=
+for port in $(seq 5202 $((5201 + {listeners}))); do
+    ip netns exec receiver iperf3 -s -p $port >/dev/null 2>&1 & servers="$servers $!"
+done
+serve
+client 14 -C cubic -P {many} -b 100K >renice/many.json & flow=$!
+until_true '[ "$(ip netns exec sender ss -Htn state established "dport = :5201" | wc -l)" -gt {many} ]'
+while [ ! -e renice/still ]; do
+    ip netns exec sender timeout 5 iperf3 -c {address} -p 5202 -P 9 -n 2K >/dev/null 2>&1 && echo >>renice/churn
+done & churn=$!
+for move in $(seq {moves}); do
+    [ $((move % 2)) = 1 ] && to={controller} || to=cubic
+    ccbpf -j renice $to --all >>renice/many.jsonl 2>>renice/many.err || echo $? >>renice/failed
+    sleep 0.1
+done
+touch renice/still
+ip netns exec sender ss -tinHO state established "dport = :5201" >renice/many.txt
+wait $flow $churn
+kill $servers
+dmesg >renice/dmesg.txt
 ccbpf clean --all >renice/disable.txt 2>&1
 echo $? >renice/disabled
 
@@ -100,6 +128,27 @@ def used(name: str, directory: Path) -> str:
     return str(report.get("end", {}).get("sender_tcp_congestion") or report.get("error"))
 
 
+def many_fault(directory: Path) -> str:
+    """Of `renice` amid many: all were moved each time, all go on, and the kernel did not complain."""
+    answers = [json.loads(line) for line in (directory / "many.jsonl").read_text().splitlines()]
+    if (directory / "failed").exists() or any(answer["moved"] < MANY for answer in answers) or not answers:
+        return f"amid many: moved {[answer['moved'] for answer in answers]}: {(directory / 'many.err').read_text()}"
+    if any(answer["listens"] < LISTENERS for answer in answers):
+        return f"amid many: listeners {[answer['listens'] for answer in answers]}, expected at least {LISTENERS}"
+    left = [name for name in re.findall(r"(\S+) wscale:", (directory / "many.txt").read_text()) if name != CONTROLLER]
+    if left:
+        return f"amid many: {len(left)} have {left[0]} at the end"
+    report = json.loads((directory / "many.json").read_text())
+    silent = [stream for stream in report.get("end", {}).get("streams", []) if not stream["receiver"]["bytes"]]
+    if "error" in report or silent:
+        return f"amid many: {report.get('error', '')}, {len(silent)} connections received nothing"
+    churn = (directory / "churn").read_text().count("\n")
+    if churn < LEAST_CHURN:
+        return f"amid many: {churn} clients came and went, expected at least {LEAST_CHURN}"
+    warned = [line for line in (directory / "dmesg.txt").read_text().splitlines() if WARNING.search(line)]
+    return f"amid many, the kernel said: {warned[0]}" if warned else ""
+
+
 def moved_fault(said: Any, directory: Path) -> str:
     """Of `renice --download`: it holds the download, or `check` says that this kernel cannot."""
     rows = json.loads((directory / "check.json").read_text())["rows"]
@@ -122,4 +171,6 @@ def fault(name: str, directory: Path) -> str:
         return "" if given else "it says that no connection received in the background"
     if used(name, directory) != CONTROLLER:
         return f"the transfer used {used(name, directory)}, expected {CONTROLLER}"
-    return "" if given else "it says that it has given the controller to no connection"
+    if not given:
+        return "it says that it has given the controller to no connection"
+    return many_fault(directory) if name == "renice" else ""
