@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import random
 import socket
@@ -11,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tests.functional import kernel
@@ -30,44 +31,64 @@ BYTES = 6_000_000
 UNIQUE = f"ccbpf-test-{os.getpid()}"
 LEAST = 20_000  # bytes that make a download; two segments of the loopback are less
 TCP_WINDOW_CLAMP = 10  # include/uapi/linux/tcp.h
+SMALL_BUFFER = (socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)  # an option of a socket
 OPEN = 1 << 30  # the clamp of a window that was opened: RX_MOST of law/rx_delay.h
 
-# Sends each connection what it asks for, "BYTES CONTROLLER\n": a known sequence.
+# Sends each connection what it asks for, "BYTES CONTROLLER RATE PAUSE\n": a known sequence, at most RATE bytes in a second (0: as
+# fast as it can), with a pause of so many seconds after a half.
 SERVER = """
-import hashlib, random, socket, threading
+import random, socket, sys, threading, time
 data = random.Random(1).randbytes(12_000_000)
+def send(c, part, rate):
+    step = rate // 10 or len(part)
+    for at in range(0, len(part), step):
+        c.sendall(part[at:at + step])
+        if rate: time.sleep(.1)
 def serve(c):
-    size, name = c.recv(64).split()
+    size, name, rate, pause = c.recv(64).split()
+    size = int(size)
     c.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name)
+    for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL): c.setsockopt(socket.IPPROTO_TCP, option, 1)
+    c.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     try:
-        c.sendall(data[:int(size)])
+        send(c, data[:size // 2], int(rate))
+        time.sleep(float(pause))
+        send(c, data[size // 2:size], int(rate))
     except OSError:
         pass
     c.close()
-s = socket.create_server(("::", 7), family=socket.AF_INET6, dualstack_ipv6=True)
-while True: threading.Thread(target=serve, args=(s.accept()[0],), daemon=True).start()
+def listen(port, protocol):
+    s = socket.socket(socket.AF_INET6, socket.SOCK_STREAM, protocol)
+    s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    s.bind(("::", port)); s.listen(64)
+    while True: threading.Thread(target=serve, args=(s.accept()[0],), daemon=True).start()
+threading.Thread(target=listen, args=(8, socket.IPPROTO_MPTCP), daemon=True).start()
+listen(7, 0)
 """
 
-# Reads it, and says: bytes, their hash, the longest wait of a recv() in s, Mbit/s after SETTLES_S.
+# Reads it as `Reading` says, and says what `Got` has.
 READER = """
-import hashlib, socket, sys, time
-address, size, name, seconds, settles, buffer, pause = *sys.argv[1:4], *map(float, sys.argv[4:])
-s = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
-if buffer: s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, int(buffer))
-s.connect((address, 7))
-s.sendall(f"{size} {name}\\n".encode())
+import hashlib, json, select, socket, sys, time
+r = json.loads(sys.argv[1])
+s = socket.socket(socket.AF_INET6 if ":" in r["address"] else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP * r["mptcp"])
+for option in r["options"]: s.setsockopt(*option)
+s.connect((r["address"], 7 + r["mptcp"]))
+s.sendall("{size} {sender} {rate} {server_pauses}\\n".format(**r).encode())
+polled = select.poll(); polled.register(s, select.POLLIN)
 start = last = time.monotonic()
-got = late = 0; wait = 0.0; digest = hashlib.sha256()
-while time.monotonic() - start < seconds:
-    data = s.recv(1 << 16)
+got = late = reads = 0; waits = [0.0, 0.0]; digest = hashlib.sha256()
+while time.monotonic() - start < r["seconds"]:
+    if r["polls"]: polled.poll()
+    data = s.recv(1 << 20 if r["polls"] else 1 << 16, socket.MSG_DONTWAIT * r["polls"])
     now = time.monotonic()
     if not data: break
-    wait = max(wait, now - last)
-    got += len(data); digest.update(data)
-    if now - start > settles: late += len(data)
-    if pause and got > int(size) / 2: time.sleep(pause); pause = 0
+    waits = sorted([*waits, now - last])[1:]
+    got += len(data); reads += 1; digest.update(data)
+    if now - start > r["settles"]: late += len(data)
+    if r["pauses"] and got > r["size"] / 2: time.sleep(r["pauses"]); r["pauses"] = 0
+    if r["reads_rate"]: time.sleep(max(start + got / r["reads_rate"] - now, 0))
     last = time.monotonic()
-print(got, digest.hexdigest(), wait, late * 8e-6 / max(last - start - settles, 1e-9))
+print(json.dumps([got, digest.hexdigest(), waits[::-1], reads, now - start, late * 8e-6 / max(last - start - r["settles"], 1e-9)]))
 """
 
 # Connects, says its port, receives until its input ends.
@@ -83,22 +104,75 @@ sys.stdin.read()
 """
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How a reader reads so many bytes, which a sender with this controller sends."""
+
+    size: int
+    sender: str = "cubic"
+    address: str = "10.0.1.2"
+    seconds: float = 60  # until it ends, at the latest
+    settles: float = 0  # s, which its rate leaves out
+    options: tuple[tuple[int, int, int], ...] = ()  # of its socket: level, name, value
+    mptcp: bool = False
+    polls: bool = False  # by poll(), and what is there
+    pauses: float = 0  # s, after a half
+    reads_rate: int = 0  # bytes in a second; 0: as fast as it can
+    rate: int = 0  # bytes in a second that the server sends; 0: as fast as it can
+    server_pauses: float = 0  # s, after a half
+
+    def at(self, path: native.Path) -> list[str]:
+        """The words of the reader at the path's receiver."""
+        return ["ip", "netns", "exec", path.receiver, sys.executable, "-c", READER, json.dumps(asdict(self))]
+
+
+@dataclass(frozen=True)
+class Got:
+    """What a reader has printed."""
+
+    size: int
+    digest: str
+    waits: tuple[float, float]  # s: its longest waits for data, without its own pauses
+    reads: int
+    seconds: float  # until the last byte
+    mbit: float
+
+    @staticmethod
+    def of(out: str) -> Got:
+        return Got(*json.loads(out))
+
+    def is_all(self, size: int) -> bool:
+        """Every byte came, and nothing else."""
+        return (self.size, self.digest) == (size, digest(size))
+
+
 def digest(size: int) -> str:
     return hashlib.sha256(random.Random(1).randbytes(12_000_000)[:size]).hexdigest()
 
 
 @contextmanager
-def bottleneck() -> Iterator[native.Path]:
-    with native.Path(Link(RATE_MBIT, 20, 2.5)) as path:
+def bottleneck(rtt_ms: float = 20) -> Iterator[native.Path]:
+    with native.Path(Link(RATE_MBIT, rtt_ms, 2.5)) as path:
         path.start(path.sender, PYTHON, "-c", SERVER)
         kernel.eventually(lambda: ":7 " in path.command(path.sender, "ss", "-ltn"), ENDS_S, "the server")
         yield path
 
 
-def reader(path: native.Path, address: str, size: int, name: str, *, seconds: float = 60, settles: float = 0, buffer: int = 0,
-           pause: float = 0) -> list[str]:  # fmt: skip
-    words = (address, size, name, seconds, settles, buffer, pause)
-    return ["ip", "netns", "exec", path.receiver, sys.executable, "-c", READER, *map(str, words)]
+def counted(path: native.Path, namespace: str, name: str) -> int:
+    """A counter of the kernel for this network namespace: TcpExtTCPWinProbe."""
+    words = path.command(namespace, "nstat", "-asz", name).split()
+    return int(words[words.index(name) + 1])
+
+
+@contextmanager
+def setting(path: native.Path, namespace: str, name: str, value: int) -> Iterator[None]:
+    """A sysctl of this network namespace, in the block."""
+    before = path.command(namespace, "sysctl", "-n", name).strip()
+    path.command(namespace, "sysctl", "-qw", f"{name}={value}")
+    try:
+        yield
+    finally:
+        path.command(namespace, "sysctl", "-qw", f"{name}={before}")
 
 
 def received(ccbpf: Cli) -> int:
@@ -221,14 +295,13 @@ def yields(cli: Cli, path: native.Path) -> None:
     """The only download, which is under way, leaves the link to a foreground flow of cubic."""
     kernel.eventually(lambda: received(cli) > 1_500_000, ENDS_S, "the download")
     before = received(cli)
-    foreground = reader(path, "10.0.1.2", 12_000_000, "cubic", seconds=SETTLES_S + FOREGROUND_S, settles=SETTLES_S)
-    got, _, _, mbit = kernel.run(*foreground).stdout.split()
+    foreground = Reading(12_000_000, seconds=SETTLES_S + FOREGROUND_S, settles=SETTLES_S)
+    got = Got.of(kernel.run(*foreground.at(path)).stdout)
     beside = received(cli) - before
-    assert float(mbit) >= KEEPS * RATE_MBIT * 1448 / 1514, (mbit, beside)
-    assert int(got) > 2 * beside
+    assert got.mbit >= KEEPS * RATE_MBIT * 1448 / 1514, (got, beside)
+    assert got.size > 2 * beside
 
 
 def has_all(out: str) -> bool:
     """What a reader of BYTES has printed: every byte came."""
-    size, found, _, _ = out.split()
-    return (int(size), found) == (BYTES, digest(BYTES))
+    return Got.of(out).is_all(BYTES)

@@ -21,12 +21,12 @@ from tests.functional.rules.downloads import (
     LEAST,
     OPEN,
     Ends,
+    Reading,
     Server,
     cgroup,
     counts,
     has_all,
     held,
-    reader,
     records,
     sending,
     untouched,
@@ -261,7 +261,7 @@ def test_what_is_wrong(ccbpf: Cli, words: list[str], said: str) -> None:
 @pytest.mark.quiet
 @pytest.mark.rerun("a host that stands still is a queue, and a pause of the reader")
 def test_a_running_download_yields(ccbpf: Cli, path: native.Path) -> None:
-    words = reader(path, "10.0.1.2", BYTES, "cubic")
+    words = Reading(BYTES).at(path)
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as background:
 
         def there() -> bool:

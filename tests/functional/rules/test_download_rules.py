@@ -26,12 +26,12 @@ from tests.functional.rules.downloads import (
     OPEN,
     TCP_WINDOW_CLAMP,
     Ends,
+    Reading,
     Server,
     cgroup,
     counts,
     has_all,
     held,
-    reader,
     received,
     records,
     rules,
@@ -379,7 +379,7 @@ def test_a_download_yields(ccbpf: Cli, path: native.Path, address: str, sender: 
     """A download in a cgroup yields to one outside of it, and takes the link back."""
     with cgroup() as (name, within):
         ccbpf("assign", "--download", "--cgroup", name)
-        words = [*within, *reader(path, address, BYTES, sender)]
+        words = [*within, *Reading(BYTES, sender, address).at(path)]
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as background:
             yields(ccbpf, path)
             out, _ = background.communicate(timeout=40)

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Sockets that are set to something, and receive in the background: every byte comes, and no reader waits for a second that it has not
+caused itself. TLS of the kernel is in tests/kernels/test_ktls.py, because not every kernel has it."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.functional.conftest import Cli
+from tests.functional.rules.background import account
+from tests.functional.rules.downloads import BYTES, SMALL_BUFFER, Got, Reading, counted, records, setting, yields
+from tests.lab.engine import native
+
+pytestmark = [pytest.mark.quiet, pytest.mark.rerun("a host that stands still is a queue, and a pause of the reader")]
+
+STALL_S = 1.0
+SIZE = 2_000_000
+IDLE_S = 3.5
+KEEP_ALIVE = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1),
+)
+LOWAT = 400_000  # bytes: several windows of the path
+
+
+def download(ccbpf: Cli, path: native.Path, reading: Reading) -> tuple[Got, dict[str, Any]]:
+    """By `run --download`: what came, which is all, and the run's counters."""
+    done = ccbpf("-j", "run", "-d", "--", *reading.at(path))
+    got = Got.of(done.out)
+    assert got.is_all(reading.size)
+    assert not records(ccbpf)
+    return got, account(done.err)["counts"]
+
+
+CASES = {
+    "plain": Reading(SIZE),
+    "SO_RCVBUF": Reading(SIZE, options=(SMALL_BUFFER,)),
+    "a reader that pauses": Reading(SIZE, pauses=1.5),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_it_never_stalls(ccbpf: Cli, path: native.Path, case: str) -> None:
+    got, counts = download(ccbpf, path, CASES[case])
+    assert got.waits[0] < STALL_S
+    assert counts["receivers"] == 1
+
+
+def test_where_the_kernel_takes_a_window_back_ours_is_not(ccbpf: Cli, path: native.Path) -> None:
+    """Data that was in flight beyond the window would be dropped, and counted."""
+    before = counted(path, path.receiver, "TcpExtBeyondWindow")
+    with setting(path, path.receiver, "net.ipv4.tcp_shrink_window", 1):
+        got, counts = download(ccbpf, path, Reading(BYTES))
+    assert got.waits[0] < STALL_S
+    assert counts["receiving_held_ns"] > 0, "it yielded, to its own queue"
+    assert counted(path, path.receiver, "TcpExtBeyondWindow") == before
+
+
+def test_a_window_of_zero(ccbpf: Cli, path: native.Path) -> None:
+    """The reader stops until its buffer is full, and longer than the sender waits before it probes the window."""
+    counters = ((path.receiver, "TcpExtTCPToZeroWindowAdv"), (path.sender, "TcpExtTCPWinProbe"))
+    before = [counted(path, *counter) for counter in counters]
+    got, counts = download(ccbpf, path, Reading(SIZE, options=(SMALL_BUFFER,), pauses=2.5))
+    zeros, probes = (counted(path, *counter) - was for counter, was in zip(counters, before))
+    assert zeros >= 1 and probes >= 2, (zeros, probes)
+    assert got.waits[0] < STALL_S
+    assert counts["receivers"] == 1
+
+
+def test_keep_alive(ccbpf: Cli, path: native.Path) -> None:
+    """Both ends probe a connection that is idle; after that the data goes on."""
+    before = [counted(path, end, "TcpExtTCPKeepAlive") for end in (path.receiver, path.sender)]
+    got, counts = download(ccbpf, path, Reading(SIZE, options=KEEP_ALIVE, server_pauses=IDLE_S))
+    probes = [counted(path, end, "TcpExtTCPKeepAlive") - was for end, was in zip((path.receiver, path.sender), before)]
+    assert min(probes) >= 2, probes
+    assert IDLE_S - STALL_S < got.waits[0] < IDLE_S + STALL_S and got.waits[1] < STALL_S
+    assert counts["receivers"] == 1
+
+
+def test_so_rcvlowat(ccbpf: Cli, path: native.Path) -> None:
+    """A reader that is woken when several windows are there. Beside a foreground the window is one segment, and it is woken all the
+    same."""
+    reading = Reading(4_000_000, options=((socket.SOL_SOCKET, socket.SO_RCVLOWAT, LOWAT),), polls=True)
+    background = ccbpf.popen("-j", "run", "-d", "--", *reading.at(path), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    yields(ccbpf, path)
+    (record,) = records(ccbpf)
+    assert 0 < record["receive"]["window_bytes"] < LOWAT
+    out, _ = background.communicate(timeout=40)
+    got = Got.of(out)
+    assert got.is_all(reading.size) and got.waits[0] < STALL_S, got
+
+
+# --- Multipath TCP ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def second(path: native.Path) -> Iterator[None]:
+    """A second address of the receiver, of which MPTCP makes a second subflow."""
+    if not Path("/proc/sys/net/mptcp").exists():
+        pytest.skip("this kernel has no MPTCP")
+    address = "10.0.2.3"
+    path.command(path.receiver, "ip", "address", "add", f"{address}/24", "dev", "wire")
+    path.command(path.receiver, "ip", "mptcp", "endpoint", "add", address, "dev", "wire", "subflow")
+    try:
+        yield
+    finally:
+        path.command(path.receiver, "ip", "mptcp", "endpoint", "flush")
+        path.command(path.receiver, "ip", "address", "del", f"{address}/24", "dev", "wire")
+
+
+def test_mptcp(ccbpf: Cli, path: native.Path, second: None) -> None:
+    """Each subflow is held, and yields. Alone it is slower than without us (docs/limits.md)."""
+    counters = [(path.receiver, f"MPTcpExt{name}") for name in ("MPCapableSYNACKRX", "MPJoinSynAckRx")]
+    before = [counted(path, *counter) for counter in counters]
+    reading = Reading(3_000_000, mptcp=True)
+    background = ccbpf.popen("-j", "run", "-d", "--", *reading.at(path), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    yields(ccbpf, path)
+    out, err = background.communicate(timeout=40)
+    got = Got.of(out)
+    assert [counted(path, *counter) - was for counter, was in zip(counters, before)] == [1, 1], "two subflows"
+    assert account(err)["counts"]["receivers"] == 2
+    assert got.is_all(reading.size) and got.waits[0] < STALL_S, got
