@@ -2,7 +2,8 @@
 """What programs download, from servers that know nothing of it: as they are, and by `ccbpf run --download`.
 
 Each program brings the same bytes in both ways. In the background `ccbpf flows` shows its connections while they receive, and the
-account of the run has them at the end; as they are nothing is seen of them.
+account of the run has them at the end; as they are nothing is seen of them. Beside a transfer of curl's in the foreground they leave it the
+link in the background, and take their share of it as they are.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import hashlib
 import io
 import json
 import random
+import subprocess
 import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,7 @@ import pytest
 from tests.functional import kernel
 from tests.functional.conftest import Cli
 from tests.functional.rules.background import ENDS_S, PYTHON, account
-from tests.functional.rules.downloads import RATE_MBIT, Bottleneck, bottleneck, received
+from tests.functional.rules.downloads import RATE_MBIT, Bottleneck, bottleneck
 from tests.hard.programs.conftest import SIZE, Hosts
 from tests.hard.programs.test_programs import NGINX_PORT, SERVERS, SSH_PORT, going, nginx, ssh_keys, ssh_server
 
@@ -34,7 +36,8 @@ TLS_PORT, REGISTRY_PORT, FOREGROUND_PORT = 8443, 5000, 8084
 REGISTRY = SERVERS.parent / "bin/docker-registry"
 LOOKS_S = 0.02
 LAYERS = 3  # of the image; skopeo fetches them at once
-FOREGROUND, BACKGROUND = 4_000_000, 9_000_000  # bytes
+FOREGROUND, BACKGROUND = 4_000_000, 10_000_000  # bytes
+LEAST = 100_000  # bytes: more than a server says before the file
 ALONE_S = FOREGROUND * 8 / (RATE_MBIT * 1e6 * 1448 / 1514)  # of the foreground
 
 
@@ -77,9 +80,8 @@ def ssh(hosts: Hosts, _: Path, room: Path) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def archive(hosts: Hosts, source: Path, room: Path) -> Iterator[None]:
-    """One package in an archive of apt, which holds the file."""
+def make_archive(hosts: Hosts, source: Path, room: Path) -> None:
+    """One package in an archive of apt, which holds the file, and apt's own directories."""
     tree = room / "package"
     (tree / "DEBIAN").mkdir(parents=True)
     about = "Package: thing\nVersion: 1\nArchitecture: all\nMaintainer: nobody <nobody@example.org>\nDescription: a thing\n"
@@ -94,7 +96,20 @@ def archive(hosts: Hosts, source: Path, room: Path) -> Iterator[None]:
     (room / "apt/status").touch()
     for name in ("state/lists/partial", "cache/archives/partial"):
         (room / "apt" / name).mkdir(parents=True)
+
+
+@contextmanager
+def archive(hosts: Hosts, source: Path, room: Path) -> Iterator[None]:
+    make_archive(hosts, source, room)
     with http(hosts, source, room):
+        yield
+
+
+@contextmanager
+def several(hosts: Hosts, source: Path, room: Path) -> Iterator[None]:
+    """One nginx that also has HTTP/2 and the archive, and the server of ssh."""
+    make_archive(hosts, source, room)
+    with http2(hosts, source, room), ssh(hosts, source, room):
         yield
 
 
@@ -155,12 +170,14 @@ def registry(hosts: Hosts, source: Path, room: Path) -> Iterator[None]:
 
 # --- programs --------------------------------------------------------------------------
 
+Server = Callable[[Hosts, Path, Path], AbstractContextManager[None]]
+
 
 @dataclass(frozen=True)
 class Program:
     """Its server, its words behind a prefix of `ip netns exec`, and the digest of what it brought."""
 
-    server: Callable[[Hosts, Path, Path], AbstractContextManager[None]]
+    server: Server
     port: int
     words: Callable[[Hosts, Path, Path], list[object]]
     brought: Callable[[Path], str] = lambda to: digest((to / "file").read_bytes())
@@ -169,9 +186,17 @@ class Program:
     least: int = 1  # connections
 
 
+def curl(to: Path, *words: object) -> list[object]:
+    """It says which HTTP it was."""
+    return ["curl", "-sf", "-w", "%{http_version}", "-o", to / "file", *words]
+
+
+def curl_http1(hosts: Hosts, _: Path, to: Path) -> list[object]:
+    return curl(to, "--http1.1", f"http://{hosts.address}:{NGINX_PORT}/file")
+
+
 def curl_http2(hosts: Hosts, room: Path, to: Path) -> list[object]:
-    url = f"https://{hosts.address}:{TLS_PORT}/file"
-    return ["curl", "-sf", "--http2", "--cacert", room / "cert.pem", "-w", "%{http_version}", "-o", to / "file", url]
+    return curl(to, "--http2", "--cacert", room / "cert.pem", f"https://{hosts.address}:{TLS_PORT}/file")
 
 
 def aria2(hosts: Hosts, _: Path, to: Path) -> list[object]:
@@ -211,6 +236,7 @@ def python(hosts: Hosts, _: Path, to: Path) -> list[object]:
 
 
 PROGRAMS = {
+    "curl, HTTP/1.1": Program(http, NGINX_PORT, curl_http1, says="1.1"),
     "curl, HTTP/2 over TLS": Program(http2, TLS_PORT, curl_http2, says="2"),
     "aria2, four connections": Program(http, NGINX_PORT, aria2, least=3),
     "apt": Program(
@@ -297,26 +323,66 @@ def path() -> Iterator[Bottleneck]:
         yield path
 
 
+# Server: the programs that fetch from it at the same time.
+BESIDE: list[tuple[Server, tuple[str, ...]]] = [
+    (http, ("aria2, four connections",)),
+    (registry, ("skopeo from a registry",)),
+    (several, ("curl, HTTP/1.1", "curl, HTTP/2 over TLS", "apt", "rsync over ssh", "Python's urllib")),
+]
+
+
+# Runs the words behind the path of a file as soon as that is there: five runs of `ccbpf` begin one after the other.
+GATE = ("sh", "-c", 'while [ ! -e "$0" ]; do sleep 0.02; done; exec "$@"')
+
+
+def came(path: Bottleneck) -> int:
+    """Bytes of packets that the receiver has got."""
+    return int(path.command(path.receiver, "cat", "/sys/class/net/wire/statistics/rx_bytes"))
+
+
+def runs(ccbpf: Cli) -> list[int]:
+    """Bytes that each run has received so far."""
+    return [run["counts"]["received"] for run in ccbpf("-j", "status").json["runs"]]
+
+
 @pytest.mark.quiet
 @pytest.mark.rerun("a host that stands still is a queue, and a pause of the reader")
-@pytest.mark.parametrize("name", ["aria2, four connections", "skopeo from a registry"])
-def test_what_has_several_connections_yields_to_one_of_curl(ccbpf: Cli, path: Bottleneck, tmp_path: Path, name: str) -> None:
-    """On the path of the native lab. Without the option curl would have a fifth or a fourth of the link until the other is done."""
-    program, to = PROGRAMS[name], tmp_path / "to"
+@pytest.mark.parametrize("way", ["plain", "background"])
+@pytest.mark.parametrize(
+    ("server", "names"), BESIDE, ids=[names[0] if len(names) == 1 else "five at once" for _, names in BESIDE]
+)
+def test_beside_a_foreground(
+    ccbpf: Cli, path: Bottleneck, tmp_path: Path, server: Server, names: tuple[str, ...], way: str
+) -> None:
+    """On the path of the native lab. curl takes at most half again as long as alone; without the option three quarters longer at the least,
+    because it has a fourth to a sixth of the link until the others are done."""
     hosts = Hosts(namespace(path.receiver), namespace(path.sender), "10.0.1.2")
     source, other = tmp_path / "from", tmp_path / "other"
-    for made in (source, other, to):
+    to = {name: tmp_path / f"to{i}" for i, name in enumerate(names)}
+    for made in (source, other, *to.values()):
         made.mkdir()
-    (source / "file").write_bytes(random.Random(1).randbytes(BACKGROUND))
+    (source / "file").write_bytes(random.Random(1).randbytes(BACKGROUND // len(names)))
     (other / "foreground").write_bytes(bytes(FOREGROUND))
-    with program.server(hosts, source, tmp_path), going(nginx(hosts, other, other, FOREGROUND_PORT)):
+    prefix = [] if way == "plain" else [ccbpf.command, "run", "-q", "-d", "--"]
+    with server(hosts, source, tmp_path), going(nginx(hosts, other, other, FOREGROUND_PORT)), ExitStack() as stack:
         hosts.listens(FOREGROUND_PORT)
-        background = ccbpf.popen("run", "-q", "-d", "--", *hosts.on_near(*program.words(hosts, tmp_path, to)))
-        kernel.eventually(lambda: received(ccbpf) > BACKGROUND / 3, ENDS_S, "the download")
+        programs = []
+        for name in names:
+            words = [*prefix, *GATE, tmp_path / "go", *hosts.on_near(*PROGRAMS[name].words(hosts, tmp_path, to[name]))]
+            going_on = subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL, env=ccbpf.env())
+            programs.append(stack.enter_context(going_on))
+        if way == "background":
+            kernel.eventually(lambda: len(runs(ccbpf)) == len(names), ENDS_S, "the runs")
+        before = came(path)
+        (tmp_path / "go").touch()
+        kernel.eventually(lambda: came(path) > before + BACKGROUND / 3, ENDS_S, "the downloads")
+        if way == "background":
+            kernel.eventually(lambda: min(runs(ccbpf)) > LEAST, ENDS_S, "each of them")
         start = time.monotonic()
         url = f"http://{hosts.address}:{FOREGROUND_PORT}/foreground"
         kernel.run(*hosts.on_near("curl", "-sf", "-o", tmp_path / "got", url))
-        took, beside = time.monotonic() - start, received(ccbpf)
-        assert background.wait(2 * ENDS_S) == 0
-    assert program.brought(to) == program.wanted(source, tmp_path)
-    assert took < 1.5 * ALONE_S, (took, beside)
+        took = time.monotonic() - start
+        assert [program.wait(2 * ENDS_S) for program in programs] == [0] * len(names)
+    for name in names:
+        assert PROGRAMS[name].brought(to[name]) == PROGRAMS[name].wanted(source, tmp_path)
+    assert took < 1.5 * ALONE_S if way == "background" else took > 1.75 * ALONE_S, took
