@@ -17,15 +17,14 @@ from tests.functional.conftest import Cli
 from tests.functional.kernel import Namespace
 from tests.functional.rules.background import ENDS_S, default
 from tests.functional.rules.downloads import (
-    BYTES,
     LEAST,
     OPEN,
     Ends,
+    Got,
     Reading,
     Server,
     cgroup,
     counts,
-    has_all,
     held,
     records,
     sending,
@@ -261,7 +260,8 @@ def test_what_is_wrong(ccbpf: Cli, words: list[str], said: str) -> None:
 @pytest.mark.quiet
 @pytest.mark.rerun("a host that stands still is a queue, and a pause of the reader")
 def test_a_running_download_yields(ccbpf: Cli, path: native.Path) -> None:
-    words = Reading(BYTES).at(path)
+    reading = Reading(10_000_000)  # it is not held from its beginning, and goes on until `--off`
+    words = reading.at(path)
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as background:
 
         def there() -> bool:
@@ -272,4 +272,4 @@ def test_a_running_download_yields(ccbpf: Cli, path: native.Path) -> None:
         yields(ccbpf, path)
         ccbpf(*DOWNLOAD, "--off", "--dst", "10.0.1.2")
         out, _ = background.communicate(timeout=40)
-    assert has_all(out)
+    assert Got.of(out).is_all(reading.size)
