@@ -68,16 +68,6 @@ static int check_file(const char *path)
 		    .remedy = "name a file, or leave --output out and read stdout");
 }
 
-/* Only a handle leads from a cgroup's id to its path, which takes a capability that a server gives up. */
-static int check_units(const struct request *request)
-{
-	if (!request->own[OWN_UNITS] || !request->own[OWN_LISTEN])
-		return EXIT_OK;
-	return FAIL(EXIT_USAGE, .what = WHAT, .on = "--units --listen",
-		    .why = "what listens has no right to name cgroups",
-		    .remedy = "write a file by --output, for node_exporter");
-}
-
 static int print(const char *path, bool openmetrics, bool units)
 {
 	size_t size;
@@ -121,7 +111,7 @@ static int give_up_privileges(void)
 	return err ? fail_errno(WHAT, "give up its capabilities", err) : EXIT_OK;
 }
 
-static int listen_at(const char *given, enum server_format format)
+static int listen_at(const char *given, enum server_format format, bool units)
 {
 	struct listener listener;
 	int err = listener_open(given, SERVER_BACKLOG, &listener);
@@ -130,7 +120,7 @@ static int listen_at(const char *given, enum server_format format)
 		return err;
 	err = give_up_privileges();
 	if (!err)
-		return server_run(WHAT, listener.fd, format, announce, &listener);
+		return server_run(WHAT, listener.fd, format, units, announce, &listener);
 	close(listener.fd);
 	return err;
 }
@@ -146,14 +136,12 @@ static int metrics(const struct request *request)
 	if (!err)
 		err = check_one_place(request);
 	if (!err)
-		err = check_units(request);
-	if (!err)
 		err = check_file(path);
 	if (!err)
 		err = kernel_require_reading(WHAT);
 	if (err)
 		return err;
-	return at ? listen_at(at, format)
+	return at ? listen_at(at, format, request->own[OWN_UNITS])
 		  : print(path, format == SERVER_OPENMETRICS, request->own[OWN_UNITS]);
 }
 

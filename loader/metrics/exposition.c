@@ -5,12 +5,10 @@
 #include "metrics/exposition.h"
 #include "out/printable.h"
 #include "util/memory.h"
-#include "util/text.h"
 
 static const char *const types[] = {
-	[METRIC_COUNTER] = "counter",
-	[METRIC_GAUGE] = "gauge",
-	[METRIC_HISTOGRAM] = "histogram",
+	[METRIC_COUNTER] = "counter",	  [METRIC_GAUGE] = "gauge",
+	[METRIC_HISTOGRAM] = "histogram", [METRIC_GAUGE_HISTOGRAM] = "gaugehistogram",
 	[METRIC_INFO] = "info",
 };
 
@@ -18,6 +16,15 @@ static const char *const types[] = {
 static const char *suffix(enum metric kind)
 {
 	return kind == METRIC_COUNTER ? "_total" : kind == METRIC_INFO ? "_info" : "";
+}
+
+static const char *type(enum metric kind, bool older)
+{
+	if (older && kind == METRIC_INFO)
+		kind = METRIC_GAUGE;
+	if (older && kind == METRIC_GAUGE_HISTOGRAM)
+		kind = METRIC_HISTOGRAM;
+	return types[kind];
 }
 
 void exposition_family(struct exposition *out, enum metric kind, const char *name, const char *help)
@@ -28,8 +35,7 @@ void exposition_family(struct exposition *out, enum metric kind, const char *nam
 	out->kind = kind;
 	out->name = name;
 	fprintf(out->to, "# HELP %s%s %s\n", name, more, help);
-	fprintf(out->to, "# TYPE %s%s %s\n", name, more,
-		older && kind == METRIC_INFO ? "gauge" : types[kind]);
+	fprintf(out->to, "# TYPE %s%s %s\n", name, more, type(kind, older));
 }
 
 /* A label's value: any string of the system. */
@@ -81,26 +87,33 @@ void exposition_seconds(struct exposition *out, const struct label *labels, uint
 		(unsigned long long)(ns % 1000000000));
 }
 
-void exposition_histogram(struct exposition *out, const struct label *labels,
-			  const uint64_t *at_most, const uint64_t *counts, unsigned int n)
+/* Of a histogram of gauges OpenMetrics calls them _gsum and _gcount. */
+static void print_sum_and_count(struct exposition *out, const struct label *labels, const char *sum,
+				uint64_t count)
 {
-	uint64_t sum = 0;
+	bool gauge = out->openmetrics && out->kind == METRIC_GAUGE_HISTOGRAM;
+
+	print_name(out, gauge ? "_gsum" : "_sum", labels, NULL);
+	fprintf(out->to, "%s\n", sum ?: "NaN");
+	print_name(out, gauge ? "_gcount" : "_count", labels, NULL);
+	fprintf(out->to, "%llu\n", (unsigned long long)count);
+}
+
+void exposition_histogram(struct exposition *out, const struct label *labels,
+			  const char *const *limits, const uint64_t *counts, unsigned int n,
+			  const char *sum)
+{
+	uint64_t count = 0;
 
 	for (unsigned int i = 0; i < n; i++) {
-		bool last = i == n - 1;
-		struct label le = { "le", last ? "+Inf"
-					       : text("%llu.0", (unsigned long long)at_most[i]) };
+		struct label le = { "le", limits[i] };
 
-		sum += counts[i];
+		count += counts[i];
 		print_name(out, "_bucket", labels, &le);
-		fprintf(out->to, "%llu\n", (unsigned long long)sum);
+		fprintf(out->to, "%llu\n", (unsigned long long)count);
 	}
-	if (out->openmetrics)
-		return; /* there a histogram without a sum has no count */
-	print_name(out, "_sum", labels, NULL);
-	fprintf(out->to, "NaN\n");
-	print_name(out, "_count", labels, NULL);
-	fprintf(out->to, "%llu\n", (unsigned long long)sum);
+	if (sum || !out->openmetrics) /* there a histogram without a sum has no count */
+		print_sum_and_count(out, labels, sum, count);
 }
 
 void exposition_end(struct exposition *out)

@@ -8,6 +8,8 @@
 #define CCBPF_METRICS_H
 
 #include "metrics/exposition.h"
+#include "metrics/live.h"
+#include "rules/origins.h"
 
 /*
  * Each needs a lock, and writes nothing but headings where nothing is pinned. Returns EXIT_OK,
@@ -15,9 +17,11 @@
  */
 int metrics_controllers(const char *what, struct exposition *out);
 int metrics_totals(const char *what, struct exposition *out);
-int metrics_units(const char *what, struct exposition *out);
-int metrics_flows(const char *what, struct exposition *out);
-int metrics_rules(const char *what, struct exposition *out);
+int metrics_units(const char *what, const struct live *live, const struct origins *origins,
+		  struct exposition *out);
+void metrics_flows(const struct live *live, struct exposition *out);
+int metrics_rules(const char *what, const struct live *live, const struct origins *origins,
+		  struct exposition *out);
 int metrics_runs(const char *what, struct exposition *out);
 int metrics_queues(const char *what, struct exposition *out);
 

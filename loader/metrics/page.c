@@ -7,6 +7,31 @@
 #include "sys/pins.h"
 #include "util/memory.h"
 
+static int gather_pinned(const char *what, bool units, struct exposition *out)
+{
+	struct origins origins = { 0 };
+	struct live live;
+	int err = live_read(what, &live);
+
+	if (!err)
+		origins_read(&origins);
+	if (!err)
+		err = metrics_totals(what, out);
+	if (!err && units)
+		err = metrics_units(what, &live, &origins, out);
+	if (!err) {
+		metrics_flows(&live, out);
+		err = metrics_rules(what, &live, &origins, out);
+	}
+	if (!err)
+		err = metrics_runs(what, out);
+	if (!err)
+		err = metrics_queues(what, out);
+	live_free(&live);
+	origins_free(&origins);
+	return err;
+}
+
 static int gather(const char *what, bool units, struct exposition *out)
 {
 	bool exists;
@@ -18,17 +43,7 @@ static int gather(const char *what, bool units, struct exposition *out)
 	exposition_number(out, LABELS({ "version", CCBPF_VERSION }), 1);
 	err = metrics_controllers(what, out);
 	if (!err && exists)
-		err = metrics_totals(what, out);
-	if (!err && exists && units)
-		err = metrics_units(what, out);
-	if (!err && exists)
-		err = metrics_flows(what, out);
-	if (!err && exists)
-		err = metrics_rules(what, out);
-	if (!err && exists)
-		err = metrics_runs(what, out);
-	if (!err && exists)
-		err = metrics_queues(what, out);
+		err = gather_pinned(what, units, out);
 	pins_unlock();
 	exposition_end(out);
 	return err;

@@ -40,11 +40,12 @@ static void classes(struct exposition *out, const struct queue *queues, unsigned
 
 static void found(struct exposition *out, const struct queue *queues, unsigned int n)
 {
-	uint64_t at_most[CCBPF_AQM_BUCKETS];
+	const char *limits[CCBPF_AQM_BUCKETS];
 	uint64_t counts[CCBPF_AQM_BUCKETS];
 
-	for (unsigned int i = 0; i < CCBPF_AQM_BUCKETS; i++)
-		at_most[i] = (1ull << i) - 1;
+	for (unsigned int i = 0; i < CCBPF_AQM_BUCKETS - 1; i++)
+		limits[i] = text("%llu.0", (1ull << i) - 1);
+	limits[CCBPF_AQM_BUCKETS - 1] = "+Inf";
 	exposition_family(
 		out, METRIC_HISTOGRAM, "ccbpf_queue_found_bytes",
 		"packets, by the bytes that waited when they came; their sum is not known");
@@ -53,7 +54,7 @@ static void found(struct exposition *out, const struct queue *queues, unsigned i
 			counts[j] = queues[i].counts.histogram[j];
 		exposition_histogram(
 			out, LABELS({ "device", queues[i].device }, { "netns", queues[i].netns }),
-			at_most, counts, CCBPF_AQM_BUCKETS);
+			limits, counts, CCBPF_AQM_BUCKETS, NULL);
 	}
 }
 

@@ -4,9 +4,11 @@
 
 #include "metrics/metrics.h"
 #include "out/errors.h"
+#include "rules/origins.h"
 #include "rules/rule.h"
 #include "rules/run.h"
 #include "rules/standing.h"
+#include "util/memory.h"
 #include "util/text.h"
 
 static const char *gives(const struct ccbpf_rule *rule)
@@ -14,24 +16,75 @@ static const char *gives(const struct ccbpf_rule *rule)
 	return rule->choice.controller; /* "": it exempts, or is for what is received alone */
 }
 
-int metrics_rules(const char *what, struct exposition *out)
+static void connections(const struct standing *standing, struct exposition *out)
+{
+#define X(count, help)                                                                       \
+	exposition_family(out, METRIC_COUNTER, "ccbpf_rule_connections_" #count, help);      \
+	for (unsigned int i = 0; i < standing->n; i++)                                       \
+		exposition_number(                                                           \
+			out,                                                                 \
+			LABELS({ "rule", text("%u", standing->rules[i].id) },                \
+			       { "controller", gives(&standing->rules[i]) },                 \
+			       { "conditions", rule_conditions_text(&standing->rules[i]) }), \
+			standing->counts[i].count);
+	CCBPF_CHOICE_COUNTS(X)
+#undef X
+}
+
+static uint64_t rule_of(const void *origins, const struct flow *flow)
+{
+	const struct origin *origin = origins_of(origins, flow->key);
+
+	return origin && origin->by == ORIGIN_RULE ? origin->id : 0;
+}
+
+static const struct ccbpf_rule *rule_with(const struct standing *standing, uint64_t id)
+{
+	for (unsigned int i = 0; i < standing->n; i++)
+		if (standing->rules[i].id == id)
+			return &standing->rules[i];
+	return NULL;
+}
+
+/* The flows of this instant by the rule that gave them their controller, or holds their receive
+ * window. A rule without flows has no series. */
+static void flows_of_rules(const struct origins *origins, const struct live *live,
+			   struct exposition *out)
+{
+	struct live_groups groups = live_by(live, rule_of, origins);
+	struct live_series *series = must_alloc(groups.n + 1, sizeof(*series));
+	size_t n = 0;
+
+	for (size_t i = 0; i < groups.n; i++) {
+		const struct live_group *group = &groups.all[i];
+		const struct ccbpf_rule *rule = rule_with(&origins->standing, group->of);
+
+		if (!rule)
+			continue; /* it was removed, and its flows go on */
+		series[n++] = (struct live_series){
+			.labels = { { "rule", text("%u", rule->id) },
+				    { "controller", group->kind->name },
+				    { "conditions", rule_conditions_text(rule) } },
+			.sums = &group->sums,
+		};
+	}
+	live_print(out, "ccbpf_rule_live_", series, n,
+		   LIVE_FLOWS | LIVE_CARRIED | LIVE_REDUCED | LIVE_YIELDING | LIVE_DELAYS_FOUND);
+	free(series);
+	live_groups_free(&groups);
+}
+
+int metrics_rules(const char *what, const struct live *live, const struct origins *origins,
+		  struct exposition *out)
 {
 	struct standing standing;
 	int err = standing_read(what, &standing);
 
 	if (err)
 		return err;
-#define X(count, help)                                                                      \
-	exposition_family(out, METRIC_COUNTER, "ccbpf_rule_connections_" #count, help);     \
-	for (unsigned int i = 0; i < standing.n; i++)                                       \
-		exposition_number(                                                          \
-			out,                                                                \
-			LABELS({ "rule", text("%u", standing.rules[i].id) },                \
-			       { "controller", gives(&standing.rules[i]) },                 \
-			       { "conditions", rule_conditions_text(&standing.rules[i]) }), \
-			standing.counts[i].count);
-	CCBPF_CHOICE_COUNTS(X)
-#undef X
+	connections(&standing, out);
+	if (live->known && origins->known)
+		flows_of_rules(origins, live, out);
 	standing_close(&standing);
 	return EXIT_OK;
 }

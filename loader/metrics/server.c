@@ -41,6 +41,7 @@ struct page {
 struct server {
 	const char *what;
 	enum server_format format;
+	bool units;
 	struct MHD_Daemon *daemon;
 	struct page pages[2]; /* by whether it is OpenMetrics */
 	struct {
@@ -69,7 +70,7 @@ static void gather(struct server *server, bool openmetrics)
 	const struct text_block *mark = text_mark();
 	size_t size;
 	char *body;
-	int err = metrics_page(server->what, openmetrics, false, &body, &size);
+	int err = metrics_page(server->what, openmetrics, server->units, &body, &size);
 
 	if (err) {
 		free(body);
@@ -236,10 +237,10 @@ static int serve(struct server *server, int (*announce)(const void *data), const
 	return err;
 }
 
-int server_run(const char *what, int listen_fd, enum server_format format,
+int server_run(const char *what, int listen_fd, enum server_format format, bool units,
 	       int (*announce)(const void *data), const void *data)
 {
-	struct server server = { .what = what, .format = format };
+	struct server server = { .what = what, .format = format, .units = units };
 	int err;
 
 	err = microhttpd_load(what, &mhd);

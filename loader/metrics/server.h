@@ -20,6 +20,8 @@
 #ifndef CCBPF_SERVER_H
 #define CCBPF_SERVER_H
 
+#include <stdbool.h>
+
 #define SERVER_PATH "/metrics"
 #define SERVER_CACHE_NS 1000000000ULL
 #define SERVER_BACKLOG 128 /* connections that the kernel keeps until they are accepted */
@@ -31,11 +33,11 @@ enum server_format {
 };
 
 /*
- * Serve on a socket that listens until a signal ends it (out/ticker.h), and close it. `announce` is
- * called once signals do so; unless it returns EXIT_OK that is the end. Returns EXIT_OK, or the
- * exit code after saying why it cannot begin.
+ * Serve on a socket that listens until a signal ends it (out/ticker.h), and close it; by units as
+ * metrics_page() does. `announce` is called once signals do so; unless it returns EXIT_OK that is the
+ * end. Returns EXIT_OK, or the exit code after saying why it cannot begin.
  */
-int server_run(const char *what, int listen_fd, enum server_format format,
+int server_run(const char *what, int listen_fd, enum server_format format, bool units,
 	       int (*announce)(const void *data), const void *data);
 
 #endif

@@ -112,8 +112,8 @@ void origins_read(struct origins *out)
 		add(&givers, -1, copy_of(moved.receives_fd),
 		    (struct giver){ .to = out, .by = ORIGIN_RENICE });
 	moved_close(&moved);
-	if (givers.n)
-		remembered_each(&givers.all->map, givers.n, sizeof(*givers.all), collect);
+	out->known = !givers.n ||
+		     remembered_each(&givers.all->map, givers.n, sizeof(*givers.all), collect);
 	for (size_t i = 0; i < givers.n; i++)
 		close(givers.all[i].map.fd);
 	free(givers.all);

@@ -8,6 +8,7 @@
 #define CCBPF_ORIGINS_H
 
 #include <json-c/json.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,6 +35,7 @@ struct origin {
 struct origins {
 	struct origin *all; /* sorted by flow */
 	size_t n;
+	bool known; /* the sockets could be read; false: nobody knows of any */
 	struct standing standing;
 	struct run *runs;
 	unsigned int n_runs;

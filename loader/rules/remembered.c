@@ -64,29 +64,33 @@ static struct bpf_link *attach(const struct bpf_program *program, int map_fd)
 	return bpf_program__attach_iter(program, &opts);
 }
 
-/* Returns whether the kernel accepts the iterator. One that refused it once is not asked again. */
-static bool by_storage(const struct walk *walk)
+/* The iterator, loaded once for all looks of this process; NULL: the kernel refuses it. */
+static const struct bpf_program *storage_iterator(void)
 {
 	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "chosen");
-	static bool refused;
-	struct bpf_object *obj;
-	bool accepted;
+	static struct bpf_object *obj;
+	static bool tried;
 
-	if (refused)
-		return false;
-	obj = bpf_object__open_mem(ccbpf_object_chosen,
-				   ccbpf_object_chosen_end - ccbpf_object_chosen, &opts);
-	accepted = obj && !bpf_object__load(obj);
-	refused = !accepted;
-	for (size_t i = 0; accepted && i < walk->n; i++) {
-		struct bpf_link *link =
-			attach(bpf_object__next_program(obj, NULL), map_at(walk, i)->fd);
+	if (!tried) {
+		obj = bpf_object__open_mem(ccbpf_object_chosen,
+					   ccbpf_object_chosen_end - ccbpf_object_chosen, &opts);
+		if (obj && bpf_object__load(obj)) {
+			bpf_object__close(obj);
+			obj = NULL;
+		}
+	}
+	tried = true;
+	return obj ? bpf_object__next_program(obj, NULL) : NULL;
+}
+
+static void by_storage(const struct walk *walk, const struct bpf_program *iterator)
+{
+	for (size_t i = 0; i < walk->n; i++) {
+		struct bpf_link *link = attach(iterator, map_at(walk, i)->fd);
 
 		read_all(walk, i, link ? bpf_iter_create(bpf_link__fd(link)) : -1);
 		bpf_link__destroy(link);
 	}
-	bpf_object__close(obj);
-	return accepted;
 }
 
 /* --- by a look at all TCP sockets -------------------------------------------------- */
@@ -149,21 +153,33 @@ static int visit(void *data, const struct netns *netns)
 	return EXIT_OK;
 }
 
-static void by_sockets(struct walk *walk)
+/* Returns whether there is an iterator for each map. */
+static bool by_sockets(struct walk *walk)
 {
+	bool each = true, any = false;
+
 	walk->links = must_alloc(walk->n, sizeof(*walk->links));
 	for (size_t first = 0; first < walk->n; first += AT_ONCE)
 		over_sockets(walk, first);
-	netns_each(WHAT, visit, walk);
+	for (size_t i = 0; i < walk->n; i++) {
+		each = each && walk->links[i];
+		any = any || walk->links[i];
+	}
+	if (any)
+		netns_each(WHAT, visit, walk);
 	for (size_t i = 0; i < walk->n; i++)
 		bpf_link__destroy(walk->links[i]);
 	free(walk->links);
+	return each;
 }
 
-void remembered_each(const struct remembered *maps, size_t n, size_t size, each_socket *each)
+bool remembered_each(const struct remembered *maps, size_t n, size_t size, each_socket *each)
 {
 	struct walk walk = { .maps = (const char *)maps, .n = n, .size = size, .each = each };
+	const struct bpf_program *iterator = storage_iterator();
 
-	if (!by_storage(&walk))
-		by_sockets(&walk);
+	if (!iterator)
+		return by_sockets(&walk);
+	by_storage(&walk, iterator);
+	return true;
 }

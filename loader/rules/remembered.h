@@ -7,6 +7,7 @@
 #ifndef CCBPF_REMEMBERED_H
 #define CCBPF_REMEMBERED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "ccbpf/rule.h"
@@ -18,9 +19,10 @@ struct remembered {
 
 /*
  * Call `each` for every socket in these `n` maps, which lie `size` bytes apart. It may get one
- * twice. What cannot be read is left out.
+ * twice. What cannot be read is left out. Returns false where the kernel gives no iterator to this
+ * process.
  */
-void remembered_each(const struct remembered *maps, size_t n, size_t size,
+bool remembered_each(const struct remembered *maps, size_t n, size_t size,
 		     void (*each)(const struct remembered *map,
 				  const struct ccbpf_chosen_record *record));
 

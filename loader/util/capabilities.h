@@ -28,7 +28,8 @@ const char *capabilities_remedy(void);
  *
  *   CAP_BPF           maps, links and pins
  *   CAP_SYS_ADMIN     the maps of rules and of units: a link leads to its program, and a program to
- *                     its maps, by ids, which the kernel opens for nobody else
+ *                     its maps, by ids, which the kernel opens for nobody else; and it loads the
+ *                     iterators over sockets, as cap_perfmon does
  *   CAP_DAC_OVERRIDE  only where the user is not root: the pins are root's, and a pin is opened for
  *                     writing as well
  *   CAP_SYS_PTRACE    only if `by_process`: the pins are found through /proc/PID/root

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 from tests.functional import kernel
 from tests.functional.cli.transfer import ADDRESSES, Pair, Transfer
 from tests.functional.conftest import Cli, preload
+from tests.functional.line import DEV, Line
+from tests.functional.records import settle
 
 HERE = Path(__file__).parent
 
@@ -25,6 +28,11 @@ def vanish(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def slow_setns(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return preload(tmp_path_factory.mktemp("preload"), HERE / "slow_setns.c")
+
+
+@pytest.fixture(scope="session")
+def slow_walk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return preload(tmp_path_factory.mktemp("preload"), HERE / "slow_walk.c")
 
 
 @pytest.fixture
@@ -44,6 +52,26 @@ def transfers(netns_pair: Pair) -> Iterator[dict[str, Transfer]]:
 def transfer(netns_pair: Pair) -> Iterator[Transfer]:
     with Transfer(*netns_pair, ADDRESSES["IPv4"]) as transfer:
         yield transfer
+
+
+@pytest.fixture
+def everything(line: Line) -> Iterator[Cli]:
+    """Something of all that has metrics, none of which does anything: a queue, controllers, a rule with a connection, a unit (that of
+    this process), a command of `ccbpf run`."""
+    cli = line.ccbpf
+    line.tbf()
+    line.aqm("attach", DEV)
+    cli("enable", "tcp_lp")
+    with kernel.Sink(line.near, "127.0.0.1") as sink, line.near.socket() as sock:
+        cli("assign", "tcp_lp", "--remote-port", sink.address[1], "--netns", line.near.name)
+        sock.connect(sink.address)
+        sock.sendall(bytes(1000))
+        kernel.eventually(lambda: sink.received == 1000, 5, "it is received")
+        settle(cli, sock)
+        with cli.popen("run", "-q", "--", "sh", "-c", "echo; cat", stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdin and process.stdout and process.stdout.readline()
+            yield cli
+            process.stdin.close()
 
 
 @pytest.fixture

@@ -103,6 +103,10 @@ class Child:
             self._process.wait()
             raise
 
+    def end(self, seconds: float = 10.0) -> int:
+        self._process.terminate()
+        return self.wait(seconds)
+
 
 def start(namespace: Namespace, *arguments: object) -> Child:
     return Child(["ip", "netns", "exec", namespace.name, *(str(a) for a in arguments)])
