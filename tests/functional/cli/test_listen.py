@@ -8,7 +8,10 @@ import fcntl
 import http.client
 import json
 import os
+import random
 import re
+import resource
+import select
 import shutil
 import signal
 import socket
@@ -28,13 +31,16 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 
 from tests.functional import kernel
 from tests.functional.conftest import BPFFS, MEMORY_NOISE, Cli, own_memory
-from tests.functional.line import DEV, Line
 
 CACHE_S, SILENCE_S = 1.0, 10.0
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 SCRAPE = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"  # what Prometheus sends
 OPEN_MOST = 32
+CROWD = 1000  # connections
+CROWD_MEMORY = OPEN_MOST * (64 << 10)  # bytes: each connection has 16 KiB for its request
+RANDOM, AT_ONCE = 480, 16  # requests; fewer at once than the connections that it keeps
+SEED = int(os.environ.get("CCBPF_SEED", "1"))
 LEAK_MOST = 64 << 10  # bytes, of a thousand connections: 64 of each
 CAP_DAC_OVERRIDE, CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_BPF = 1, 19, 21, 39
 READING = 1 << CAP_BPF | 1 << CAP_SYS_ADMIN
@@ -136,26 +142,21 @@ def families(page: str, type_: str) -> list[Any]:
 # --- what it answers -------------------------------------------------------------------------------------------------
 
 
-def test_the_page_is_what_the_command_prints(line: Line) -> None:
-    """With a controller, a rule, a command and a queue, none of which does anything."""
-    cli = line.ccbpf
-    line.tbf()
-    line.aqm("attach", DEV)
-    cli("enable", "tcp_lp")
-    cli("assign", "tcp_lp", "--remote", "192.0.2.0/24")
-    with (
-        serving(cli) as exporter,
-        cli.popen("run", "-q", "--", "sh", "-c", "echo; cat", stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process,
-    ):
-        assert process.stdin and process.stdout and process.stdout.readline()
-        plain, open_ = cli("metrics").out, cli("metrics", "--format", "openmetrics").out
+@pytest.mark.parametrize("units", [(), ("--units",)], ids=["", "units"])
+def test_the_page_is_what_the_command_prints(everything: Cli, units: tuple[str, ...]) -> None:
+    """Although the process has given up what names a cgroup by its id."""
+    with serving(everything, *units) as exporter:
+        assert_may(exporter, READING)
+        plain, open_ = everything("metrics", *units).out, everything("metrics", "--format", "openmetrics", *units).out
         assert exporter.page() == plain
         assert exporter.page(Accept=SCRAPE) == open_
-        for name in ("controller_enabled", "live_flows", "rule_connections_set", "run_connections", "queue_packets"):
+        names = ["controller_enabled", "live_flows{", "rule_connections_set_total{", "rule_live_flows{", "run_connections",
+                 "queue_packets"]  # fmt: skip
+        for name in [*names, *(("unit_flows_total{", "unit_live_flows{") if units else ())]:
             assert f"ccbpf_{name}" in plain, name
+        assert units or "ccbpf_unit" not in plain
         for page, type_ in ((plain, PROMETHEUS), (open_, OPENMETRICS)):
             assert len(families(page, type_)) > 20
-        process.stdin.close()
 
 
 def test_it_is_gathered_once_a_second(ccbpf: Cli) -> None:
@@ -400,12 +401,37 @@ def test_bad_requests(exporter: Exporter) -> None:
     kernel.eventually(lambda: exporter.descriptors() <= descriptors, 5, "connections are closed")
 
 
-def test_half_requests_keep_nobody_out(exporter: Exporter) -> None:
-    """200 are held open: a scrape is answered at once, even while they send a byte now and then; the silent ones are closed."""
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """This process may open that many."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 3 * CROWD)), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def answered_within(exporter: Exporter, seconds: float) -> float:
+    """How long until a scrape was answered. One that a crowd pushed out comes again, as Prometheus does."""
+    before = time.monotonic()
+
+    def answered() -> bool:
+        with suppress(OSError, http.client.HTTPException):
+            return bool(exporter.page())
+        return False
+
+    kernel.eventually(answered, seconds, "a scrape is answered")
+    return time.monotonic() - before
+
+
+def test_half_requests_keep_nobody_out(exporter: Exporter, many_files: None) -> None:
+    """A thousand are held open: a scrape is answered at once, even while they send a byte now and then; the silent ones are closed."""
+    exporter.page()
+    memory = own_memory(exporter.process)
     with ExitStack() as stack:
-        half = [stack.enter_context(exporter.connect()) for _ in range(200)]
+        half = [stack.enter_context(exporter.connect()) for _ in range(CROWD)]
         for sock in half:
-            sock.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+            with suppress(OSError):  # those before it are closed to make room
+                sock.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
         before = time.monotonic()
         for _ in range(3):
             assert exporter.page()
@@ -414,6 +440,7 @@ def test_half_requests_keep_nobody_out(exporter: Exporter) -> None:
                     sock.send(b"y")
         assert time.monotonic() - before < SILENCE_S / 2
         assert exporter.descriptors() < OPEN_MOST + 12
+        assert own_memory(exporter.process) - memory < CROWD_MEMORY
 
         def closed(sock: socket.socket) -> bool:
             try:
@@ -426,6 +453,104 @@ def test_half_requests_keep_nobody_out(exporter: Exporter) -> None:
             assert closed(sock)
         assert time.monotonic() - before < 2 * SILENCE_S
         assert exporter.page()
+
+
+def test_a_thousand_connections_at_once(exporter: Exporter, many_files: None) -> None:
+    """Beside a thousand that hold half a request open a thousand come in one moment, each with a request. Scrapes are answered
+    meanwhile and afterwards; nothing stays."""
+    exporter.page()
+    memory, descriptors = own_memory(exporter.process), exporter.descriptors()
+    with ExitStack() as stack:
+        for _ in range(CROWD):
+            half = stack.enter_context(exporter.connect())
+            half.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+        crowd = [stack.enter_context(socket.socket()) for _ in range(CROWD)]
+        poll = select.poll()
+        for sock in crowd:
+            sock.setblocking(False)
+            sock.connect_ex((exporter.host, exporter.port))
+            poll.register(sock, select.POLLOUT)
+        waited = [answered_within(exporter, SILENCE_S)]
+        by_number, asked = {sock.fileno(): sock for sock in crowd}, 0
+        end = time.monotonic() + SILENCE_S
+        while by_number and time.monotonic() < end:
+            for number, event in poll.poll(100):
+                poll.unregister(number)
+                sock = by_number.pop(number)
+                if not event & (select.POLLERR | select.POLLHUP):
+                    with suppress(OSError):
+                        asked += bool(sock.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"))
+        waited.append(answered_within(exporter, SILENCE_S))
+        assert max(waited) < SILENCE_S / 2 and asked > 0
+        assert exporter.descriptors() < OPEN_MOST + 12
+        assert own_memory(exporter.process) - memory < CROWD_MEMORY
+    kernel.eventually(lambda: exporter.descriptors() <= descriptors, 5, "connections are closed")
+    assert exporter.page()
+
+
+GOOD = b"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: */*\r\nConnection: keep-alive\r\n\r\n"
+PIECES = [b"GET", b"HEAD", b"POST", b"/metrics", b"/", b"*", b" HTTP/1.1", b"HTTP/1.0", b"\r\n", b"\n", b"\r", b"\0", b" ", b":", b"\t",
+          b"Host: ", b"Content-Length: ", b"Transfer-Encoding: chunked\r\n", b"Expect: 100-continue\r\n", b"Connection: close\r\n",
+          b"Upgrade: h2c\r\n", b"Cookie: a=b; c\r\n", b"?a=%00&b", b"%2e%2e/", b"ffffffffffffffff\r\n", b"-1", b"0\r\n\r\n", b"\xff\xfe",
+          b"Accept: application/openmetrics-text\r\n", b"x" * 5000]  # fmt: skip
+
+
+def mutated(dice: random.Random) -> bytes:
+    """A good request with some changes, up to three in a row; or only pieces."""
+    if not dice.randrange(5):
+        return b"".join(dice.choices(PIECES, k=dice.randrange(1, 40)))
+    request = bytearray(GOOD * dice.randrange(1, 4))
+    for _ in range(dice.randrange(1, 8)):
+        at, until = sorted((dice.randrange(len(request) + 1), dice.randrange(len(request) + 1)))
+        match dice.randrange(6):
+            case 0:
+                request[at:at] = dice.choice(PIECES)
+            case 1:
+                del request[at : min(until, at + 20)]
+            case 2:
+                request[at:at] = request[at:until]
+            case 3:
+                request[at:at] = dice.randbytes(dice.randrange(1, 30))
+            case 4:
+                del request[until:]
+            case 5 if at < len(request):
+                request[at] ^= 1 << dice.randrange(8)
+    return bytes(request)
+
+
+def test_random_requests(exporter: Exporter) -> None:
+    """Several hundred: the process goes on, answers the next good request, prints nothing, and keeps no memory."""
+    dice = random.Random(SEED)
+    requests = [mutated(dice) for _ in range(RANDOM)]
+    answers: list[bytes] = []
+
+    def send(some: list[bytes]) -> None:
+        """At once: one that waits for more is not waited for."""
+        with ExitStack() as stack:
+            socks = [stack.enter_context(exporter.connect()) for _ in some]
+            for sock, request in zip(socks, some, strict=True):
+                with suppress(OSError):
+                    sock.sendall(request)
+                    sock.shutdown(socket.SHUT_WR)
+            for sock in select.select(socks, [], [], 0.05)[0]:
+                with suppress(OSError):
+                    answers.append(sock.recv(1 << 16))
+            for sock in socks:
+                kernel.abort(sock)
+
+    def all_of_them() -> int:
+        before = own_memory(exporter.process)
+        for i in range(0, RANDOM, AT_ONCE):
+            send(requests[i : i + AT_ONCE])
+            assert exporter.page(), (SEED, requests[i : i + AT_ONCE])
+        return own_memory(exporter.process) - before
+
+    all_of_them()
+    descriptors = exporter.descriptors()
+    assert min(all_of_them() for _ in range(3)) <= MEMORY_NOISE
+    kernel.eventually(lambda: exporter.descriptors() <= descriptors, 5, "connections are closed")
+    codes = {answer[9:12] for answer in answers if answer.startswith(b"HTTP/1.")}
+    assert {b"200", b"400", b"404", b"405"} <= codes, (SEED, codes)
 
 
 def test_a_slow_reader_keeps_nobody_out(exporter: Exporter) -> None:
@@ -514,15 +639,13 @@ def test_root_keeps_what_reading_needs(ccbpf: Cli) -> None:
         assert exporter.page() == ccbpf("metrics").out
 
 
-def test_the_sandbox_of_its_unit_is_enough(ccbpf: Cli) -> None:
+def test_the_sandbox_of_its_unit_is_enough(everything: Cli) -> None:
     """Capabilities and mounts as in packaging/systemd/ccbpf-exporter.service.in."""
     read_only = f"mount --bind {BPFFS} {BPFFS} && mount -o remount,bind,ro {BPFFS}"
     script = f'{read_only} && exec setpriv --bounding-set=-all,+bpf,+sys_admin --no-new-privs "$@"'
-    ccbpf("enable", "tcp_lp")
-    ccbpf("assign", "tcp_lp", "--remote", "192.0.2.0/24")
-    with serving(ccbpf, prefix=("unshare", "-m", "sh", "-euc", script, "sh")) as exporter:
+    with serving(everything, "--units", prefix=("unshare", "-m", "sh", "-euc", script, "sh")) as exporter:
         assert_may(exporter, READING)
-        assert exporter.page() == ccbpf("metrics").out
+        assert exporter.page() == everything("metrics", "--units").out
 
 
 def test_another_user_keeps_what_root_need_not_have(ccbpf: Cli) -> None:
