@@ -6,6 +6,8 @@
 
 #define TC_ACT_UNSPEC (-1)
 #define TC_ACT_OK 0
+#define TC_ACT_SHOT 2
+#define OF 200 /* packets, of which one is lost */
 #define ETH_P_8021Q 0x8100
 #define ETH_P_8021AD 0x88a8
 
@@ -26,6 +28,13 @@ int ok(struct __sk_buff *ctx)
 {
 	__sync_fetch_and_add(&seen, 1);
 	return TC_ACT_OK;
+}
+
+/* A path that loses packets, now and then. */
+SEC("tc/lossy")
+int lossy(struct __sk_buff *ctx)
+{
+	return __sync_fetch_and_add(&seen, 1) % OF == OF - 1 ? TC_ACT_SHOT : TC_ACT_UNSPEC;
 }
 
 /* One tag, accelerated. */
