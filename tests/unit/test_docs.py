@@ -126,8 +126,9 @@ def test_the_readme_is_short() -> None:
     assert len(README.read_text().splitlines()) <= README_LINES
 
 
-def test_the_picture_is_light() -> None:
-    picture = (ROOT / "docs/demo.png").read_bytes()
+@pytest.mark.parametrize("name", ["demo.png", "dashboard.png"])
+def test_a_picture_is_light(name: str) -> None:
+    picture = (ROOT / "docs" / name).read_bytes()
     assert picture.startswith(b"\x89PNG") and len(picture) < PICTURE_BYTES
 
 
