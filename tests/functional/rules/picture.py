@@ -9,6 +9,7 @@ a terminal of 80 columns and 24 lines shows then. Nothing stays behind.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -78,6 +79,8 @@ def main() -> None:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     parser.add_argument("file", type=Path, metavar="FILE")
     file = parser.parse_args().file
+    for number in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: what was made is removed
+        signal.signal(number, signal.default_int_handler)
     native.require()
     with registry.held():
         cli = Cli(registry.session_pins("picture"))
