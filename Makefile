@@ -14,6 +14,7 @@ PREFIX  ?= /usr/local
 ZSHDIR  ?= $(PREFIX)/share/zsh/site-functions
 UNITDIR ?= $(PREFIX)/lib/systemd/system
 SBINDIR ?= $(PREFIX)/sbin
+DOCDIR  ?= $(PREFIX)/share/doc/ccbpf
 V       ?= 0
 
 ifeq ($(V),0)
@@ -180,6 +181,7 @@ UNITS   := $(patsubst packaging/systemd/%.in,%,$(wildcard packaging/systemd/*.in
 BASHDIR := $(PREFIX)/share/bash-completion/completions
 FISHDIR := $(PREFIX)/share/fish/vendor_completions.d
 CONFIG  := $(wildcard packaging/ccbpf.toml)
+EXAMPLES := $(patsubst packaging/%,%,$(shell find packaging/examples -type f))
 
 install: installed ## to $(PREFIX): command, manual pages, completions, units; /etc/ccbpf.toml, if there is none
 	install -D -m 755 $(OUT)/ccbpf $(DESTDIR)$(SBINDIR)/ccbpf
@@ -202,13 +204,14 @@ install: installed ## to $(PREFIX): command, manual pages, completions, units; /
 	done
 	install -D -m 644 packaging/grafana/ccbpf.json $(DESTDIR)$(PREFIX)/share/ccbpf/grafana/ccbpf.json
 	install -m 644 loader/cmd/plot.py $(DESTDIR)$(PREFIX)/share/ccbpf/plot.py
+	for file in $(EXAMPLES); do install -D -m 644 packaging/$$file $(DESTDIR)$(DOCDIR)/$$file || exit; done
 	$(if $(CONFIG),[ -e $(DESTDIR)/etc/ccbpf.toml ] || install -D -m 644 $(CONFIG) $(DESTDIR)/etc/ccbpf.toml)
 
 uninstall: ## from $(PREFIX); /etc/ccbpf.toml stays
 	rm -f $(addprefix $(DESTDIR),$(SBINDIR)/ccbpf $(PREFIX)/bin/netnice $(PREFIX)/share/man/man7/ccbpf-controllers.7 \
 		$(addprefix $(BASHDIR)/,ccbpf netnice) $(addprefix $(FISHDIR)/,ccbpf.fish netnice.fish) $(ZSHDIR)/_ccbpf \
 		$(PREFIX)/share/man/man5/ccbpf.toml.5 $(addprefix $(PREFIX)/share/man/man8/,ccbpf.8 ccbpf-*.8 netnice.8) $(addprefix $(UNITDIR)/,$(UNITS)) \
-		$(addprefix $(PREFIX)/share/ccbpf/,grafana/ccbpf.json plot.py))
+		$(addprefix $(PREFIX)/share/ccbpf/,grafana/ccbpf.json plot.py) $(addprefix $(DOCDIR)/,$(EXAMPLES)))
 
 deb: ## packages for Debian and Ubuntu: build/deb
 	$(Q)packaging/deps.sh $(VENV) deb

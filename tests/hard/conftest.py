@@ -74,6 +74,12 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return build(tmp_path_factory.mktemp("deb"))
 
 
+@pytest.fixture(scope="session")
+def rpms(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The same as RPMs."""
+    return build(tmp_path_factory.mktemp("rpm"), "rpm")
+
+
 @pytest.fixture
 def machine(tmp_path: Path, pin_root: Path) -> Machine:
     return Machine.unpack(tmp_path / "root", pin_root)

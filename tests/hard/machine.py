@@ -6,7 +6,10 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +21,7 @@ INCLUDED = "systemd-sysv,iproute2"
 ARCHIVES = {"Debian", "Debian Backports", "Ubuntu"}
 STEP_S = 120.0
 BOOT_S = 30.0
+ENDS_S = 20.0
 CLEAN = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
 BESIDE = """
 for d in proc sys dev; do mount --rbind /$d "$0/$d"; done
@@ -121,11 +125,27 @@ class Machine:
 
     def beside(self, *words: object) -> str:
         """Run a command of this host while it has this host's kernel file systems."""
-        environment = {**os.environ, **CLEAN, "CCBPF_PIN_ROOT": str(self.pins)}
-        command = ["unshare", "--mount", "--propagation", "private", "sh", "-euc", BESIDE, str(self.root), *map(str, words)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=STEP_S)
+        done = subprocess.run(self._command(*words), env=self._environment(), capture_output=True, text=True, timeout=STEP_S)
         assert done.returncode == 0, f"{words}: {done}"
         return done.stdout
+
+    @contextmanager
+    def running(self, script: str) -> Iterator[None]:
+        """A script in it that runs meanwhile, and ends by itself at the end of the block."""
+        words = self._command("chroot", self.root, "sh", "-euc", script)
+        with subprocess.Popen(words, env=self._environment(), process_group=0) as process:
+            try:
+                yield
+                process.wait(ENDS_S)
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGTERM)
+
+    def _command(self, *words: object) -> list[str]:
+        return ["unshare", "--mount", "--propagation", "private", "sh", "-euc", BESIDE, str(self.root), *map(str, words)]
+
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, **CLEAN, "CCBPF_PIN_ROOT": str(self.pins)}
 
     def install(self, package: Path) -> None:
         shutil.copy(package, self.root / "ccbpf.deb")

@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The RPM has the same files as the Debian package, and can be installed, used, upgraded and erased. The Debian package: built twice with the same bytes, accepted by lintian (deb.sh asks it), and in a minimal system of this release
-installed, used, upgraded, removed and purged. The completions in zsh and fish, and what systemd says of the units."""
+"""Both packages are built twice with the same bytes. The RPM has the same files as the Debian package, and can be installed, used,
+upgraded and erased. The Debian package is accepted by lintian (deb.sh asks it), and in a minimal system of this release installed,
+used, upgraded with connections that go on, also from another layout of the pins, removed and purged. The completions in zsh and
+fish, and what systemd says of the units and of the examples."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import re
+import shutil
 import socket
 import subprocess
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,17 +24,25 @@ from tests.functional import kernel
 from tests.functional.conftest import Cli
 from tests.functional.rules.background import BACKGROUND
 from tests.hard.machine import Machine, build, of_command, of_tools
-from tests.packaging import BUILD, run
+from tests.packaging import BUILD, ROOT, run
 
 EXPOSURE_MOST = 40  # of 100: what `systemd-analyze security` calls 4.0
 SENDS = "exec 3<>/dev/tcp/127.0.0.1/{port}; echo hello >&3; read -r answer <&3; echo $answer"
+KEEPS_SENDING = "exec 3<>/dev/tcp/127.0.0.1/{port}; while echo hello >&3 && read -r answer <&3; do sleep 0.01; done"
+SENT_MORE = 100  # bytes: seventeen of its lines
+ANSWERS_S = 20.0
 
 
 @pytest.mark.xdist_group("registry")  # where the other test is that needs them
-def test_the_same_commit_gives_the_same_bytes(packages: dict[str, Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("sort", ["deb", "rpm"])
+def test_the_same_commit_gives_the_same_bytes(sort: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """In another directory, time zone, language and umask."""
-    again = build(tmp_path / "some where/else", umask="077", TZ="Asia/Tokyo", LC_ALL="C")
-    assert {name.split("_")[0] for name in packages} == {"ccbpf", "ccbpf-dbgsym", "ccbpf-tools"}
+    packages: dict[str, Path] = request.getfixturevalue("packages" if sort == "deb" else "rpms")
+    again = build(
+        tmp_path / ("somewhere/else" if sort == "rpm" else "some where/else"), sort, umask="077", TZ="Asia/Tokyo", LC_ALL="C"
+    )
+    of_sort = {"deb": {"ccbpf", "ccbpf-dbgsym", "ccbpf-tools"}, "rpm": {"ccbpf", "ccbpf-tools"}}
+    assert {re.split(r"[-_]\d", name)[0] for name in packages} == of_sort[sort]
     digests = [
         {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in built.items()} for built in (packages, again)
     ]
@@ -38,33 +52,107 @@ def test_the_same_commit_gives_the_same_bytes(packages: dict[str, Path], tmp_pat
 # --- in a minimal system ---------------------------------------------------------------------------------------------
 
 
+class Echo:
+    """A port of the loopback that sends back whatever it gets, until it is closed."""
+
+    def __init__(self) -> None:
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self._peers: list[socket.socket] = []
+        self.port: int = self._server.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                peer, _ = self._server.accept()
+                self._peers.append(peer)
+                threading.Thread(target=self._answer, args=(peer,), daemon=True).start()
+
+    def _answer(self, peer: socket.socket) -> None:
+        with suppress(OSError), peer:
+            while data := peer.recv(1000):
+                peer.sendall(data)
+
+    def close(self) -> None:
+        """Whoever is connected reads an end."""
+        for one in (self._server, *self._peers):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+
+
 @pytest.fixture
-def echo() -> Iterator[int]:
-    """A port of the loopback that sends each line back."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def answer() -> None:
-            peer, _ = server.accept()
-            with peer:
-                peer.sendall(peer.recv(100))
-
-        thread = threading.Thread(target=answer, daemon=True)
-        thread.start()
-        yield server.getsockname()[1]
-        thread.join(5)
+def echo() -> Iterator[Echo]:
+    server = Echo()
+    yield server
+    server.close()
 
 
-def newer(package: Path, directory: Path) -> Path:
-    """The same package as a later version."""
+class Stream:
+    """The one connection of this host to a port, as `ss` has it."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        kernel.eventually(lambda: bool(self._shown()), ANSWERS_S, f"a connection to port {port}")
+        self.own_port = self._own_port()
+
+    def _shown(self) -> list[str]:
+        return run("ss", "-Htin", "state", "established", "dport", "=", f":{self.port}").splitlines()
+
+    def _own_port(self) -> str:
+        return self._shown()[0].split()[2].rpartition(":")[2]
+
+    def controller(self) -> str:
+        return self._shown()[1].split()[0]
+
+    def acknowledged(self) -> int:
+        """Bytes."""
+        (found,) = re.findall(r"\bbytes_acked:(\d+)", self._shown()[1])
+        return int(found)
+
+    def goes_on(self) -> bool:
+        """It is still the same connection, under the controller, and more bytes arrive."""
+        before = self.acknowledged()
+        kernel.eventually(lambda: self.acknowledged() > before + SENT_MORE, ANSWERS_S, "more bytes are acknowledged")
+        return (self._own_port(), self.controller()) == (self.own_port, BACKGROUND)
+
+    def listed(self, machine: Machine) -> bool:
+        """Whether the machine's command has its record."""
+        flows = json.loads(machine("ccbpf -j flows"))["flows"]
+        return [flow["controller"] for flow in flows if str(flow["local_port"]) == self.own_port] == [BACKGROUND]
+
+
+def repacked(package: Path, directory: Path, version: str, command: Path | None = None) -> Path:
+    """The same package under another version, `+later` or `~earlier`, and perhaps with another command in it."""
     run("dpkg-deb", "--raw-extract", package, directory / "tree")
     control = directory / "tree/DEBIAN/control"
-    version = next(line for line in control.read_text().splitlines() if line.startswith("Version: "))
-    control.write_text(control.read_text().replace(version, f"{version}+later"))
-    run("dpkg-deb", "--build", directory / "tree", directory / "later.deb")
-    return directory / "later.deb"
+    line = next(line for line in control.read_text().splitlines() if line.startswith("Version: "))
+    control.write_text(control.read_text().replace(line, line + version))
+    if command:
+        shutil.copy(command, directory / "tree/usr/sbin/ccbpf")
+    run("dpkg-deb", "--build", directory / "tree", directory / "repacked.deb")
+    return directory / "repacked.deb"
 
 
-def test_the_life_of_a_package(packages: dict[str, Path], machine: Machine, echo: int, tmp_path: Path) -> None:
+def command_of_another_layout(directory: Path) -> Path:
+    """ccbpf, built from this tree with another CCBPF_ABI and eight bytes more in each record of a flow."""
+    tracked = run("git", "ls-files", "Makefile", "bpf", "include", "loader", "packaging", "vmlinux.h").split()
+    for name in tracked:
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, directory / name)
+    for name, pattern, instead in (
+        ("identity.h", r"(#define CCBPF_ABI) (\d+)", r"\1 9\2"),
+        ("flow.h", r"(\tX\(of, started_ns, .*)", '\\1\n\tX(of, another, u64, "number", "none") \\\\'),
+    ):
+        header = directory / "include/ccbpf" / name
+        text, changed = re.subn(pattern, instead, header.read_text())
+        assert changed == 1, header
+        header.write_text(text)
+    run("make", "-s", "-C", directory, "-j2", "build/ccbpf")
+    return directory / "build/ccbpf"
+
+
+def test_the_life_of_a_package(packages: dict[str, Path], machine: Machine, echo: Echo, tmp_path: Path) -> None:
     package = of_command(packages)
     assert machine.traces() == set()
 
@@ -75,12 +163,8 @@ def test_the_life_of_a_package(packages: dict[str, Path], machine: Machine, echo
     assert not machine.pins.exists()
 
     machine(f"ccbpf enable {BACKGROUND}")
-    assert machine(f"netnice bash -c '{SENDS.format(port=echo)}'") == "hello\n"
+    assert machine(f"netnice bash -c '{SENDS.format(port=echo.port)}'") == "hello\n"
     assert BACKGROUND in kernel.available() and set(Cli(machine.pins).status()) == {BACKGROUND}
-
-    link = (machine.pins / BACKGROUND / "link").stat().st_ino
-    machine.install(newer(package, tmp_path))
-    assert (machine.pins / BACKGROUND / "link").stat().st_ino == link, "an upgrade leaves what runs alone"
 
     said = machine("ccbpf plot /etc/hostname 2>&1 || echo $?")
     assert said.endswith("install the package ccbpf-tools (from the source: `make install`)\n1\n"), said
@@ -97,6 +181,49 @@ def test_the_life_of_a_package(packages: dict[str, Path], machine: Machine, echo
     assert machine.traces() == set()
 
 
+def test_an_upgrade_leaves_connections_alone(packages: dict[str, Path], machine: Machine, echo: Echo, tmp_path: Path) -> None:
+    """They go on under the programs that they began with: through the upgrade, a reload by the new command, and a removal."""
+    package = of_command(packages)
+    machine.install(package)
+    machine(f"ccbpf enable {BACKGROUND}")
+    with machine.running(f"netnice bash -c '{KEEPS_SENDING.format(port=echo.port)}'"):
+        stream = Stream(echo.port)
+        assert stream.goes_on()
+        link = (machine.pins / BACKGROUND / "link").stat().st_ino
+        machine.install(repacked(package, tmp_path, "+later"))
+        assert (machine.pins / BACKGROUND / "link").stat().st_ino == link, "what is enabled is not touched"
+        assert stream.goes_on()
+        assert stream.listed(machine)
+        machine(f"ccbpf reload {BACKGROUND}")
+        assert stream.goes_on() and stream.listed(machine)
+        machine("apt-get remove -q -y ccbpf")
+        assert BACKGROUND not in kernel.available() and not machine.pins.exists()
+        assert stream.goes_on()
+        echo.close()
+
+
+def test_an_upgrade_from_another_layout(packages: dict[str, Path], machine: Machine, echo: Echo, tmp_path: Path) -> None:
+    """The new command leaves pins alone that it cannot read, says what to do, and what it says works."""
+    machine.install(repacked(of_command(packages), tmp_path, "~earlier", command_of_another_layout(tmp_path / "source")))
+    machine(f"ccbpf enable {BACKGROUND}")
+    with machine.running(f"netnice bash -c '{KEEPS_SENDING.format(port=echo.port)}'"):
+        stream = Stream(echo.port)
+        assert stream.listed(machine)
+        before = machine("ccbpf version")
+        machine.install(of_command(packages))
+        assert machine("ccbpf version") != before
+        for command in ("flows", "status", f"reload {BACKGROUND}", "enable tcp_lp"):
+            said = machine(f"ccbpf {command} 2>&1 && exit 9 || true")
+            assert f"{machine.pins}/" in said and "`ccbpf clean --all`" in said, f"{command}: {said}"
+        assert stream.goes_on()
+        machine("ccbpf clean --all")
+        assert BACKGROUND not in kernel.available() and not machine.pins.exists()
+        assert stream.goes_on(), "under the old program"
+        assert machine(f"netnice bash -c '{SENDS.format(port=echo.port)}'") == "hello\n"
+        assert set(Cli(machine.pins).status()) == {BACKGROUND}
+        echo.close()
+
+
 def files(paths: Iterable[str]) -> set[str]:
     """The files of a package without its documents, under the names that are common to both kinds."""
     aside = re.compile(r"/usr/share/(doc|licenses|lintian)/|/usr/lib/\.build-id")
@@ -104,9 +231,9 @@ def files(paths: Iterable[str]) -> set[str]:
     return {re.sub("^/lib/", "/usr/lib/", path) for path in same}
 
 
-def test_the_life_of_an_rpm(packages: dict[str, Path], machine: Machine, tmp_path: Path) -> None:
+def test_the_life_of_an_rpm(packages: dict[str, Path], rpms: dict[str, Path], machine: Machine, tmp_path: Path) -> None:
     """The same files as in the Debian package; installed where that has left its libraries, used, and erased."""
-    tools, package = sorted(build(tmp_path / "rpm", "rpm").values(), key=lambda path: "tools" not in path.name)
+    tools, package = sorted(rpms.values(), key=lambda path: "tools" not in path.name)
     query = ("rpm", "--query", "--package", package)
     listed = [line.split() for line in run(*query, "--queryformat", r"[%{FILEMODES:perms} %{FILENAMES}\n]").splitlines()]
     tree = tmp_path / "tree"
@@ -134,6 +261,19 @@ def test_the_life_of_an_rpm(packages: dict[str, Path], machine: Machine, tmp_pat
 # --- beside the package ----------------------------------------------------------------------------------------------
 
 
+def check_examples(installed: Path, units: list[Path], directory: Path) -> None:
+    """systemd reads each example without a word, as part of a unit that runs something."""
+    shutil.copytree(installed / "share/doc/ccbpf/examples", directory)
+    for unit in units:
+        shutil.copy(unit, directory)
+    (directory / "backup.service").write_text("[Service]\nExecStart=/bin/true\n")
+    shown = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", directory / "backup.service", directory / "background.slice"],
+        env={**os.environ, "SYSTEMD_UNIT_PATH": f"{directory}:"}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert (shown.returncode, shown.stderr) == (0, "")
+
+
 def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     run("make", "-s", "install", f"PREFIX={tmp_path}", f"DESTDIR={tmp_path / 'root'}")
     installed = tmp_path / "root" / tmp_path.relative_to("/")
@@ -141,6 +281,7 @@ def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     units = list((installed / "lib/systemd/system").iterdir())
     verified = subprocess.run(["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True)
     assert (verified.returncode, verified.stderr) == (0, "")
+    check_examples(installed, units, tmp_path / "examples")
     services = [unit for unit in units if unit.suffix == ".service"]
     assert {unit.stem for unit in services} == {"ccbpf", "ccbpf-units", "ccbpf-metrics", "ccbpf-exporter"}
     for unit in services:
