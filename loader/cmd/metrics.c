@@ -8,8 +8,9 @@
  *
  *   {"url": "http://127.0.0.1:9464/metrics", "address": "127.0.0.1", "port": 9464}
  *
- * Once its socket is bound it needs no privilege but to read what is pinned, and gives up all others
- * (capabilities_keep_reading()). The user stays, because the pins are root's.
+ * Two processes serve. The one that listens has no privilege once its socket is bound: no capability, and, started by root, another
+ * user (capabilities_keep_none()). The other one gathers the pages (metrics/reader.h). It stays the user whose the pins
+ * are, and keeps what reading them needs (capabilities_keep_reading()).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 
 #include "commands.h"
 #include "metrics/metrics.h"
+#include "metrics/reader.h"
 #include "metrics/server.h"
 #include "out/errors.h"
 #include "out/json.h"
@@ -103,25 +105,42 @@ static int announce(const void *data)
 	return output_finish();
 }
 
-static int give_up_privileges(void)
+static int given_up(int err)
 {
-	bool by_process = !strncmp(pins_root(), "/proc/", strlen("/proc/"));
-	int err = capabilities_keep_reading(by_process);
-
 	return err ? fail_errno(WHAT, "give up its capabilities", err) : EXIT_OK;
 }
 
+static int prepare_reader(void)
+{
+	bool by_process = !strncmp(pins_root(), "/proc/", strlen("/proc/"));
+
+	return given_up(capabilities_keep_reading(by_process));
+}
+
+static int serve(const struct listener *listener, int reader_fd, enum server_format format)
+{
+	int err = server_load(WHAT);
+
+	if (!err)
+		err = given_up(capabilities_keep_none());
+	if (!err)
+		return server_run(WHAT, listener->fd, reader_fd, format, announce, listener);
+	close(listener->fd);
+	return err;
+}
+
+/* The reader is started first, so that it never has the socket that listens. */
 static int listen_at(const char *given, enum server_format format, bool units)
 {
 	struct listener listener;
-	int err = listener_open(given, SERVER_BACKLOG, &listener);
+	int reader_fd = reader_start(WHAT, units, prepare_reader), err;
 
-	if (err)
-		return err;
-	err = give_up_privileges();
+	if (reader_fd < 0)
+		return -reader_fd;
+	err = listener_open(given, SERVER_BACKLOG, &listener);
 	if (!err)
-		return server_run(WHAT, listener.fd, format, units, announce, &listener);
-	close(listener.fd);
+		err = serve(&listener, reader_fd, format);
+	close(reader_fd);
 	return err;
 }
 
@@ -164,8 +183,8 @@ const struct command cmd_metrics = {
 	.text = "Print counters for Prometheus",
 	.more = "Metrics with `live` in their name are gauges: sums over the flows that exist now. Metrics that end with `_total` include the flows "
 		"that have ended. --listen 0 takes a free port; 0.0.0.0 and [::] mean all addresses. The client's Accept "
-		"chooses the format, unless --format is given. Once it listens, the process keeps only two of root's capabilities: "
-		"cap_bpf and, for the maps of rules, cap_sys_admin.",
+		"chooses the format, unless --format is given. The process that listens has no capability; one beside it, which "
+		"gathers the pages, keeps two of root's: cap_bpf and, for the maps of rules, cap_sys_admin.",
 	.options = options,
 	.run = metrics,
 };

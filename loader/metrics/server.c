@@ -8,8 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "metrics/metrics.h"
 #include "metrics/microhttpd.h"
+#include "metrics/reader.h"
 #include "metrics/server.h"
 #include "out/errors.h"
 #include "out/ticker.h"
@@ -41,7 +41,8 @@ struct page {
 struct server {
 	const char *what;
 	enum server_format format;
-	bool units;
+	int reader_fd;
+	int err; /* the exit code once there is no reader any more */
 	struct MHD_Daemon *daemon;
 	struct page pages[2]; /* by whether it is OpenMetrics */
 	struct {
@@ -67,17 +68,20 @@ static void gather(struct server *server, bool openmetrics)
 {
 	struct page *page = &server->pages[openmetrics];
 	const char *type = openmetrics ? OPENMETRICS_TYPE : PROMETHEUS_TYPE;
-	const struct text_block *mark = text_mark();
 	size_t size;
 	char *body;
-	int err = metrics_page(server->what, openmetrics, server->units, &body, &size);
+	int err, lost = reader_ask(server->reader_fd, openmetrics, &body, &size, &err);
 
-	if (err) {
-		free(body);
-		body = must_copy(text("%s\n", fault_said()));
+	if (lost) {
+		server->err = FAIL(EXIT_FAILED, .what = server->what,
+				   .on = "the process that reads", .why = strerror(-lost),
+				   .remedy = "start it again; its last words are above");
+		err = server->err;
+		body = must_copy("no page\n");
 		size = strlen(body);
-		type = PLAIN_TYPE;
 	}
+	if (err)
+		type = PLAIN_TYPE;
 	if (page->response)
 		mhd.destroy_response(page->response); /* who is still sent it keeps it */
 	page->response = response_of(body, size, MHD_RESPMEM_MUST_FREE, type);
@@ -85,7 +89,6 @@ static void gather(struct server *server, bool openmetrics)
 	page->until_ns = monotonic_ns() + SERVER_CACHE_NS;
 	if (!mhd.add_response_header(page->response, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ACCEPT))
 		out_of_memory();
-	text_release(mark);
 }
 
 /* Without a look at weights: who names OpenMetrics at all reads it. */
@@ -231,23 +234,23 @@ static int serve(struct server *server, int (*announce)(const void *data), const
 	if (err)
 		return err;
 	err = announce(data);
-	while (!err && !(ticker_wait(&ticker) & TICK_END))
+	while (!err && !server->err && !(ticker_wait(&ticker) & TICK_END))
 		run(server);
 	ticker_close(&ticker);
-	return err;
+	return err ?: server->err;
 }
 
-int server_run(const char *what, int listen_fd, enum server_format format, bool units,
+int server_load(const char *what)
+{
+	return microhttpd_load(what, &mhd);
+}
+
+int server_run(const char *what, int listen_fd, int reader_fd, enum server_format format,
 	       int (*announce)(const void *data), const void *data)
 {
-	struct server server = { .what = what, .format = format, .units = units };
+	struct server server = { .what = what, .format = format, .reader_fd = reader_fd };
 	int err;
 
-	err = microhttpd_load(what, &mhd);
-	if (err) {
-		close(listen_fd);
-		return err;
-	}
 	signal(SIGPIPE, SIG_IGN); /* a reader that leaves ends its connection */
 	server.daemon = mhd.start_daemon(
 		MHD_USE_EPOLL, 0, NULL, NULL, answer, &server, MHD_OPTION_LISTEN_SOCKET, listen_fd,

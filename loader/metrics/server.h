@@ -32,12 +32,16 @@ enum server_format {
 	SERVER_OPENMETRICS,
 };
 
+/* Load the library, with the privileges that find it. Returns EXIT_OK, or the exit code after saying which package has it. */
+int server_load(const char *what);
+
 /*
- * Serve on a socket that listens until a signal ends it (out/ticker.h), and close it; by units as
- * metrics_page() does. `announce` is called once signals do so; unless it returns EXIT_OK that is the
- * end. Returns EXIT_OK, or the exit code after saying why it cannot begin.
+ * Then serve what a reader gathers (reader.h), on a socket that listens, until a signal ends it (out/ticker.h) or
+ * the reader is gone, and close that socket. `announce` is
+ * called once signals do so; unless it returns EXIT_OK that is the end. Returns EXIT_OK, or the
+ * exit code after saying why it cannot begin.
  */
-int server_run(const char *what, int listen_fd, enum server_format format, bool units,
+int server_run(const char *what, int listen_fd, int reader_fd, enum server_format format,
 	       int (*announce)(const void *data), const void *data);
 
 #endif

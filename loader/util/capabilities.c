@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The capabilities that this process has: see capabilities.h. */
 #include <errno.h>
+#include <grp.h>
 #include <sys/capability.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -71,5 +72,39 @@ int capabilities_keep_reading(bool by_process)
 	if (!err && (cap_set_proc(own) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)))
 		err = -errno;
 	cap_free(own);
+	return err;
+}
+
+static bool may(cap_value_t capability)
+{
+	cap_t own = cap_get_proc();
+	cap_flag_value_t value = CAP_CLEAR;
+
+	if (own)
+		cap_get_flag(own, capability, CAP_EFFECTIVE, &value);
+	cap_free(own);
+	return value == CAP_SET;
+}
+
+static int become_nobody(void)
+{
+	const unsigned int nobody = CAPABILITIES_NOBODY;
+
+	if (geteuid() || !may(CAP_SETUID) || !may(CAP_SETGID))
+		return 0;
+	if (setgroups(0, NULL) || setresgid(nobody, nobody, nobody) ||
+	    setresuid(nobody, nobody, nobody))
+		return -errno;
+	return 0;
+}
+
+int capabilities_keep_none(void)
+{
+	int err = become_nobody();
+	cap_t none = cap_init();
+
+	if (!err && (!none || cap_set_proc(none) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)))
+		err = -errno;
+	cap_free(none);
 	return err;
 }

@@ -5,6 +5,8 @@
 
 #include <stdbool.h>
 
+#define CAPABILITIES_NOBODY 65534 /* user and group that own nothing */
+
 /* What they are for. Each needs those of the one before, too. */
 enum capabilities {
 	CAPABILITIES_READING, /* maps and pins */
@@ -37,5 +39,11 @@ const char *capabilities_remedy(void);
  * Returns 0 or -errno.
  */
 int capabilities_keep_reading(bool by_process);
+
+/*
+ * Give up all of them, and the right to get others by a program, for good. Root also becomes the
+ * user CAPABILITIES_NOBODY, unless it may not (cap_setuid, cap_setgid). Returns 0 or -errno.
+ */
+int capabilities_keep_none(void);
 
 #endif

@@ -74,12 +74,14 @@ class Result:
 MEMORY_NOISE = 16 << 10  # bytes: four pages
 
 
-def own_memory(process: subprocess.Popen[str]) -> int:
-    """Bytes of memory that no file backs: the smallest of some readings, because a reading may come in the middle of a round."""
+def own_memory(process: subprocess.Popen[str] | int) -> int:
+    """Bytes of memory that no file backs, of a process or of one with this id: the smallest of some readings, because a reading may come in the middle of a round."""
+
+    pid = process if isinstance(process, int) else process.pid
 
     def reading() -> int:
         time.sleep(0.01)
-        (line,) = re.findall(r"^RssAnon:\s+(\d+) kB$", Path(f"/proc/{process.pid}/status").read_text(), re.M)
+        (line,) = re.findall(r"^RssAnon:\s+(\d+) kB$", Path(f"/proc/{pid}/status").read_text(), re.M)
         return int(line) << 10
 
     return min(reading() for _ in range(20))

@@ -43,6 +43,7 @@ RANDOM, AT_ONCE = 480, 16  # requests; fewer at once than the connections that i
 SEED = int(os.environ.get("CCBPF_SEED", "1"))
 LEAK_MOST = 64 << 10  # bytes, of a thousand connections: 64 of each
 CAP_DAC_OVERRIDE, CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_BPF = 1, 19, 21, 39
+NOBODY = 65534
 READING = 1 << CAP_BPF | 1 << CAP_SYS_ADMIN
 
 
@@ -100,8 +101,15 @@ class Exporter:
                 pass
         return answer
 
-    def status(self, key: str) -> int:
-        (value,) = re.findall(rf"^{key}:\s+(\w+)", Path(f"/proc/{self.process.pid}/status").read_text(), re.M)
+    @property
+    def reader(self) -> int:
+        """The process that gathers the pages."""
+        pid = self.process.pid
+        return int(Path(f"/proc/{pid}/task/{pid}/children").read_text())
+
+    def status(self, key: str, pid: int = 0) -> int:
+        """Of the process that listens, or of another one."""
+        (value,) = re.findall(rf"^{key}:\s+(\w+)", Path(f"/proc/{pid or self.process.pid}/status").read_text(), re.M)
         return int(value, 16)
 
     def descriptors(self) -> int:
@@ -585,13 +593,15 @@ def test_many_pages_leave_nothing(ccbpf: Cli) -> None:
     ccbpf("enable", "tcp_lp")
     ccbpf("assign", "tcp_lp", "--remote", "192.0.2.0/24")
     with serving(ccbpf.without_quarantine()) as exporter:
+        both = (exporter.process.pid, exporter.reader)
 
         def growth() -> int:
-            memory = own_memory(exporter.process)
+            """Of that process which grows more."""
+            memory = [own_memory(pid) for pid in both]
             for _ in range(6):
                 assert exporter.page() and exporter.page(Accept=SCRAPE)
                 time.sleep(CACHE_S)
-            return own_memory(exporter.process) - memory
+            return max(own_memory(pid) - before for pid, before in zip(both, memory))
 
         growth()  # the allocator needs four
         descriptors = exporter.descriptors()
@@ -622,12 +632,18 @@ def test_at_once(exporter: Exporter) -> None:
 # --- what it may -----------------------------------------------------------------------------------------------------
 
 
-def assert_may(exporter: Exporter, capabilities: int) -> None:
-    for key in ("CapPrm", "CapEff"):
-        assert exporter.status(key) == capabilities, key
-    assert exporter.status("CapInh") == exporter.status("CapAmb") == 0
-    assert exporter.status("NoNewPrivs") == 1
-    assert exporter.status("Threads") == 1
+def assert_may(exporter: Exporter, capabilities: int, user: int = NOBODY) -> None:
+    """What listens may do nothing, as another user than root; what reads has these capabilities."""
+    for pid, allowed in ((exporter.process.pid, 0), (exporter.reader, capabilities)):
+        for key in ("CapPrm", "CapEff"):
+            assert exporter.status(key, pid) == allowed, key
+        assert exporter.status("CapInh", pid) == exporter.status("CapAmb", pid) == 0
+        assert exporter.status("NoNewPrivs", pid) == 1
+        assert exporter.status("Threads", pid) == 1
+    ids = Path(f"/proc/{exporter.process.pid}/status").read_text()
+    for key in ("Uid", "Gid"):
+        assert re.search(rf"^{key}:(\s+{user}){{4}}$", ids, re.M), ids
+    assert user != NOBODY or re.search(r"^Groups:\s*$", ids, re.M), ids
 
 
 def test_root_keeps_what_reading_needs(ccbpf: Cli) -> None:
@@ -642,7 +658,7 @@ def test_root_keeps_what_reading_needs(ccbpf: Cli) -> None:
 def test_the_sandbox_of_its_unit_is_enough(everything: Cli) -> None:
     """Capabilities and mounts as in packaging/systemd/ccbpf-exporter.service.in."""
     read_only = f"mount --bind {BPFFS} {BPFFS} && mount -o remount,bind,ro {BPFFS}"
-    script = f'{read_only} && exec setpriv --bounding-set=-all,+bpf,+sys_admin --no-new-privs "$@"'
+    script = f'{read_only} && exec setpriv --bounding-set=-all,+bpf,+sys_admin,+setuid,+setgid --no-new-privs "$@"'
     with serving(everything, "--units", prefix=("unshare", "-m", "sh", "-euc", script, "sh")) as exporter:
         assert_may(exporter, READING)
         assert exporter.page() == everything("metrics", "--units").out
@@ -677,6 +693,20 @@ def test_in_another_network_namespace(ccbpf: Cli) -> None:
         with serving(ccbpf, prefix=within, namespace=namespace.name) as exporter:
             assert_may(exporter, READING | 1 << CAP_SYS_PTRACE)
             assert exporter.page() == ccbpf("metrics").out
+
+
+def test_each_of_the_two_processes_ends_with_the_other(ccbpf: Cli) -> None:
+    with ccbpf.popen("metrics", "--listen", 0, stderr=subprocess.PIPE) as process:
+        exporter = Exporter(process)
+        os.kill(exporter.reader, signal.SIGKILL)
+        response, body = exporter.ask()
+        assert (response.status, body) == (503, "no page\n")
+        assert process.wait(SILENCE_S) == 1
+        assert process.stderr and "the process that reads" in process.stderr.read()
+    with ccbpf.popen("metrics", "--listen", 0, stderr=subprocess.PIPE) as process:
+        reader = Path(f"/proc/{Exporter(process).reader}")
+        process.kill()
+        kernel.eventually(lambda: not reader.exists(), SILENCE_S, "the reader reads an end")
 
 
 def test_a_pin_directory_that_comes_and_goes(ccbpf: Cli) -> None:

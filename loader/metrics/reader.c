@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* A process that gathers pages: see reader.h. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "metrics/metrics.h"
+#include "metrics/reader.h"
+#include "out/errors.h"
+#include "util/memory.h"
+#include "util/text.h"
+
+struct reader_answer {
+	int err; /* exit code */
+	size_t size; /* bytes that follow */
+};
+
+/* All of it, or -errno: -EPIPE where the other end is gone. */
+static int receive_all(int fd, void *to, size_t size)
+{
+	char *at = to;
+
+	while (size) {
+		ssize_t n = recv(fd, at, size, 0);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n == 0)
+			return -EPIPE;
+		if (n > 0) {
+			at += n;
+			size -= n;
+		}
+	}
+	return 0;
+}
+
+static int send_all(int fd, const void *from, size_t size)
+{
+	const char *at = from;
+
+	while (size) {
+		ssize_t n = send(fd, at, size, MSG_NOSIGNAL);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n > 0) {
+			at += n;
+			size -= n;
+		}
+	}
+	return 0;
+}
+
+/* One page for one byte. Returns 0, or -errno where nobody listens any more. */
+static int answer(const char *what, bool units, int fd)
+{
+	struct reader_answer answer = { 0 };
+	const struct text_block *mark = text_mark();
+	bool openmetrics;
+	char asked, *page;
+	int err = receive_all(fd, &asked, 1);
+
+	if (err)
+		return err;
+	openmetrics = asked;
+	answer.err = metrics_page(what, openmetrics, units, &page, &answer.size);
+	if (answer.err) {
+		free(page);
+		page = must_copy(text("%s\n", fault_said()));
+		answer.size = strlen(page);
+	}
+	err = send_all(fd, &answer, sizeof(answer)) ?: send_all(fd, page, answer.size);
+	free(page);
+	text_release(mark);
+	return err;
+}
+
+static __attribute__((noreturn)) void read_until_nobody_asks(const char *what, bool units, int fd,
+							     int (*prepare)(void))
+{
+	static const int not_ours[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+	int err;
+
+	for (size_t i = 0; i < sizeof(not_ours) / sizeof(not_ours[0]); i++)
+		signal(not_ours[i], SIG_IGN);
+	err = prepare();
+	if (!err && send_all(fd, "", 1)) /* it is ready */
+		err = EXIT_FAILED;
+	while (!err && !answer(what, units, fd))
+		;
+	close(fd);
+	exit(err);
+}
+
+/* Until it has done what it does first. Returns EXIT_OK, or the exit code with which it ended. */
+static int wait_until_ready(int fd, pid_t pid)
+{
+	char ready;
+	int status;
+
+	if (!receive_all(fd, &ready, 1))
+		return EXIT_OK;
+	if (waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status))
+		return WEXITSTATUS(status);
+	return EXIT_FAILED;
+}
+
+int reader_start(const char *what, bool units, int (*prepare)(void))
+{
+	int ends[2], err;
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
+		return -fail_errno(what, "a pair of sockets", errno);
+	fflush(NULL); /* or the child would write it again */
+	pid = fork();
+	if (pid < 0) {
+		close(ends[0]);
+		close(ends[1]);
+		return -fail_errno(what, "a process that reads", errno);
+	}
+	close(ends[pid ? 1 : 0]);
+	if (!pid)
+		read_until_nobody_asks(what, units, ends[1], prepare);
+	err = wait_until_ready(ends[0], pid);
+	if (err)
+		close(ends[0]);
+	return err ? -err : ends[0];
+}
+
+int reader_ask(int fd, bool openmetrics, char **page, size_t *size, int *err)
+{
+	struct reader_answer answer;
+	char ask = openmetrics;
+	int lost = send_all(fd, &ask, 1) ?: receive_all(fd, &answer, sizeof(answer));
+
+	if (lost)
+		return lost;
+	*page = must_alloc(answer.size + 1, 1);
+	*size = answer.size;
+	*err = answer.err;
+	lost = receive_all(fd, *page, answer.size);
+	if (lost)
+		free(*page);
+	return lost;
+}
