@@ -102,10 +102,10 @@ GUEST_TESTS = 'tests/kernels/test_kernels.py::test_every_controller_works_on[7.x
 test: lab-guest ## all tests but those of test-hard: those that keep time beside this kernel alone, at the end
 	$(Q)packaging/deps.sh $(VENV) sweep
 	$(Q)$(MAKE) --no-print-directory all
-	$(Q)$(PYTHON) -m pytest tests --ignore=tests/hard $(GUEST_TESTS:%=--deselect=%) -m 'not quiet and not kills' -n 2 --dist loadgroup $(PYTEST_ARGS); beside=$$?; \
-	$(PYTHON) -m pytest tests --ignore=tests/hard -m 'quiet and not kills' $(PYTEST_ARGS) && exit $$beside
+	$(Q)$(PYTHON) -m pytest tests --ignore=tests/hard --ignore=tests/cluster $(GUEST_TESTS:%=--deselect=%) -m 'not quiet and not kills' -n 2 --dist loadgroup $(PYTEST_ARGS); beside=$$?; \
+	$(PYTHON) -m pytest tests --ignore=tests/hard --ignore=tests/cluster -m 'quiet and not kills' $(PYTEST_ARGS) && exit $$beside
 
-.PHONY: test-hard soak
+.PHONY: test-hard soak cluster
 
 # Under the sanitizers run the tests that run the command; what the other functional tests try is in the kernel.
 COMMAND_TESTS = tests/functional/cli tests/functional/rules tests/functional/aqm tests/functional/flow/test_churn.py
@@ -119,6 +119,12 @@ test-hard: lab-guest ## the tests that take half an hour: sanitizers, kills, fuz
 	$(Q)export CCBPF_TEST_COMMAND=$(BUILD)/sanitize/ccbpf CCBPF_SEED='$(or $(SEED),$(shell shuf -i 0-4294967295 -n 1))'; \
 	$(PYTHON) -m pytest $(COMMAND_TESTS) tests/hard $(GUEST_TESTS) -m 'not quiet' -n 2 --dist loadgroup $(PYTEST_ARGS); beside=$$?; \
 	$(PYTHON) -m pytest $(COMMAND_TESTS) tests/hard -m quiet $(PYTEST_ARGS) && exit $$beside
+
+cluster: deps ## docs/kubernetes.md on a real cluster of one node, which is built first: half an hour of a core, once
+	$(Q)packaging/deps.sh $(VENV) hard
+	$(Q)packaging/deps.sh $(VENV) cluster
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(PYTHON) -m pytest tests/cluster $(PYTEST_ARGS)
 
 fuzz: deps ## the parsers, fed what libFuzzer finds: FOR=10m (the default) of each target, TARGET=rule,…; SEED=n
 	$(Q)$(MAKE) --no-print-directory all

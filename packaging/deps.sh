@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Install what ccbpf needs to build, run and test itself. Asks nothing; run again, it does nothing.
 #
-#   packaging/deps.sh [VENV [lab|sweep|deb|rpm|hard]]
+#   packaging/deps.sh [VENV [lab|sweep|deb|rpm|hard|cluster]]
 #       VENV: where the tests' Python packages go (default .cache/venv)
 #       lab: also what the virtual-time lab needs (QEMU, about 200 MB)
 #       sweep: that, and the workflow engine of `make sweep` (90 MB in VENV)
@@ -10,6 +10,7 @@
 #       rpm: also what builds and checks the RPM (about 20 MB)
 #       hard: these two, and the programs that `make test-hard` runs in the background class, Prometheus, shells, and what builds
 #           an image and checks manifests of Kubernetes (about 360 MB)
+#       cluster: beside that of hard, a cluster of one node, built from the modules of Kubernetes (half an hour of a core, 3 GB meanwhile)
 #
 # Debian 12's libbpf 1.1 knows no struct_ops links, so there bookworm-backports is enabled; Ubuntu 24.04's 1.3
 # refuses an ops table with a member that the kernel lacks, so libbpf (and bpftool) come from Ubuntu 26.04, and
@@ -63,6 +64,7 @@ rpm)
     again="packaging/deps.sh ${venv#"$top"/} $with"
     packages="$packages $rpm"
     ;;
+cluster) again="packaging/deps.sh ${venv#"$top"/} $with" ;;
 esac
 
 if [ "$with" = hard ]; then
@@ -143,27 +145,29 @@ system_packages() {
 # Their packages would start a service, now and at each boot: they are unpacked beside VENV, and only the libraries that they
 # need are installed.
 servers="nginx haproxy openssh-server prometheus docker-registry"
+runtime="containerd runc containernetworking-plugins"
 
-unpack_servers() {
-    there=$(dirname "$venv")/servers
-    if [ "$servers" = "$(cat "$there/complete" 2>/dev/null)" ]; then
-        say "servers: nothing to unpack"
+# unpack DIRECTORY PACKAGES
+unpack() {
+    there=$(dirname "$venv")/$1
+    if [ "$2" = "$(cat "$there/complete" 2>/dev/null)" ]; then
+        say "$1: nothing to unpack"
         return
     fi
-    [ "$(id -u)" = 0 ] || die "installing the libraries of $servers needs root: run 'sudo $again' once"
-    say "unpacking $servers into ${there#"$top"/}"
+    [ "$(id -u)" = 0 ] || die "installing the libraries of $2 needs root: run 'sudo $again' once"
+    say "unpacking $2 into ${there#"$top"/}"
     rm -rf "$there"
     mkdir -p "$there"
     apt update
     # shellcheck disable=SC2046,SC2086 # lists of words are meant
-    apt install --no-install-recommends $(apt-cache depends $servers | sed -n '/libjs-/d; s/^ *Depends: \(lib.*\)/\1/p' | sort -u)
+    apt install --no-install-recommends $(apt-cache depends $2 | sed -n '/libjs-/d; s/^ *Depends: \(lib.*\)/\1/p' | sort -u)
     # shellcheck disable=SC2086 # the same
-    (cd "$there" && apt -o APT::Sandbox::User=root download $servers)
+    (cd "$there" && apt -o APT::Sandbox::User=root download $2)
     for package in "$there"/*.deb; do
         dpkg -x "$package" "$there"
         rm "$package"
     done
-    echo "$servers" >"$there/complete"
+    echo "$2" >"$there/complete"
 }
 
 # kubeconform, and the schemas of Kubernetes' objects, which it would fetch from elsewhere. The newest that Go of Debian 12 builds.
@@ -187,6 +191,25 @@ kubernetes_tools() {
     "$venv/bin/python" -m pip download -q --disable-pip-version-check --no-deps -d "$there" "$schemas" >"$log" 2>&1 || {
         cat "$log" >&2; die "pip could not fetch $schemas (its words are above); is the package index reachable?"; }
     echo "$kubeconform $schemas" >"$there/complete"
+}
+
+# The parts of a cluster, as they are, in one program.
+cluster_components() {
+    there=$(dirname "$venv")/cluster
+    source=$top/tests/cluster/components
+    sum=$(cat "$source"/* | cksum)
+    if [ "$sum" = "$(cat "$there/complete" 2>/dev/null)" ]; then
+        say "cluster: nothing to build"
+        return
+    fi
+    say "building Kubernetes into ${there#"$top"/}"
+    mkdir -p "$there"
+    there=$(cd "$there" && pwd)
+    (cd "$source" && GOFLAGS=-modcacherw GOPATH=$there/go GOCACHE=$there/cache \
+        nice go build -p "${JOBS:-$(nproc)}" -trimpath -ldflags '-s -w' -o "$there/components" .) >"$log" 2>&1 || {
+        cat "$log" >&2; die "go could not build Kubernetes (its words are above); it wants Go 1.24 and the module proxy"; }
+    rm -rf "$there/go" "$there/cache"
+    echo "$sum" >"$there/complete"
 }
 
 # A copy of the requirements in the venv, made last, says that all of them is there.
@@ -216,5 +239,7 @@ pip_install() {
 system_packages
 python_packages
 [ "$with" != sweep ] || workflow_engine
-[ "$with" != hard ] || unpack_servers
+[ "$with" != hard ] || unpack servers "$servers"
 [ "$with" != hard ] || kubernetes_tools
+[ "$with" != cluster ] || unpack cluster/debian "$runtime"
+[ "$with" != cluster ] || cluster_components

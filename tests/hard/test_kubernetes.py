@@ -5,11 +5,7 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
-import shutil
 import subprocess
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from zipfile import ZipFile
@@ -21,14 +17,13 @@ from tests.functional import kernel
 from tests.functional.conftest import Cli
 from tests.functional.rules.background import Sinks
 from tests.functional.rules.kubelet import ANNOTATION, kubelet, pod_list
-from tests.functional.rules.test_kubernetes import KUBERNETES, MANIFEST, PODS, Node
-from tests.hard.machine import MINIMAL, Machine, make_minimal, of_command
+from tests.functional.rules.test_kubernetes import MANIFEST, PODS, Node
+from tests.hard.image import IMAGE, Buildah, buildah, make_image
+from tests.hard.machine import Machine, of_command
 from tests.packaging import run
 
 TOOLS = kernel.ROOT / ".cache/kubernetes"  # of packaging/deps.sh
 VERSIONS = ("1.25.0", "1.31.0", "1.37.0")  # the oldest of the package, one between, the newest
-IMAGE = "ccbpf-of-the-test"
-BUILD_S = 300.0
 
 
 # --- the manifest ----------------------------------------------------------------------------------------------------
@@ -72,50 +67,10 @@ def test_the_manifest_is_valid(version: str, tmp_path: Path) -> None:
 # --- the image -------------------------------------------------------------------------------------------------------
 
 
-class Buildah:
-    """With a storage of its own, and without a runtime for containers."""
-
-    def __init__(self, directory: Path) -> None:
-        self.options = ("--root", directory / "root", "--runroot", directory / "run", "--storage-driver", "overlay")
-
-    def __call__(self, *words: object) -> str:
-        command = ["buildah", *map(str, (*self.options, *words))]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=BUILD_S, env={**os.environ, "BUILDAH_ISOLATION": "chroot"}
-        )
-        assert done.returncode == 0, f"{words}: {done}"
-        return done.stdout.strip()
-
-
-@pytest.fixture
-def buildah(tmp_path: Path) -> Iterator[Buildah]:
-    command = Buildah(tmp_path / "storage")
-    yield command
-    command("umount", "--all")
-    command("rm", "--all")
-    kernel.run("umount", "--quiet", tmp_path / "storage/root/overlay", check=False)
-    shutil.rmtree(tmp_path / "storage")
-
-
 @pytest.mark.xdist_group("registry")  # where the other tests are that need the packages
 def test_the_image(packages: dict[str, Path], buildah: Buildah, pin_root: Path, tmp_path: Path) -> None:
     """Built from a minimal system of this release in the place of one from a registry, and used."""
-    if not MINIMAL.exists():
-        make_minimal()
-    base = buildah("from", "scratch")
-    buildah("add", "--quiet", base, MINIMAL)
-    buildah("commit", "--quiet", base, "base")
-    buildah("rm", base)
-
-    context = tmp_path / "context"
-    for path, to in ((of_command(packages), "build/deb"), (KUBERNETES / "pods.sh", "packaging/kubernetes")):
-        (context / to).mkdir(parents=True)
-        shutil.copy(path, context / to)
-    release = platform.freedesktop_os_release()
-    target = f"{release['VERSION_CODENAME']}-backports" if release["VERSION_ID"] == "12" else ""
-    arguments = ("--build-arg", "BASE=localhost/base", "--build-arg", f"TARGET={target}")
-    buildah("build", "--quiet", *arguments, "--file", KUBERNETES / "Containerfile", "--tag", IMAGE, context)
-
+    make_image(buildah, of_command(packages), tmp_path / "context")
     image = Machine(Path(buildah("mount", buildah("from", IMAGE))), pin_root)
     version = run(kernel.ROOT / "build/ccbpf", "version")
     assert image("ccbpf version") == version

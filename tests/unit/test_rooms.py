@@ -65,6 +65,7 @@ IMPORTS = {
     "hard": {*FUNCTIONAL, "functional.flow", "functional.rules", "packaging", "fuzz"},
     "hard.programs": {*FUNCTIONAL, "functional.rules"},
     "soak": {*FUNCTIONAL, "hard"},
+    "cluster": {*FUNCTIONAL, "functional.rules", "hard"},
     "lab.guest": set(),
     "lab.engine": {"lab.guest"},
     "lab.measures": {"lab.engine"},
