@@ -183,6 +183,7 @@ def test_marked_and_dropped_are_those_of_a_capture(line: Line) -> None:
 # iperf3's control connection is silent meanwhile: for longer than GAP_MOST_NS of bpf/run.bpf.c, which makes it a pause.
 RUN_S = {"upload": 5, "download": 2}
 CONTROL_BYTES = 10_000  # iperf3's results, as JSON
+QUEUE_BYTES = 100_000  # the server ends the test by a reset: what it had received by then may not be acknowledged
 
 
 @pytest.mark.parametrize("way", RUN_S)
@@ -200,22 +201,22 @@ def test_a_run_is_what_iperf3_says(ccbpf: Cli, netns_pair: Pair, way: str) -> No
     with subprocess.Popen(words, env=ccbpf.env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin and process.stdout
         said: dict[str, Any] = json.loads("".join(iter(process.stdout.readline, "}\n")) + "}")["end"]
-        carried = "received_bytes" if way == "download" else "sent_bytes"
-        kernel.eventually(lambda: of(samples(ccbpf), f"run_{carried}_total", run="1") >= said["sum_received"]["bytes"], 5,
-                          "its connections have ended")  # fmt: skip
+        carried, least = ("received_bytes", 0) if way == "download" else ("sent_bytes", -QUEUE_BYTES)
+        least += said["sum_received"]["bytes"]
+        kernel.eventually(lambda: of(samples(ccbpf), f"run_{carried}_total", run="1") >= least, 5, "its connections have ended")
         found = samples(ccbpf)
         process.stdin.write("\n")
         process.stdin.flush()
         assert process.wait(10) == 0
-    sent, received, seconds = said["sum_sent"]["bytes"], said["sum_received"]["bytes"], said["sum_sent"]["seconds"]
+    sent, seconds = said["sum_sent"]["bytes"], said["sum_sent"]["seconds"]
     if way == "download":  # its control connection receives too little to be held back
         assert of(found, "run_receiving_connections_total", run="1") == 1
-        assert received <= of(found, "run_received_bytes_total", run="1") <= sent
+        assert least <= of(found, "run_received_bytes_total", run="1") <= sent
         spent, yielded = (of(found, f"run_receiving_{which}seconds_total", run="1") for which in ("", "yielded_"))
     else:
         assert of(found, "run_connections_total", run="1") == 2
-        assert received <= of(found, "run_sent_bytes_total", run="1") <= sent + CONTROL_BYTES
-        assert received <= of(found, "bytes_acked_total", controller="tcp_lp") <= sent + CONTROL_BYTES
+        assert least <= of(found, "run_sent_bytes_total", run="1") <= sent + CONTROL_BYTES
+        assert least <= of(found, "bytes_acked_total", controller="tcp_lp") <= sent + CONTROL_BYTES
         spent, yielded = (of(found, f"run_{which}_seconds_total", run="1") for which in ("sending", "yielded"))
         assert of(found, "sending_seconds_total", controller="tcp_lp") == pytest.approx(seconds, rel=0.15)
     assert spent == pytest.approx(seconds, rel=0.15)
