@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What ends in the middle of a download: the window opens at once, and nothing of ours is left. A kill of `ccbpf run` does not end it: its
-command stays in the background."""
+"""What ends in the middle of a download: the window opens at once, and nothing of ours is left. A kill of `ccbpf run`, `reload` and
+`disable` do not end it: its command stays in the background."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 
 from tests.functional import kernel
 from tests.functional.conftest import Cli
-from tests.functional.rules.background import ENDS_S, cgroups
+from tests.functional.rules.background import BACKGROUND, ENDS_S, account, cgroups
 from tests.functional.rules.downloads import RATE_MBIT, Got, Reading, cgroup, received, records
 from tests.lab.engine import native
 
@@ -110,3 +110,20 @@ def test_after_a_kill_the_command_ends_in_the_background(ccbpf: Cli, path: nativ
     assert Got.of(out).is_all(SIZE)
     kernel.eventually(lambda: not ccbpf.run("clean").code and not ccbpf.root.exists(), ENDS_S, "nothing is left")
     assert not cgroups()
+
+
+def test_reload_and_disable_do_not_end_it(ccbpf: Cli, path: native.Path) -> None:
+    """The controller of what is sent is another matter."""
+    run = ccbpf.popen("-j", "run", "--", *Reading(SIZE).at(path), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    kernel.eventually(lambda: received(ccbpf) > UNDER_WAY, ENDS_S, "the download")
+    (before,) = records(ccbpf)
+    ccbpf("reload", BACKGROUND)
+    ccbpf("disable", BACKGROUND)
+    (after,) = records(ccbpf)
+    assert after["key"] == before["key"] and after["bytes_acked"] > before["bytes_acked"]
+    out, err = run.communicate(timeout=40)
+    assert Got.of(out).is_all(SIZE)
+    counts = account(err)["counts"]
+    assert (counts["receivers"], counts["received"]) == (1, SIZE)
+    ccbpf("clean")
+    assert not ccbpf.root.exists() and not cgroups()
