@@ -23,8 +23,7 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* More is a pause of the application: the longest gap between two pairs, and as much for their RTT. */
-#define GAP_MOST_NS (2 * SMALL_GAP_MAX_US * 1000ULL)
+#define GAP_MOST_NS (SMALL_GAP_MAX_US * 1000ULL) /* more is a pause of the application */
 
 const volatile struct ccbpf_run run SEC(".rodata.run") = { .abi = CCBPF_RULE_ABI };
 
@@ -91,16 +90,18 @@ static __always_inline void round_trip(struct bpf_sock_ops *ctx, struct tcp_sock
 	struct account *account = bpf_sk_storage_get(&accounts, tp, NULL, 0);
 	u64 now_ns = bpf_ktime_get_ns(), passed_ns;
 	struct ccbpf_flow *f;
+	bool held;
 
 	if (!account)
 		return;
 	passed_ns = now_ns - account->last_ns;
 	account->last_ns = now_ns;
-	if (passed_ns > GAP_MOST_NS)
+	f = flow_of((struct sock *)tp);
+	held = f && holds_back(f);
+	if (passed_ns > GAP_MOST_NS << held) /* between two pairs their RTT is on top */
 		return;
 	__sync_fetch_and_add(&to->sending_ns, passed_ns);
-	f = flow_of((struct sock *)tp);
-	if (f && holds_back(f))
+	if (held)
 		__sync_fetch_and_add(&to->held_ns, passed_ns);
 }
 
