@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+import stat
 import struct
 import subprocess
 import time
@@ -31,11 +32,11 @@ def test_all_pins_are_roots_alone(line: Line, tmp_path: Path) -> None:
     line.aqm("attach", DEV, prefix=ANYTHING)
     with subprocess.Popen([*ANYTHING, ccbpf.command, "run", "-q", "sleep", "60"], env=ccbpf.env()) as process:
         try:
-            kernel.eventually(lambda: ccbpf("-j", "status").json["runs"], 10, "the run")
-            paths = [ccbpf.root, *ccbpf.root.rglob("*")]
+            kernel.eventually(lambda: [r for r in ccbpf("-j", "status").json["runs"] if r["processes"]], 10, "the run")
+            paths = {path: path.lstat() for path in [ccbpf.root, *ccbpf.root.rglob("*")]}
         finally:
             process.terminate()
-    found = {(path.is_dir(), oct(path.lstat().st_mode & 0o7777), path.lstat().st_uid, path.lstat().st_gid) for path in paths}
+    found = {(stat.S_ISDIR(s.st_mode), oct(stat.S_IMODE(s.st_mode)), s.st_uid, s.st_gid) for s in paths.values()}
     assert found == {(True, "0o700", 0, 0), (False, "0o600", 0, 0)}
     assert {"tcp_lp/link", "rules/link", "units/ltcp", "units/rx_le", "runs/1/link", "flows"} <= {
         str(path.relative_to(ccbpf.root)) for path in paths
