@@ -4,8 +4,7 @@
     make all && sudo .cache/venv/bin/python -m tests.hard.dashboard docs/dashboard.png
 
 Traffic in two namespaces for a minute and a half, a real Prometheus that reads `ccbpf metrics --listen --units`, and each panel of
-packaging/grafana/ccbpf.json drawn from the answers to its own queries. Grafana is not involved: it is in none of the package archives
-that the tests use.
+packaging/grafana/ccbpf.json drawn from the answers to its own queries. Grafana is not involved.
 """
 
 from __future__ import annotations

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,10 +38,11 @@ def without(found: Samples, name: str, **labels: str) -> bool:
 
 
 @pytest.fixture
-def unit() -> Path:
-    path = MOUNT / "ccbpf-test-live"
+def unit() -> Iterator[Path]:
+    path = MOUNT / f"ccbpf-test-live-{os.getpid()}"
     path.mkdir()
-    return path
+    yield path
+    remove_cgroup(path)
 
 
 def test_by_rule_and_by_unit(ccbpf: Cli, netns_pair: Pair, unit: Path) -> None:
@@ -65,7 +68,6 @@ def test_by_rule_and_by_unit(ccbpf: Cli, netns_pair: Pair, unit: Path) -> None:
                 compare(ccbpf, a, ports, unit)
         finally:
             held.end()
-            remove_cgroup(unit)
         kernel.eventually(lambda: without(samples(ccbpf), "rule_live_flows", rule="1"), 10, "its flows have ended")
         assert of(samples(ccbpf), "rule_live_flows", rule="2") == 1
 

@@ -186,6 +186,8 @@ CONTROL_BYTES = 10_000  # iperf3's results, as JSON
 QUEUE_BYTES = 100_000  # the server ends the test by a reset: what it had received by then may not be acknowledged
 
 
+@pytest.mark.quiet
+@pytest.mark.rerun("a host that stands still is time in which a run sends nothing")
 @pytest.mark.parametrize("way", RUN_S)
 def test_a_run_is_what_iperf3_says(ccbpf: Cli, netns_pair: Pair, way: str) -> None:
     """Its data, and the little of its control connection."""

@@ -56,7 +56,7 @@ def test_totals_keep_what_ended_by_controller_and_unit(ccbpf: Cli, netns_pair: P
     """They are those of ss while the flows live, never fall, and are still there when the flows and their cgroup's process end."""
     a, b = netns_pair
     ccbpf("enable", "tcp_lp")
-    with cgroup("ccbpf-test-totals") as here, kernel.Sink(b, "10.77.0.2") as sink:
+    with cgroup(f"ccbpf-test-totals-{os.getpid()}") as here, kernel.Sink(b, "10.77.0.2") as sink:
         port = sink.address[1]
         inside = ("sh", "-c", f'echo $$ > {here}/cgroup.procs; exec "$@"', "sh", "ip", "netns", "exec", a.name)
         words = [*inside, sys.executable, "-c", SENDER]
@@ -260,6 +260,7 @@ def forget(units: kernel.Map, over: threading.Event) -> None:
         units.update(struct.pack("=QII", (5 << 60) + i, kernel.KINDS["tcp_lp"], 0), bytes(72))
 
 
+@pytest.mark.quiet
 def test_names_are_looked_for_in_bounded_time(ccbpf: Cli, slow_walk: Path) -> None:
     """Cgroups that are not found by then are counted; which of them are gone is not known."""
     ccbpf("enable", "tcp_lp")
@@ -267,7 +268,7 @@ def test_names_are_looked_for_in_bounded_time(ccbpf: Cli, slow_walk: Path) -> No
     with ExitStack() as stack:
         stack.callback(units.close)
         for i in range(100):
-            name = f"ccbpf-test-{i}.slice"
+            name = f"ccbpf-test-{os.getpid()}-{i}.slice"
             stack.enter_context(cgroup(name))
             inode = stack.enter_context(cgroup(f"{name}/a.service")).stat().st_ino
             units.update(struct.pack("=QII", inode, kernel.KINDS["tcp_lp"], 0), struct.pack("=9Q", *range(1, 10)))
@@ -280,7 +281,7 @@ def test_names_are_looked_for_in_bounded_time(ccbpf: Cli, slow_walk: Path) -> No
         assert (shown(found), of(found, "units_left_out")) == (100, 0)
         began = time.monotonic()
         found = samples(Cli(ccbpf.root, {"LD_PRELOAD": str(slow_walk)}, ccbpf.command), "prometheus", "--units")
-        assert time.monotonic() - began < 0.8, "and not a second or more"
+        assert time.monotonic() - began < 4, "and not the 10 s that 200 directories take"
         assert shown(found) < 100 and shown(found) + of(found, "units_left_out") == 101
 
 

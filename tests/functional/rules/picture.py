@@ -27,6 +27,7 @@ from tests.lab.engine.experiment import Link
 WIDTH, HEIGHT = 80, 24
 LINK = Link(rate_mbit=20, rtt_ms=40)
 UNITS = {"backup.service": ("le", (3, 1)), "mirror.service": ("tcp_lp", (2,))}  # its controller; connections of each process
+PROCESSES = sum(len(processes) for _, processes in UNITS.values())
 ALONE_S, BESIDE_S = 6.0, 5.0
 TITLE = "ccbpf top: flows of two units, of which most give way to a foreground flow"
 PORT = 5201
@@ -71,6 +72,7 @@ def photograph(cli: Cli, slice_: str, alone_s: float = ALONE_S, beside_s: float 
             transfers.callback(transfer(path, port, "-C", "cubic").end)
             time.sleep(beside_s)
             screen.until(lambda lines: all(f"/{name}: " in "".join(lines) for name in UNITS), "both units")
+            screen.until(lambda lines: sum("- iperf3 (" in line for line in lines) == PROCESSES, "their processes")
             return svg.picture(screen.lines(styles=True), WIDTH, TITLE)
 
 
