@@ -57,7 +57,7 @@ void hint_user(const struct request *request, const struct user *user, int statu
 {
 	if (user->by_sudo && WIFEXITED(status) && WEXITSTATUS(status))
 		note(request->rest[0],
-		     text("it failed; it ran as %s, who called sudo",
+		     text("it ended with %d; it ran as %s, who called sudo", WEXITSTATUS(status),
 			  user->name ?: text("user %u", user->uid)),
 		     "`sudo netnice sudo COMMAND` runs it as root");
 }

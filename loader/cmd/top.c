@@ -64,7 +64,7 @@ static int parse_word(const char *option, const char *given, const char *const *
 	if (!given)
 		return EXIT_OK;
 	return FAIL(EXIT_USAGE, .what = WHAT, .on = text("%s %s", option, given),
-		    .why = "there is no such order or group", .remedy = said);
+		    .why = "there is no such order or grouping", .remedy = said);
 }
 
 static int parse_count(const char *given, unsigned long *count)

@@ -83,7 +83,7 @@ static int answer(const char *what, bool units, int fd)
 static __attribute__((noreturn)) void read_until_nobody_asks(const char *what, bool units, int fd,
 							     int (*prepare)(void))
 {
-	static const int not_ours[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+	static const int not_ours[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE };
 	int err;
 
 	for (size_t i = 0; i < sizeof(not_ours) / sizeof(not_ours[0]); i++)
@@ -98,7 +98,7 @@ static __attribute__((noreturn)) void read_until_nobody_asks(const char *what, b
 }
 
 /* Until it has done what it does first. Returns EXIT_OK, or the exit code with which it ended. */
-static int wait_until_ready(int fd, pid_t pid)
+static int wait_until_ready(const char *what, int fd, pid_t pid)
 {
 	char ready;
 	int status;
@@ -107,7 +107,8 @@ static int wait_until_ready(int fd, pid_t pid)
 		return EXIT_OK;
 	if (waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status))
 		return WEXITSTATUS(status);
-	return EXIT_FAILED;
+	return FAIL(EXIT_FAILED, .what = what, .on = "the process that reads",
+		    .why = "it ended before it was ready");
 }
 
 int reader_start(const char *what, bool units, int (*prepare)(void))
@@ -127,7 +128,7 @@ int reader_start(const char *what, bool units, int (*prepare)(void))
 	close(ends[pid ? 1 : 0]);
 	if (!pid)
 		read_until_nobody_asks(what, units, ends[1], prepare);
-	err = wait_until_ready(ends[0], pid);
+	err = wait_until_ready(what, ends[0], pid);
 	if (err)
 		close(ends[0]);
 	return err ? -err : ends[0];

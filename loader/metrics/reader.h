@@ -6,7 +6,8 @@
  *   the listener asks    1 byte: whether the page is to be OpenMetrics
  *   the reader answers   struct reader_answer, then the page, or the sentence that says why there is none
  *
- * Each of the two ends when the other one has ended. Signals that end a command are for the listener.
+ * The reader ends when the listener has ended; the listener at the next page after the reader has. Signals that end a command are
+ * for the listener.
  */
 #ifndef CCBPF_READER_H
 #define CCBPF_READER_H

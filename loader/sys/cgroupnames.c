@@ -78,10 +78,15 @@ static void walk_below(struct walk *walk, int dir, int depth)
 		close(dir);
 		return;
 	}
-	while (walk->left && (entry = readdir(open)))
+	while (walk->left && (entry = readdir(open))) {
+		if (monotonic_ns() >= walk->until_ns) {
+			walk->whole = false;
+			break;
+		}
 		if (entry->d_type == DT_DIR && strcmp(entry->d_name, ".") &&
 		    strcmp(entry->d_name, ".."))
 			visit(walk, dir, entry->d_name, entry->d_ino, depth);
+	}
 	closedir(open);
 }
 

@@ -333,13 +333,13 @@ def test_in_a_shell_or_script_that_sudo_started_it_is_root(run: Cli) -> None:
     for started in ANOTHER:
         assert called(run, started)("run", "-q", "id", "-u").out == "0\n", started
     assert called(run, ANOTHER[-1])("run", "-q", "--uid", "nobody", "id", "-u").out == f"{NOBODY.pw_uid}\n"
-    assert "failed" not in called(run, ANOTHER[-1])("run", "false", code=1).err
+    assert "who called sudo" not in called(run, ANOTHER[-1])("run", "false", code=1).err
 
 
 def test_a_command_that_fails_as_the_user_who_called_sudo(run: Cli) -> None:
     """Usually because it needs root."""
     sudo = called(run, "/usr/local/bin/netnice cat /etc/shadow")
-    said = "ccbpf: cat: it failed; it ran as nobody, who called sudo; `sudo netnice sudo COMMAND` runs it as root\n"
+    said = "ccbpf: cat: it ended with 1; it ran as nobody, who called sudo; `sudo netnice sudo COMMAND` runs it as root\n"
     assert sudo("run", "cat", "/etc/shadow", code=1).err.endswith(said)
     assert json.loads(sudo("-j", "run", "false", code=1).err.splitlines()[-1])["note"]["on"] == "false"
     for words in (("true",), ("sh", "-c", "kill -TERM $$"), ("-q", "false"), ("--uid", "nobody", "false")):
