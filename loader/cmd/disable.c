@@ -123,9 +123,13 @@ static int disable_named(const struct controller **named, unsigned int n, bool a
 		err = disable_one(&running[i], list);
 	for (unsigned int i = 0; i < n_running; i++)
 		running_close(&running[i]);
-	if (!err) {
+	if (!err ||
+	    (all && err == EXIT_NOTHING)) { /* an interrupted one may have left pins alone */
+		int failed;
+
 		sweep_note_foreign();
-		err = sweep(WHAT, SWEEP_UNUSED, NULL);
+		failed = sweep(WHAT, SWEEP_UNUSED, NULL);
+		err = err ?: failed;
 	}
 	return output_answer_of(err, doc, list);
 }

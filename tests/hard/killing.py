@@ -30,8 +30,7 @@ QUEUE = ("device", "attached", "limit_bytes", "classes")
 
 @dataclass(frozen=True)
 class State:
-    """What the commands can change. A controller is gone also where the kernel's grace period is not over (draining), and where only
-    its pins are left, which the next `clean` removes (stale): after some instants `disable --all` finds nothing more to disable."""
+    """What the commands can change. A controller that is gone but for the kernel's grace period is gone."""
 
     controllers: dict[str, Any]
     rules: list[tuple[Any, ...]]
@@ -83,7 +82,7 @@ class Host:
         shown = json.loads(self("-j status"))
         queues = json.loads(self("-j aqm show"))["queues"] if self.queue else []
         return State(
-            {c["name"]: (c["state"], c["params"]) for c in shown["controllers"] if c["state"] not in ("draining", "stale")},
+            {c["name"]: (c["state"], c["params"]) for c in shown["controllers"] if c["state"] != "draining"},
             [tuple(rule[key] for key in RULE) for rule in shown["rules"]],
             [run["state"] for run in shown["runs"]],
             shown["renice_receives"],

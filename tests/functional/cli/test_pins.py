@@ -64,6 +64,14 @@ def test_clean_removes_a_stale_directory(ccbpf: Cli) -> None:
     assert not ccbpf.root.exists()
 
 
+def test_disable_all_removes_what_a_killed_one_has_left(ccbpf: Cli) -> None:
+    """Nothing is enabled any more, and it says so."""
+    ccbpf("enable", "tcp_lp")
+    (ccbpf.root / "tcp_lp/link").unlink()
+    assert "no controller is enabled" in ccbpf("disable", "--all", code=5).err
+    assert not ccbpf.root.exists()
+
+
 def test_clean_restores_the_default_of_what_is_gone(ccbpf: Cli) -> None:
     before = SYSCTL.read_text()
     try:
