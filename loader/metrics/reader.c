@@ -11,6 +11,7 @@
 #include "metrics/metrics.h"
 #include "metrics/reader.h"
 #include "out/errors.h"
+#include "util/file.h"
 #include "util/memory.h"
 #include "util/text.h"
 
@@ -39,23 +40,6 @@ static int receive_all(int fd, void *to, size_t size)
 	return 0;
 }
 
-static int send_all(int fd, const void *from, size_t size)
-{
-	const char *at = from;
-
-	while (size) {
-		ssize_t n = send(fd, at, size, MSG_NOSIGNAL);
-
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		if (n > 0) {
-			at += n;
-			size -= n;
-		}
-	}
-	return 0;
-}
-
 /* One page for one byte. Returns 0, or -errno where nobody listens any more. */
 static int answer(const char *what, bool units, int fd)
 {
@@ -74,7 +58,7 @@ static int answer(const char *what, bool units, int fd)
 		page = must_copy(text("%s\n", fault_said()));
 		answer.size = strlen(page);
 	}
-	err = send_all(fd, &answer, sizeof(answer)) ?: send_all(fd, page, answer.size);
+	err = write_all(fd, &answer, sizeof(answer)) ?: write_all(fd, page, answer.size);
 	free(page);
 	text_release(mark);
 	return err;
@@ -89,7 +73,7 @@ static __attribute__((noreturn)) void read_until_nobody_asks(const char *what, b
 	for (size_t i = 0; i < sizeof(not_ours) / sizeof(not_ours[0]); i++)
 		signal(not_ours[i], SIG_IGN);
 	err = prepare();
-	if (!err && send_all(fd, "", 1)) /* it is ready */
+	if (!err && write_all(fd, "", 1)) /* it is ready */
 		err = EXIT_FAILED;
 	while (!err && !answer(what, units, fd))
 		;
@@ -138,7 +122,7 @@ int reader_ask(int fd, bool openmetrics, char **page, size_t *size, int *err)
 {
 	struct reader_answer answer;
 	char ask = openmetrics;
-	int lost = send_all(fd, &ask, 1) ?: receive_all(fd, &answer, sizeof(answer));
+	int lost = write_all(fd, &ask, 1) ?: receive_all(fd, &answer, sizeof(answer));
 
 	if (lost)
 		return lost;

@@ -27,8 +27,10 @@ int read_line(const char *path, char *buffer, unsigned int size)
 	return 0;
 }
 
-static int write_all(int fd, const char *data, size_t size)
+int write_all(int fd, const void *from, size_t size)
 {
+	const char *data = from;
+
 	while (size) {
 		ssize_t done = write(fd, data, size);
 
