@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.functional import kernel
+from tests.functional.cli.exporter import Exporter, serving
 from tests.functional.cli.transfer import ADDRESSES, Pair, Transfer
 from tests.functional.conftest import Cli, preload
 from tests.functional.line import DEV, Line
@@ -33,6 +34,12 @@ def slow_setns(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def slow_walk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return preload(tmp_path_factory.mktemp("preload"), HERE / "slow_walk.c")
+
+
+@pytest.fixture
+def exporter(ccbpf: Cli) -> Iterator[Exporter]:
+    with serving(ccbpf.without_quarantine()) as exporter:
+        yield exporter
 
 
 @pytest.fixture
