@@ -449,7 +449,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(REPORTS)} (all: about half an hour)")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(REPORTS)} (all: about twenty minutes)")
     options = parser.parse_args()
     for part in options.parts:
         if part not in REPORTS:
