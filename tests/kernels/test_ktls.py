@@ -21,9 +21,10 @@ from tests.lab.guest.lock import TOOLS, Resolver, pins_of
 
 HERE = Path(__file__).parent
 MODULES = ("tls", "ctr", "gcm", "ghash_generic", "aes_generic")  # what AES-GCM needs where it is no part of the kernel's image
-SIZE = 8_000_000
+SIZE = 24_000_000  # not at its end before the foreground, also where it does not yield
+START_S = 3  # of the foreground, not measured: eight seeds differ by its slow start's losses
 FOREGROUND_S = 3
-KEEPS = 0.9  # of the link, without its slow start
+KEEPS = 0.9  # of the link: 0.96 and more in each of eight seeds; 0.73 and less where the download does not yield
 STALL_MS = 1000
 
 SCRIPT = """\
@@ -37,7 +38,7 @@ ip netns exec sender /lab/ktls send 4433 {size} &
 sleep 0.5
 ip netns exec receiver timeout 60 ccbpf -j run -d /lab/ktls receive {sender} 4433 >got.json 2>run.json & background=$!
 sleep 2
-ip netns exec sender iperf3 -c {receiver} -t {seconds} -O 1 -J >foreground.json
+ip netns exec sender iperf3 -c {receiver} -t {seconds} -O {start} -J >foreground.json
 wait $background
 ip netns exec receiver cat /proc/net/tls_stat >tls_stat
 """
@@ -67,7 +68,7 @@ def test_a_download_in_tls_of_the_kernel(kernel: str, yields: bool, tmp_path: Pa
         found = modules(kernel, Path(scratch))
     script = SCRIPT.format(
         topology=topology.commands(), rate=path.RATE_MBIT, limit=path.BUFFER_PACKETS * 1514, modules=" ".join(found), size=SIZE,
-        sender=topology.sender_address(0), receiver=topology.receiver_address(0, 1), seconds=FOREGROUND_S,
+        sender=topology.sender_address(0), receiver=topology.receiver_address(0, 1), start=START_S, seconds=FOREGROUND_S,
     )  # fmt: skip
     files: dict[str, bytes | str | Path] = {"ktls": program, **{f"{name}.ko": data for name, data in found.items()}}
     outcome = virtual.run(kernel, script, image.BUILD / "kernels" / f"{kernel}-ktls", files)
