@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * A record of the ring buffer `events`: one change of a flow's state. Nothing is written unless somebody listens:
+ * A record of the ring buffer `events`: one change of a flow's state, or of a download's (kern/receive_events.bpf.h). Nothing is written unless somebody listens:
  * a listener writes into `listener` (array map, one __u64) the CLOCK_MONOTONIC time in ns until which it will read.
  */
 #ifndef CCBPF_EVENT_H
@@ -62,8 +62,8 @@ struct ccbpf_event {
 	__u16 reserved;
 	__u8 local_addr[16]; /* network byte order; IPv4 in the first four */
 	__u8 remote_addr[16];
-	__u32 cwnd; /* packets, after the change */
-	__u32 ssthresh; /* packets, after the change */
+	__u32 cwnd; /* packets, after the change; rx_le: the window that is advertised */
+	__u32 ssthresh; /* packets, after the change; rx_le: the window to which it returns */
 	__u32 rtt_us; /* us: the last valid sample */
 	__u32 delay_us; /* us: queueing delay, last sample */
 	__u32 a; /* see the table */

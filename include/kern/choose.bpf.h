@@ -19,8 +19,8 @@
 
 #include "ccbpf/rule.h"
 #include "kern/dscp_option.bpf.h"
+#include "kern/socket.bpf.h"
 
-#define SOL_TCP 6 /* include/linux/socket.h */
 #define TCP_CONGESTION 13 /* include/uapi/linux/tcp.h */
 
 #define choose_count(counts, counter) __sync_fetch_and_add(&(counts)->counter, 1)

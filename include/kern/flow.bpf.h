@@ -11,8 +11,7 @@
 #ifndef CCBPF_KERN_FLOW_BPF_H
 #define CCBPF_KERN_FLOW_BPF_H
 
-#include "ccbpf/event.h"
-#include "ccbpf/stats.h"
+#include "kern/events.bpf.h"
 #include "kern/flows.bpf.h"
 #include "kern/identity.bpf.h"
 #include "kern/socket.bpf.h"
@@ -23,25 +22,6 @@
 #define FLOW_PUBLISH_KIUS 9
 
 #define FLOW_IDLE_KIUS 196 /* 200 ms, the minimum RTO (net/ipv4/tcp.h) */
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, CCBPF_KINDS);
-	__type(key, __u32);
-	__type(value, struct ccbpf_stats);
-} stats SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, CCBPF_EVENTS_BYTES);
-} events SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} listener SEC(".maps");
 
 /* Atomic: a softirq may count on the same CPU in the middle of a close(). */
 #define flow_count(counter)                                     \
@@ -56,19 +36,6 @@ static __always_inline struct ccbpf_stats *flow_stats(void)
 	u32 kind = identity.kind;
 
 	return bpf_map_lookup_elem(&stats, &kind);
-}
-
-static __always_inline void flow_addresses(struct sock *sk, u8 *local, u8 *remote)
-{
-	struct sock_common *c = &sk->__sk_common;
-
-	if (c->skc_family == AF_INET6) {
-		bpf_probe_read_kernel(local, 16, &c->skc_v6_rcv_saddr);
-		bpf_probe_read_kernel(remote, 16, &c->skc_v6_daddr);
-	} else {
-		*(__be32 *)local = c->skc_rcv_saddr;
-		*(__be32 *)remote = c->skc_daddr;
-	}
 }
 
 /* The kernel's own state, which every controller's record shows. */
@@ -127,14 +94,6 @@ static __always_inline void flow_close(struct sock *sk)
 	totals_closed(sk);
 	bpf_map_delete_elem(&flows, &key);
 	flow_count(flows_closed);
-}
-
-static __always_inline bool flow_listened(void)
-{
-	u32 zero = 0;
-	u64 *until_ns = bpf_map_lookup_elem(&listener, &zero);
-
-	return until_ns && *until_ns && bpf_ktime_get_ns() < *until_ns;
 }
 
 struct flow_event {

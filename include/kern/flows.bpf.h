@@ -31,4 +31,17 @@ static __always_inline struct ccbpf_flow *flow_of(struct sock *sk)
 	return bpf_map_lookup_elem(&flows, &key);
 }
 
+static __always_inline void flow_addresses(struct sock *sk, u8 *local, u8 *remote)
+{
+	struct sock_common *c = &sk->__sk_common;
+
+	if (c->skc_family == AF_INET6) {
+		bpf_probe_read_kernel(local, 16, &c->skc_v6_rcv_saddr);
+		bpf_probe_read_kernel(remote, 16, &c->skc_v6_daddr);
+	} else {
+		*(__be32 *)local = c->skc_rcv_saddr;
+		*(__be32 *)remote = c->skc_daddr;
+	}
+}
+
 #endif

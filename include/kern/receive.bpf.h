@@ -15,7 +15,8 @@
  *	   decide, act	 rx_step()
  *	   set		 TCP_WINDOW_CLAMP, where it is not what the law wants: autotuning
  *			 raises it
- *	   publish	 a record in `flows`, and the account of the run, every 9 ms
+ *	   publish	 a record in `flows`, and the account of the run, every 9 ms; events
+ *			 (kern/receive_events.bpf.h)
  *	closed		 the record goes
  *
  * Where a receiver's window differs from a sender's:
@@ -45,181 +46,14 @@
 #ifndef CCBPF_KERN_RECEIVE_BPF_H
 #define CCBPF_KERN_RECEIVE_BPF_H
 
-#include "ccbpf/controllers.h"
 #include "kern/choose.bpf.h"
-#include "kern/flows.bpf.h"
-#include "law/rx_window.h"
+#include "kern/receive_events.bpf.h"
 
-#define TCP_WINDOW_CLAMP 10 /* include/uapi/linux/tcp.h */
 #define LEAST_BYTES 3000 /* two segments */
 #define SCALE_CLAMP (16 << 20)
 #define CLAMP_LEAST 1152
 #define FRESH_JIFFIES 1
-#define PUBLISH_US 9216 /* as kern/flow.bpf.h: 9 units of 1024 us */
-#define SOCK_DONE 1 /* include/net/sock.h, enum sock_flags: the peer's FIN came */
 #define SHUTDOWN_MASK 3 /* include/net/sock.h: the application has closed it */
-#define GAP_MOST_US 2000000 /* more is a pause of the application, or of the sender */
-
-/* What makes the kernel call us. */
-#define RECEIVE_CALLBACKS (BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG)
-
-struct receive {
-	u32 rule; /* its id; the first member: bpf/chosen.bpf.c */
-	u32 callbacks; /* which of RECEIVE_CALLBACKS were switched on for it */
-	u32 mss; /* bytes: the largest segment so far */
-	struct rx rx;
-	u64 key; /* of its record in `flows`: the socket's cookie, which is no address */
-	u64 counted; /* bytes that are in the account */
-	u64 held_us;
-	u32 published_us; /* our clock */
-	u32 drains, yields, losses; /* reactions */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct receive);
-} receives SEC(".maps");
-
-static __always_inline struct receive *receive_of(struct tcp_sock *tp)
-{
-	return bpf_sk_storage_get(&receives, tp, NULL, 0);
-}
-
-/* bytes that were received: the kernel counts the peer's FIN as one */
-static __always_inline u64 payload(struct tcp_sock *tp)
-{
-	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
-
-	return tp->bytes_received - !!(sk->__sk_common.skc_flags & 1 << SOCK_DONE);
-}
-
-/* bytes: what one unit of the window field is */
-static __always_inline u32 window_unit(struct tcp_sock *tp)
-{
-	struct tcp_options_received *rx = &tp->rx_opt;
-
-	return 1 << BPF_CORE_READ_BITFIELD(rx, rcv_wscale);
-}
-
-/* --- the record, and the account -------------------------------------------------- */
-
-static __noinline int record_open(struct tcp_sock *tp, u64 key, u64 instance)
-{
-	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
-	struct sock_common *c = &sk->__sk_common;
-	struct ccbpf_flow f = { .controller = CCBPF_RECEIVER, .kind = CCBPF_KIND_rx_le };
-
-	f.instance = instance;
-	f.started_ns = f.updated_ns = bpf_ktime_get_ns();
-	f.netns = c->skc_net.net->ns.inum;
-	f.family = c->skc_family;
-	f.local_port = c->skc_num;
-	f.remote_port = __builtin_bswap16(c->skc_dport);
-	if (c->skc_family == AF_INET6) {
-		bpf_probe_read_kernel(f.local_addr, 16, &c->skc_v6_rcv_saddr);
-		bpf_probe_read_kernel(f.remote_addr, 16, &c->skc_v6_daddr);
-	} else {
-		*(__be32 *)f.local_addr = c->skc_rcv_saddr;
-		*(__be32 *)f.remote_addr = c->skc_daddr;
-	}
-	return bpf_map_update_elem(&flows, &key, &f, BPF_ANY);
-}
-
-static __always_inline enum ccbpf_phase phase_of(const struct rx *x)
-{
-	if (!x->avoiding)
-		return CCBPF_PHASE_SLOW_START;
-	if (x->hole)
-		return CCBPF_PHASE_RECOVERY;
-	if (rx_small(x))
-		return CCBPF_PHASE_SMALL;
-	return x->law.stage == LE_FREE ? CCBPF_PHASE_AVOIDANCE : CCBPF_PHASE_INFERENCE;
-}
-
-static __always_inline void rx_fill(struct tcp_sock *tp, const struct receive *r,
-				    struct ccbpf_flow_rx *own)
-{
-	const struct rx *x = &r->rx;
-
-	own->held_ms = r->held_us / 1000;
-	own->window_bytes = rx_bytes(x, r->mss);
-	own->flight_bytes = x->flight;
-	own->scale_bytes = window_unit(tp);
-	own->back_bytes = (x->law.back_q8 >> LE_Q8_SHIFT) * r->mss;
-	own->peer_tick_ns = x->clock.tick_ns;
-	own->noise_us = noise_us(&x->noise);
-	own->packet_us = x->spacing.packet_us;
-}
-
-static __noinline int record_fill(struct tcp_sock *tp, struct receive *r)
-{
-	u32 mss = r->mss;
-	u64 key = r->key;
-	struct rx *x = &r->rx;
-	struct ccbpf_flow *f = bpf_map_lookup_elem(&flows, &key);
-
-	if (!f)
-		return 0;
-	f->updated_ns = tp->tcp_mstamp * 1000;
-	f->mss = mss;
-	f->phase = phase_of(x);
-	f->delay_source = x->clock.tick_ns ? CCBPF_SIGNAL_OWD : CCBPF_SIGNAL_RTT;
-	f->cwnd = x->packets;
-	f->rtt_us = f->srtt_us = x->rtt_us;
-	f->rtt_min_us = x->rtt_min_us;
-	f->delay_us = x->queue_us;
-	f->delay_smoothed_us = le_us(x->law.q);
-	f->delay_threshold_us = rx_threshold(x);
-	f->delay_max_us = le_us(x->law.most);
-	f->rate_bps = (u64)x->flight * 8000000 / (x->rtt_us ?: 1);
-	f->bytes_acked = r->counted;
-	f->indications = r->drains + r->yields;
-	f->cuts_to_one = r->yields;
-	f->losses = r->losses;
-	rx_fill(tp, r, &f->rx);
-	return 0;
-}
-
-static __always_inline void count_received(struct tcp_sock *tp, struct receive *r,
-					   struct ccbpf_run_counts *account)
-{
-	u64 bytes = payload(tp);
-
-	if (account)
-		__sync_fetch_and_add(&account->received, bytes - r->counted);
-	r->counted = bytes;
-}
-
-static __always_inline void count_time(struct receive *r, u32 passed_us,
-				       struct ccbpf_run_counts *account)
-{
-	bool held = rx_holds(&r->rx);
-
-	if (held)
-		r->held_us += passed_us;
-	if (!account)
-		return;
-	__sync_fetch_and_add(&account->receiving_ns, passed_us * 1000ull);
-	if (held)
-		__sync_fetch_and_add(&account->receiving_held_ns, passed_us * 1000ull);
-}
-
-static __always_inline void publish(struct tcp_sock *tp, struct receive *r,
-				    struct ccbpf_run_counts *account)
-{
-	u32 now_us = tp->tcp_mstamp, passed_us = now_us - r->published_us;
-	bool received = payload(tp) != r->counted;
-
-	if (law_likely(passed_us < PUBLISH_US))
-		return;
-	r->published_us = now_us;
-	if (received && passed_us <= GAP_MOST_US)
-		count_time(r, passed_us, account);
-	count_received(tp, r, account);
-	record_fill(tp, r);
-}
 
 /* --- the window ------------------------------------------------------------------- */
 
@@ -246,7 +80,7 @@ static __always_inline void read_ack(struct tcp_sock *tp, struct receive *r, str
 }
 
 /* Not static: so the verifier goes through it once, and not for each state of its caller (a
- * third of the instructions on Linux 6.18). */
+ * third of the instructions on Linux 6.18). Returns enum rx_verdict. */
 __noinline int decide(struct receive *r, const struct rx_ack *a)
 {
 	enum rx_verdict verdict;
@@ -258,7 +92,15 @@ __noinline int decide(struct receive *r, const struct rx_ack *a)
 	r->drains += verdict == RX_DRAINED;
 	r->yields += verdict == RX_YIELDED;
 	r->losses += verdict == RX_LOSS;
-	return 0;
+	return verdict;
+}
+
+static __always_inline void decide_and_tell(struct receive *r, const struct rx_ack *a)
+{
+	struct receive_before before;
+
+	receive_see(r, &before);
+	receive_tell(r, &before, decide(r, a));
 }
 
 /* bytes: @window, where the kernel would take back what is advertised not less than that */
@@ -341,8 +183,12 @@ static __always_inline bool receive_segment(struct bpf_sock_ops *ctx, struct tcp
 	if (law_unlikely(begins)) {
 		rx_init(&r->rx, &a);
 		record_open(tp, r->key, instance);
+		receive_event(r, CCBPF_EVENT_OPENED, sock_ecn(tp), true);
 	}
-	decide(r, &a);
+	if (law_unlikely(flow_listened()))
+		decide_and_tell(r, &a);
+	else
+		decide(r, &a);
 	set_window(ctx, tp, not_taken_back(tp, &a, rx_window(&r->rx, &a)));
 	publish(tp, r, account);
 	return begins;
@@ -360,6 +206,7 @@ static __always_inline void receive_end(struct bpf_sock_ops *ctx, struct tcp_soc
 	if (r->rx.started) {
 		count_received(tp, r, account);
 		set_window(ctx, tp, RX_MOST);
+		receive_tell_closed(r);
 	}
 	bpf_map_delete_elem(&flows, &key);
 	receive_forget(ctx, tp, r);
@@ -388,8 +235,10 @@ static __always_inline void receive_state(struct bpf_sock_ops *ctx, struct tcp_s
 	key = r->key;
 	count_received(tp, r, account);
 	if (ctx->args[1] == BPF_TCP_CLOSE || ctx->args[1] == BPF_TCP_LAST_ACK ||
-	    sk->sk_shutdown == SHUTDOWN_MASK)
+	    sk->sk_shutdown == SHUTDOWN_MASK) {
+		receive_tell_closed(r);
 		bpf_map_delete_elem(&flows, &key);
+	}
 }
 
 #endif

@@ -10,7 +10,8 @@
 #ifndef CCBPF_KERN_RELEASE_BPF_H
 #define CCBPF_KERN_RELEASE_BPF_H
 
-#include "kern/receive.bpf.h"
+#include "kern/flows.bpf.h"
+#include "kern/receives.bpf.h"
 
 #define TCP_BPF_SOCK_OPS_CB_FLAGS 1008 /* include/uapi/linux/bpf.h */
 

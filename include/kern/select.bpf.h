@@ -7,7 +7,7 @@
 #define CCBPF_KERN_SELECT_BPF_H
 
 #include "ccbpf/renice.h"
-#include "kern/compat.bpf.h"
+#include "kern/socket.bpf.h"
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
@@ -27,7 +27,6 @@
 #define V4_MAPPED bpf_htonl(0xffff) /* the third word of ::ffff:a.b.c.d */
 #define DEEPEST_CGROUP 256 /* a bound for the loop; deeper cgroups count as outside */
 
-#define SOL_TCP 6 /* include/linux/socket.h */
 #define TCP_CONGESTION 13 /* include/uapi/linux/tcp.h */
 
 const volatile struct ccbpf_renice_config config SEC(".rodata.config") = {};

@@ -24,6 +24,7 @@
 #define CA_ACK_ECE 4 /* include/net/tcp.h, enum tcp_ca_ack_event_flags */
 #define SK_PACING_NONE 0 /* include/net/sock.h, enum sk_pacing */
 #define SK_PACING_NEEDED 1
+#define SOL_TCP 6 /* include/linux/socket.h */
 #define SRTT_SHIFT 3 /* tcp_sock.srtt_us is in 1/8 us */
 
 extern __u32 tcp_slow_start(struct tcp_sock *tp, __u32 acked) __ksym;

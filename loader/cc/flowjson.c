@@ -8,6 +8,7 @@
 #include "cc/events.h"
 #include "cc/flowfields.h"
 #include "cc/flowjson.h"
+#include "cc/flowkinds.h"
 #include "cc/flowtext.h"
 #include "out/json.h"
 
@@ -75,11 +76,11 @@ struct json_object *flow_json(const struct flow *flow)
 
 struct json_object *event_json(const struct ccbpf_event *event)
 {
-	const struct controller *c = controller_of_kind(event->kind);
+	const struct flow_kind *kind = flow_kind_of(event->kind);
 	const struct event_type *type = event_type_of(event->type);
 	struct json_object *doc = json_object_new_object();
 
-	add(doc, "controller", json_object_new_string(c ? c->name : "?"));
+	add(doc, "controller", json_object_new_string(kind ? kind->name : "?"));
 	add(doc, "type", json_object_new_string(type ? type->word : "?"));
 	add(doc, "local_addr", json_text(address_text(event->family, event->local_addr)));
 	add(doc, "remote_addr", json_text(address_text(event->family, event->remote_addr)));

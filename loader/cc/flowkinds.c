@@ -17,3 +17,9 @@ const struct flow_kind *flow_kind_find(const char *name)
 	for_each_flow_kind(k) if (strcmp(k->name, name) == 0) return k;
 	return NULL;
 }
+
+const struct flow_kind *flow_kind_of(uint32_t kind)
+{
+	for_each_flow_kind(k) if (k->kind == kind) return k;
+	return NULL;
+}

@@ -16,7 +16,8 @@ extern const unsigned int n_flow_kinds;
 #define for_each_flow_kind(k) \
 	for (const struct flow_kind *k = flow_kinds; k < flow_kinds + n_flow_kinds; k++)
 
-/* The one of that name, or NULL. */
+/* The one of that name, or of that number; NULL where there is none. */
 const struct flow_kind *flow_kind_find(const char *name);
+const struct flow_kind *flow_kind_of(uint32_t kind);
 
 #endif

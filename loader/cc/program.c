@@ -128,13 +128,7 @@ int program_open(const char *what, struct program *program, const struct control
 
 int program_load(const char *what, struct program *program)
 {
-	int err = shared_adopt(what, program->obj);
-
-	if (!err)
-		err = object_load(what, program->obj);
-	if (!err)
-		err = shared_pin(what, program->obj);
-	return err;
+	return shared_load(what, program->obj);
 }
 
 static int name_taken(const char *what, const struct program *program)

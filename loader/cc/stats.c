@@ -4,9 +4,9 @@
 #include "out/json.h"
 #include "sys/percpu.h"
 
-int stats_read(int fd, const struct controller *c, struct ccbpf_stats *sum)
+int stats_read(int fd, __u32 kind, struct ccbpf_stats *sum)
 {
-	return percpu_sum(fd, c->kind, sum, sizeof(*sum));
+	return percpu_sum(fd, kind, sum, sizeof(*sum));
 }
 
 struct json_object *stats_json(const struct ccbpf_stats *stats)

@@ -9,7 +9,7 @@
 #include "ccbpf/stats.h"
 
 /* Sum a controller's statistics over the CPUs. Returns 0 or -errno. */
-int stats_read(int fd, const struct controller *c, struct ccbpf_stats *sum);
+int stats_read(int fd, __u32 kind, struct ccbpf_stats *sum);
 
 /* {"flows_opened": n, …} */
 struct json_object *stats_json(const struct ccbpf_stats *stats);

@@ -137,25 +137,15 @@ static int check_new(const struct ccbpf_run *about)
 		     : EXIT_OK;
 }
 
-/* The shared map of flows, -1 where there is none yet. It is there once a controller is enabled. */
-static int open_flows(bool enabled, int *flows_fd)
+/* An enabled controller has its records in the shared map. */
+static int require_flows(void)
 {
-	int err = shared_open(WHAT, SHARED_FLOWS, flows_fd);
+	int fd, err = shared_open(WHAT, SHARED_FLOWS, &fd);
 
-	if (!err && enabled && *flows_fd < 0)
+	if (fd >= 0)
+		close(fd);
+	if (!err && fd < 0)
 		err = pin_unusable(WHAT, pin_path(shared_name(SHARED_FLOWS), NULL), -ENOENT);
-	return err;
-}
-
-/* Pin the map of flows that the run's programs made; without it the run ends. */
-static int pin_flows(int fd, struct run *run)
-{
-	int err = pin_make(WHAT, fd, pin_path(shared_name(SHARED_FLOWS), NULL));
-
-	if (err) {
-		run_end(run);
-		run_close(run);
-	}
 	return err;
 }
 
@@ -163,8 +153,8 @@ static int pin_flows(int fd, struct run *run)
 static int begin(const struct controller *c, const struct ccbpf_run *about, bool quiet,
 		 struct run *run)
 {
-	bool did = false, new_flows = false, upload = about->directions & CCBPF_RUN_UPLOAD;
-	int flows_fd = -1, err = pins_lock_change(WHAT);
+	bool did = false, upload = about->directions & CCBPF_RUN_UPLOAD;
+	int err = pins_lock_change(WHAT);
 
 	if (err)
 		return err;
@@ -173,15 +163,14 @@ static int begin(const struct controller *c, const struct ccbpf_run *about, bool
 		err = check_new(about);
 	if (!err && upload)
 		err = enable_needed(c, &did);
-	if (!err)
-		err = open_flows(upload, &flows_fd);
-	new_flows = flows_fd < 0;
-	if (!err)
-		err = run_begin(WHAT, about, &flows_fd, run);
-	if (!err && new_flows)
-		err = pin_flows(flows_fd, run);
-	if (flows_fd >= 0)
-		close(flows_fd);
+	if (!err && upload)
+		err = require_flows();
+	if (!err) {
+		err = run_begin(WHAT, about, run);
+		if (err)
+			sweep(WHAT, SWEEP_UNUSED,
+			      NULL); /* the shared maps, where nobody else uses them */
+	}
 	if (err && did)
 		enable_give_back(c);
 	pins_unlock();
@@ -212,7 +201,7 @@ static unsigned int end(struct run *run)
 		return 0;
 	left = run_end(run);
 	if (run->about.directions & CCBPF_RUN_DOWNLOAD)
-		sweep(WHAT, SWEEP_UNUSED, NULL); /* the map of flows, where nothing else uses it */
+		sweep(WHAT, SWEEP_UNUSED, NULL); /* the shared maps, where nothing else uses them */
 	pins_unlock();
 	return left;
 }

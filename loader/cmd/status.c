@@ -92,7 +92,7 @@ static int gather(const struct controller *c, const struct sources *sources, str
 	report->counts =
 		flows_count(sources->flows, sources->n_flows, c, report->running.identity.instance);
 	if (sources->stats_fd >= 0)
-		report->have_stats = stats_read(sources->stats_fd, c, &report->stats) == 0;
+		report->have_stats = stats_read(sources->stats_fd, c->kind, &report->stats) == 0;
 	report->givers = givers_of(&sources->origins, sources->flows, sources->n_flows, c);
 	report->is_default = strcmp(sysdefault_now(), c->name) == 0;
 	report->lingers = report->is_default && !sysdefault_available(c->name);

@@ -128,6 +128,19 @@ static int sweep_moved(const char *what, bool all, struct json_object *removed)
 	return moved_remove(what, removed);
 }
 
+/* Whether something holds receive windows, or will: it writes the shared maps. */
+static bool is_receiving(void)
+{
+	struct run *runs;
+	unsigned int n = runs_read(&runs);
+	bool any = standing_receives() || units_receive() || moved_is_pinned();
+
+	while (n-- > 0)
+		any |= runs[n].about.directions & CCBPF_RUN_DOWNLOAD;
+	free(runs);
+	return any;
+}
+
 /* Whether `ccbpf trace` runs: it listens to the shared maps. */
 static bool trace_runs(void)
 {
@@ -196,7 +209,7 @@ int sweep(const char *what, enum sweep_extent extent, struct json_object *remove
 	if (extent == SWEEP_RESTS)
 		return err;
 	sweep_sysctls(all, enabled);
-	if (enabled || trace_runs() || standing_receives() || units_receive() || moved_is_pinned())
+	if (enabled || trace_runs() || is_receiving())
 		return err;
 	pin_remove_dir(pin_path(PINS_TRACE, NULL));
 	if (!all && flows_left())

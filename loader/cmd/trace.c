@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * ccbpf trace [NAME…] [--for SECONDS] [--plot PICTURE]: the controllers' events as
- * they happen, one line each (NDJSON under -j), until Ctrl-C; --plot then draws them
- * over samples of the flows. Controllers write events only while `listener` lies in
+ * ccbpf trace [NAME…] [--for SECONDS] [--plot PICTURE]: the events of the controllers and of
+ * downloads (rx_le) as they happen, one line each (NDJSON under -j), until Ctrl-C; --plot then draws
+ * them over samples of the flows. The programs write events only while `listener` lies in
  * the future: it is renewed at least every second to now + 3 s, so that a trace that
  * was killed costs them nothing for longer. A ring buffer has one reader: a second
  * trace is refused (lock on <root>/trace).
@@ -41,7 +41,7 @@ enum own_option {
 };
 
 struct trace {
-	const struct controller *named[CCBPF_KINDS];
+	const struct flow_kind *named[CCBPF_KINDS];
 	unsigned int n_named;
 	int lock_fd, events_fd, listener_fd, stats_fd;
 	struct ring_buffer *ring;
@@ -64,7 +64,7 @@ static int64_t realtime_offset(void)
 
 static void print_event(const struct trace *trace, const struct ccbpf_event *event)
 {
-	const struct controller *c = controller_of_kind(event->kind);
+	const struct flow_kind *kind = flow_kind_of(event->kind);
 	const struct event_type *type = event_type_of(event->type);
 	uint64_t ns = event->time_ns + trace->to_realtime_ns;
 	time_t s = ns / 1000000000;
@@ -73,7 +73,7 @@ static void print_event(const struct trace *trace, const struct ccbpf_event *eve
 
 	strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&s, &tm));
 	output_line("%s.%06u %s %s → %s %s cwnd %u%s%s", clock,
-		    (unsigned int)(ns % 1000000000 / 1000), c ? c->name : "?",
+		    (unsigned int)(ns % 1000000000 / 1000), kind ? kind->name : "?",
 		    endpoint(event->family, event->local_addr, event->local_port),
 		    endpoint(event->family, event->remote_addr, event->remote_port),
 		    type ? type->word : "?", event->cwnd,
@@ -87,7 +87,7 @@ static bool wanted(const void *data, __u32 kind)
 	const struct trace *trace = data;
 
 	for (unsigned int i = 0; i < trace->n_named; i++)
-		if (kind == (__u32)trace->named[i]->kind)
+		if (kind == trace->named[i]->kind)
 			return true;
 	return trace->n_named == 0;
 }
@@ -113,15 +113,16 @@ static int on_event(void *context, void *data, size_t size)
 	return 0;
 }
 
-/* Events lost because nobody read fast enough, of all controllers together. */
+/* Events lost because nobody read fast enough, of all together. */
 static unsigned long long dropped_now(const struct trace *trace)
 {
 	unsigned long long dropped = 0;
 
-	for_each_controller (c) {
+	for_each_flow_kind(k)
+	{
 		struct ccbpf_stats stats;
 
-		if (stats_read(trace->stats_fd, c, &stats) == 0)
+		if (stats_read(trace->stats_fd, k->kind, &stats) == 0)
 			dropped += stats.events_dropped;
 	}
 	return dropped;
@@ -266,7 +267,7 @@ static int trace(const struct request *request)
 			       .stats_fd = -1,
 			       .recording.flows_fd = -1 };
 	bool exists;
-	int err = request_controllers(request, 0, trace.named, &trace.n_named, NULL);
+	int err = request_flow_kinds(request, trace.named, &trace.n_named);
 
 	if (!err)
 		err = kernel_require_reading(WHAT);
@@ -307,7 +308,7 @@ static const struct argp_option options[] = {
 const struct command cmd_trace = {
 	.name = "trace",
 	.args = "[NAME...] [--for SECONDS] [--plot PICTURE]",
-	.text = "Follow the controllers' events",
+	.text = "Follow the events of the controllers and of downloads",
 	.more = "The picture is that of `ccbpf plot`, and needs the same package.",
 	.options = options,
 	.run = trace,

@@ -47,7 +47,7 @@ int metrics_controllers(const char *what, struct exposition *out)
 	if (err || fd < 0)
 		return err;
 	for (unsigned int i = 0; !err && i < n_controllers; i++)
-		err = stats_read(fd, &controllers[i], &all[i]);
+		err = stats_read(fd, controllers[i].kind, &all[i]);
 	close(fd);
 	if (err)
 		return fail_errno(what, pin_path(shared_name(SHARED_STATS), NULL), err);

@@ -81,12 +81,6 @@ static int by_group(const void *a, const void *b)
 	return x->kind < y->kind ? -1 : x->kind > y->kind;
 }
 
-static const struct flow_kind *kind_of(uint32_t kind)
-{
-	for_each_flow_kind(k) if (k->kind == kind) return k;
-	return NULL;
-}
-
 struct live_groups live_by(const struct live *live,
 			   uint64_t (*of)(const void *data, const struct flow *flow),
 			   const void *data)
@@ -99,7 +93,7 @@ struct live_groups live_by(const struct live *live,
 		const struct ccbpf_flow *flow = &live->flows[i].record;
 
 		members[n] = (struct member){ of(data, &live->flows[i]), flow->kind, flow };
-		n += members[n].of && kind_of(flow->kind);
+		n += members[n].of && flow_kind_of(flow->kind);
 	}
 	qsort(members, n, sizeof(*members), by_group);
 	for (size_t i = 0; i < n; i++) {
@@ -110,7 +104,7 @@ struct live_groups live_by(const struct live *live,
 		else
 			groups.n++;
 		group->of = members[i].of;
-		group->kind = kind_of(members[i].kind);
+		group->kind = flow_kind_of(members[i].kind);
 		add(&group->sums, members[i].flow, live->now_ns);
 	}
 	free(members);

@@ -109,13 +109,7 @@ static int load(const char *what, const struct moved *before, struct bpf_object 
 
 	if (!err && before->receives_fd >= 0)
 		err = object_reuse(what, *obj, MAP_RECEIVES, before->receives_fd);
-	if (!err)
-		err = shared_adopt_one(what, *obj, SHARED_FLOWS);
-	if (!err)
-		err = object_load(what, *obj);
-	if (!err)
-		err = shared_pin_one(what, *obj, SHARED_FLOWS);
-	return err;
+	return err ?: shared_load(what, *obj);
 }
 
 static int attach(const char *what, const struct bpf_object *obj)

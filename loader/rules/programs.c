@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The programs of a run: see programs.h. Their maps `counts` and `flows` are the same. */
+/* The programs of a run: see programs.h. Their map `counts` is the same. */
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,10 +15,10 @@
 #include "sys/needs.h"
 #include "sys/objects.h"
 #include "sys/pins.h"
+#include "sys/shared.h"
 #include "util/text.h"
 
 #define MAP_RUN ".rodata.run"
-#define MAP_FLOWS "flows"
 
 static const struct direction {
 	unsigned int bit; /* CCBPF_RUN_... */
@@ -42,7 +42,7 @@ static int keep(const char *what, const struct bpf_object *obj, const char *name
 	return *fd < 0 ? fail_errno(what, name, -errno) : EXIT_OK;
 }
 
-static int load(const char *what, const struct direction *direction, struct run *run, int *flows_fd,
+static int load(const char *what, const struct direction *direction, struct run *run,
 		struct bpf_object **obj)
 {
 	struct bpf_map *about, *counts;
@@ -54,8 +54,6 @@ static int load(const char *what, const struct direction *direction, struct run 
 	if (!err)
 		err = object_map(what, *obj, PIN_COUNTS, sizeof(run->counts), &counts);
 	if (!err)
-		err = reuse(what, *obj, MAP_FLOWS, *flows_fd);
-	if (!err)
 		err = reuse(what, *obj, PIN_COUNTS, run->counts_fd);
 	if (err)
 		return err;
@@ -63,9 +61,7 @@ static int load(const char *what, const struct direction *direction, struct run 
 	run->about.abi = initial->abi;
 	*initial = run->about;
 	run->known = true;
-	err = object_load(what, *obj);
-	if (!err)
-		err = keep(what, *obj, MAP_FLOWS, flows_fd);
+	err = shared_load(what, *obj);
 	if (!err)
 		err = keep(what, *obj, PIN_COUNTS, &run->counts_fd);
 	return err;
@@ -94,7 +90,7 @@ static int make_cgroup(const char *what, struct run *run)
 	return err < 0 ? fail_errno(what, text("the cgroup %s", run->about.cgroup), err) : EXIT_OK;
 }
 
-int programs_begin(const char *what, struct run *run, const char *dir, int *flows_fd)
+int programs_begin(const char *what, struct run *run, const char *dir)
 {
 	struct bpf_object *obj[DIRECTIONS] = { NULL };
 	const struct bpf_object *first = NULL;
@@ -103,7 +99,7 @@ int programs_begin(const char *what, struct run *run, const char *dir, int *flow
 	for (size_t i = 0; !err && i < DIRECTIONS; i++) {
 		if (!(run->about.directions & directions[i].bit))
 			continue;
-		err = load(what, &directions[i], run, flows_fd, &obj[i]);
+		err = load(what, &directions[i], run, &obj[i]);
 		first = first ?: obj[i];
 	}
 	if (!err)

@@ -11,10 +11,10 @@
 
 /*
  * Load them, pin in the directory `dir` what says what the run is, make its cgroup, attach them
- * to it. `*flows_fd` as run_begin() has it. Returns EXIT_OK, or the exit code after saying what
- * failed: what is pinned by then is removed with the run.
+ * to it. The maps that they share with others are pinned where they are not yet. Returns EXIT_OK, or
+ * the exit code after saying what failed: what is pinned in `dir` by then is removed with the run.
  */
-int programs_begin(const char *what, struct run *run, const char *dir, int *flows_fd);
+int programs_begin(const char *what, struct run *run, const char *dir);
 
 /* Does this kernel have what the program for what is received reads? */
 bool programs_can_receive(void);

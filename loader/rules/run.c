@@ -98,7 +98,7 @@ static int remove_run(const struct run *run)
 	return err;
 }
 
-int run_begin(const char *what, const struct ccbpf_run *about, int *flows_fd, struct run *run)
+int run_begin(const char *what, const struct ccbpf_run *about, struct run *run)
 {
 	int err;
 
@@ -107,7 +107,7 @@ int run_begin(const char *what, const struct ccbpf_run *about, int *flows_fd, st
 	if (!err)
 		err = plan_cgroup(what, run);
 	if (!err)
-		err = programs_begin(what, run, dir_of(run->id), flows_fd);
+		err = programs_begin(what, run, dir_of(run->id));
 	if (!err) {
 		run->phase = RUN_LED;
 		return EXIT_OK;

@@ -40,11 +40,10 @@ struct run {
 
 /*
  * Make the cgroup and attach the program; needs the lock for a change. `about` says what,
- * except for the cgroup, unless that is a prepared one. `*flows_fd`: the shared map; -1: it
- * becomes a new one, to be pinned. Returns EXIT_OK, or the exit code after saying why not:
- * then nothing is left.
+ * except for the cgroup, unless that is a prepared one. Returns EXIT_OK, or the exit code after
+ * saying why not: then nothing is left but the maps that it shares with others.
  */
-int run_begin(const char *what, const struct ccbpf_run *about, int *flows_fd, struct run *run);
+int run_begin(const char *what, const struct ccbpf_run *about, struct run *run);
 
 /*
  * Its command has ended: remove what is not needed any more; needs the lock for a change.

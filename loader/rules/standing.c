@@ -194,9 +194,9 @@ void standing_drop(struct standing *standing, unsigned int i)
 /* Counters, and what sockets remember, go on from program to program. */
 static int reuse_maps(const char *what, const struct standing *standing, struct bpf_object *obj)
 {
-	int err = shared_adopt_one(what, obj, SHARED_FLOWS);
+	int err = EXIT_OK;
 
-	if (!err && standing->counts_fd >= 0)
+	if (standing->counts_fd >= 0)
 		err = object_reuse(what, obj, MAP_COUNTS, standing->counts_fd);
 	if (!err && standing->chosen_fd >= 0)
 		err = object_reuse(what, obj, MAP_CHOSEN, standing->chosen_fd);
@@ -232,9 +232,7 @@ static int load(const char *what, const struct standing *standing, struct bpf_ob
 	bpf_map__set_max_entries(rules, standing->n ?: 1);
 	err = reuse_maps(what, standing, *obj);
 	if (!err)
-		err = object_load(what, *obj);
-	if (!err && receives)
-		err = shared_pin_one(what, *obj, SHARED_FLOWS);
+		err = receives ? shared_load(what, *obj) : shared_load_without(what, *obj);
 	if (err)
 		return err;
 	err = sets_fill(*obj, standing->rules, standing->n);

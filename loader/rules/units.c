@@ -69,8 +69,6 @@ static int load(const char *what, const char *controller, bool restricted, struc
 
 	if (!err)
 		err = object_map(what, *obj, MAP_UNIT, sizeof(*initial), &unit);
-	if (!err)
-		err = shared_adopt_one(what, *obj, SHARED_FLOWS);
 	if (err)
 		return err;
 	initial = object_initial(unit);
@@ -78,10 +76,7 @@ static int load(const char *what, const char *controller, bool restricted, struc
 	initial->choice.flags = restricted ? CCBPF_CHOICE_RESTRICTED : 0;
 	if (receives(controller))
 		initial->choice.flags = CCBPF_CHOICE_DOWNLOAD | CCBPF_CHOICE_KEEP;
-	err = object_load(what, *obj);
-	if (!err && receives(controller))
-		err = shared_pin_one(what, *obj, SHARED_FLOWS);
-	return err;
+	return receives(controller) ? shared_load(what, *obj) : shared_load_without(what, *obj);
 }
 
 int units_make(const char *what, const char *controller, bool restricted, bool *did)

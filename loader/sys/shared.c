@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The maps that all controllers share: see shared.h. */
+/* The maps that programs share: see shared.h. */
 #include <errno.h>
 #include <unistd.h>
 
@@ -62,43 +62,57 @@ static bool same_flags(const struct bpf_map *map, int fd)
 	       info.map_flags == bpf_map__map_flags(map);
 }
 
-int shared_adopt_one(const char *what, struct bpf_object *obj, enum shared shared)
+/* Let the object, which is not loaded yet, use the pinned map. */
+static int adopt(const char *what, enum shared shared, struct bpf_map *map)
 {
-	const char *name = maps[shared].name;
-	struct bpf_map *map;
-	int fd, err = object_map(what, obj, name, 0, &map);
+	int fd, err = shared_open(what, shared, &fd);
 
-	if (!err)
-		err = shared_open(what, shared, &fd);
 	if (err || fd < 0)
 		return err;
 	err = same_flags(map, fd) ? bpf_map__reuse_fd(map, fd) : -EMEDIUMTYPE;
 	close(fd); /* libbpf made its own copy */
-	return err ? pin_unusable(what, pin_path(name, NULL), err) : EXIT_OK;
+	return err ? pin_unusable(what, pin_path(maps[shared].name, NULL), err) : EXIT_OK;
 }
 
-int shared_adopt(const char *what, struct bpf_object *obj)
+static int pin(const char *what, enum shared shared, struct bpf_map *map)
 {
-	int err = EXIT_OK;
-
-	for (int i = 0; !err && i < SHARED_MAPS; i++)
-		err = shared_adopt_one(what, obj, i);
-	return err;
-}
-
-int shared_pin_one(const char *what, struct bpf_object *obj, enum shared shared)
-{
-	struct bpf_map *map = bpf_object__find_map_by_name(obj, maps[shared].name);
 	const char *path = pin_path(maps[shared].name, NULL);
 
 	return pin_exists(path) ? EXIT_OK : pin_make(what, bpf_map__fd(map), path);
 }
 
-int shared_pin(const char *what, struct bpf_object *obj)
+static int each(const char *what, struct bpf_object *obj,
+		int (*act)(const char *what, enum shared shared, struct bpf_map *map))
 {
 	int err = EXIT_OK;
 
-	for (int i = 0; !err && i < SHARED_MAPS; i++)
-		err = shared_pin_one(what, obj, i);
+	for (int i = 0; !err && i < SHARED_MAPS; i++) {
+		struct bpf_map *map = bpf_object__find_map_by_name(obj, maps[i].name);
+
+		err = map ? act(what, i, map) : EXIT_OK;
+	}
 	return err;
+}
+
+int shared_load(const char *what, struct bpf_object *obj)
+{
+	int err = each(what, obj, adopt);
+
+	if (!err)
+		err = object_load(what, obj);
+	return err ?: each(what, obj, pin);
+}
+
+/* A ring buffer has at least a page, others an entry; what an index finds stays as it is. */
+static int make_small(const char *what, enum shared shared, struct bpf_map *map)
+{
+	__u32 least = shared == SHARED_EVENTS ? (__u32)sysconf(_SC_PAGESIZE) : 1;
+	int err = maps[shared].shape.max_entries ? 0 : bpf_map__set_max_entries(map, least);
+
+	return err ? fail_errno(what, maps[shared].name, err) : EXIT_OK;
+}
+
+int shared_load_without(const char *what, struct bpf_object *obj)
+{
+	return each(what, obj, make_small) ?: object_load(what, obj);
 }

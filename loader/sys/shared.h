@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The maps that all controllers share, pinned in the root: `flows`, `events`,
- * `stats`, `totals`, `unit_totals`, `listener`. What holds receive windows has the first one.
+ * The maps that programs share, pinned in the root: `flows`, `events`, `stats`, `totals`,
+ * `unit_totals`, `listener`. A controller has all of them, what holds receive windows has `flows`,
+ * `events`, `stats` and `listener`, and the program of a run has `flows`.
  */
 #ifndef CCBPF_SHARED_H
 #define CCBPF_SHARED_H
@@ -31,17 +32,12 @@ int shared_open(const char *what, enum shared map, int *fd);
 int shared_open_quietly(enum shared map);
 
 /*
- * Let an object that is not yet loaded use the pinned maps. Returns EXIT_OK or
- * the exit code.
+ * Load an object, so that it uses the pinned ones of those that it has; pin the others. Returns
+ * EXIT_OK or the exit code.
  */
-int shared_adopt(const char *what, struct bpf_object *obj);
-int shared_adopt_one(const char *what, struct bpf_object *obj, enum shared shared);
+int shared_load(const char *what, struct bpf_object *obj);
 
-/*
- * Pin those maps of a loaded object that are not pinned yet. Returns EXIT_OK or
- * the exit code.
- */
-int shared_pin(const char *what, struct bpf_object *obj);
-int shared_pin_one(const char *what, struct bpf_object *obj, enum shared shared);
+/* Load one that will not write them: it has its own, as small as they can be. The same returns. */
+int shared_load_without(const char *what, struct bpf_object *obj);
 
 #endif

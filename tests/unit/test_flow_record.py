@@ -89,7 +89,7 @@ def loader(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     """json(record) and words(record) of the loader, built for the headers with the new controller."""
     tree = tmp_path_factory.mktemp("loader")
     (tree / "wrapper.c").write_text(WRAPPER)
-    sources = [*(ROOT / "loader/cc").glob("flow[jtf]*.c"), ROOT / "loader/cc/events.c",
+    sources = [*(ROOT / "loader/cc").glob("flow[jtfk]*.c"), ROOT / "loader/cc/events.c",
                *(ROOT / "loader/out").glob("*.c"), *(ROOT / "loader/util").glob("*.c"), tree / "wrapper.c"]  # fmt: skip
     libraries = subprocess.run(
         ["pkg-config", "--cflags", "--libs", "json-c", "libcap"], capture_output=True, text=True, check=True

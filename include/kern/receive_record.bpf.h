@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What `ccbpf flows` shows of a connection whose receive window is held (kern/receive.bpf.h): its
+ * record in `flows`, and the account of the run that it belongs to.
+ */
+#ifndef CCBPF_KERN_RECEIVE_RECORD_BPF_H
+#define CCBPF_KERN_RECEIVE_RECORD_BPF_H
+
+#include "ccbpf/controllers.h"
+#include "ccbpf/rule.h"
+#include "kern/flows.bpf.h"
+#include "kern/receives.bpf.h"
+#include "law/rx_window.h"
+
+#define PUBLISH_US 9216 /* as kern/flow.bpf.h: 9 units of 1024 us */
+#define SOCK_DONE 1 /* include/net/sock.h, enum sock_flags: the peer's FIN came */
+#define GAP_MOST_US 2000000 /* more is a pause of the application, or of the sender */
+
+/* bytes that were received: the kernel counts the peer's FIN as one */
+static __always_inline u64 payload(struct tcp_sock *tp)
+{
+	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
+
+	return tp->bytes_received - !!(sk->__sk_common.skc_flags & 1 << SOCK_DONE);
+}
+
+/* bytes: what one unit of the window field is */
+static __always_inline u32 window_unit(struct tcp_sock *tp)
+{
+	struct tcp_options_received *rx = &tp->rx_opt;
+
+	return 1 << BPF_CORE_READ_BITFIELD(rx, rcv_wscale);
+}
+
+static __noinline int record_open(struct tcp_sock *tp, u64 key, u64 instance)
+{
+	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
+	struct sock_common *c = &sk->__sk_common;
+	struct ccbpf_flow f = { .controller = CCBPF_RECEIVER, .kind = CCBPF_KIND_rx_le };
+
+	f.instance = instance;
+	f.started_ns = f.updated_ns = bpf_ktime_get_ns();
+	f.netns = c->skc_net.net->ns.inum;
+	f.family = c->skc_family;
+	f.local_port = c->skc_num;
+	f.remote_port = __builtin_bswap16(c->skc_dport);
+	flow_addresses(sk, f.local_addr, f.remote_addr);
+	return bpf_map_update_elem(&flows, &key, &f, BPF_ANY);
+}
+
+static __always_inline enum ccbpf_phase phase_of(const struct rx *x)
+{
+	if (!x->avoiding)
+		return CCBPF_PHASE_SLOW_START;
+	if (x->hole)
+		return CCBPF_PHASE_RECOVERY;
+	if (rx_small(x))
+		return CCBPF_PHASE_SMALL;
+	return x->law.stage == LE_FREE ? CCBPF_PHASE_AVOIDANCE : CCBPF_PHASE_INFERENCE;
+}
+
+static __always_inline void rx_fill(struct tcp_sock *tp, const struct receive *r,
+				    struct ccbpf_flow_rx *own)
+{
+	const struct rx *x = &r->rx;
+
+	own->held_ms = r->held_us / 1000;
+	own->window_bytes = rx_bytes(x, r->mss);
+	own->flight_bytes = x->flight;
+	own->scale_bytes = window_unit(tp);
+	own->back_bytes = (x->law.back_q8 >> LE_Q8_SHIFT) * r->mss;
+	own->peer_tick_ns = x->clock.tick_ns;
+	own->noise_us = noise_us(&x->noise);
+	own->packet_us = x->spacing.packet_us;
+}
+
+static __noinline int record_fill(struct tcp_sock *tp, struct receive *r)
+{
+	u32 mss = r->mss;
+	u64 key = r->key;
+	struct rx *x = &r->rx;
+	struct ccbpf_flow *f = bpf_map_lookup_elem(&flows, &key);
+
+	if (!f)
+		return 0;
+	f->updated_ns = tp->tcp_mstamp * 1000;
+	f->mss = mss;
+	f->phase = phase_of(x);
+	f->delay_source = x->clock.tick_ns ? CCBPF_SIGNAL_OWD : CCBPF_SIGNAL_RTT;
+	f->cwnd = x->packets;
+	f->rtt_us = f->srtt_us = x->rtt_us;
+	f->rtt_min_us = x->rtt_min_us;
+	f->delay_us = x->queue_us;
+	f->delay_smoothed_us = le_us(x->law.q);
+	f->delay_threshold_us = rx_threshold(x);
+	f->delay_max_us = le_us(x->law.most);
+	f->rate_bps = (u64)x->flight * 8000000 / (x->rtt_us ?: 1);
+	f->bytes_acked = r->counted;
+	f->indications = r->drains + r->yields;
+	f->cuts_to_one = r->yields;
+	f->losses = r->losses;
+	rx_fill(tp, r, &f->rx);
+	return 0;
+}
+
+static __always_inline void count_received(struct tcp_sock *tp, struct receive *r,
+					   struct ccbpf_run_counts *account)
+{
+	u64 bytes = payload(tp);
+
+	if (account)
+		__sync_fetch_and_add(&account->received, bytes - r->counted);
+	r->counted = bytes;
+}
+
+static __always_inline void count_time(struct receive *r, u32 passed_us,
+				       struct ccbpf_run_counts *account)
+{
+	bool held = rx_holds(&r->rx);
+
+	if (held)
+		r->held_us += passed_us;
+	if (!account)
+		return;
+	__sync_fetch_and_add(&account->receiving_ns, passed_us * 1000ull);
+	if (held)
+		__sync_fetch_and_add(&account->receiving_held_ns, passed_us * 1000ull);
+}
+
+static __always_inline void publish(struct tcp_sock *tp, struct receive *r,
+				    struct ccbpf_run_counts *account)
+{
+	u32 now_us = tp->tcp_mstamp, passed_us = now_us - r->published_us;
+	bool received = payload(tp) != r->counted;
+
+	if (law_likely(passed_us < PUBLISH_US))
+		return;
+	r->published_us = now_us;
+	if (received && passed_us <= GAP_MOST_US)
+		count_time(r, passed_us, account);
+	count_received(tp, r, account);
+	record_fill(tp, r);
+}
+
+#endif
