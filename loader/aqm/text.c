@@ -139,7 +139,7 @@ static const char *queue_name(const struct aqm_view *view)
 				 : kind;
 }
 
-static const char *attachment(const struct aqm *aqm)
+static const char *attachment(const struct tchook *aqm)
 {
 	return aqm->attachment.by_link ? text("TCX link %u", aqm->attachment.link_id)
 				       : text("filter, program %u", aqm->attachment.held_id);
@@ -244,7 +244,7 @@ static void add_config(struct json_object *doc, const struct ccbpf_aqm_config *c
 
 struct json_object *aqm_json(const struct aqm_view *view)
 {
-	const struct aqm *aqm = view->aqm;
+	const struct tchook *aqm = view->aqm;
 	struct json_object *doc = json_object_new_object(), *classes = json_object_new_object();
 
 	add_text(doc, "device", view->device);

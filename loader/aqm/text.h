@@ -8,7 +8,7 @@
 
 /* All about one that is attached. */
 struct aqm_view {
-	const struct aqm *aqm;
+	const struct tchook *aqm;
 	struct ccbpf_aqm_config config;
 	struct ccbpf_aqm_state state;
 	struct ccbpf_aqm_counts counts;

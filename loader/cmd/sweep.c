@@ -188,7 +188,7 @@ int sweep(const char *what, enum sweep_extent extent, struct json_object *remove
 {
 	bool all = extent == SWEEP_ALL;
 	unsigned int enabled = 0;
-	int failed, err = aqm_sweep(what, all, removed);
+	int failed, err = tchook_sweep(what, &aqm_kind, all, removed);
 
 	failed = sweep_controllers(what, all, &enabled, removed);
 	if (!err)
@@ -249,7 +249,7 @@ struct json_object *sweep_foreign(void)
 
 		attachment_foreign(&running.attachment, foreign);
 	}
-	aqm_foreign(foreign);
+	tchook_foreign((const struct tchook_kind *const[]){ &aqm_kind }, 1, foreign);
 	runs_collect_foreign(foreign);
 	standing_collect_foreign(foreign);
 	units_collect_foreign(foreign);

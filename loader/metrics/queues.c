@@ -9,7 +9,7 @@
 #include "util/text.h"
 
 struct queue {
-	const struct aqm *aqm;
+	const struct tchook *aqm;
 	const char *device, *netns;
 	struct ccbpf_aqm_counts counts;
 };
@@ -60,13 +60,13 @@ static void found(struct exposition *out, const struct queue *queues, unsigned i
 
 int metrics_queues(const char *what, struct exposition *out)
 {
-	struct aqm *all;
+	struct tchook *all;
 	unsigned int n, read = 0;
-	int err = aqm_open_all(what, &all, &n);
+	int err = tchook_open_all(what, &aqm_kind, &all, &n);
 	struct queue *queues = must_alloc(n ?: 1, sizeof(*queues));
 
 	for (unsigned int i = 0; !err && i < n; i++) {
-		if (!aqm_is_attached(&all[i]))
+		if (!tchook_is_attached(&all[i]))
 			continue;
 		queues[read].aqm = &all[i];
 		queues[read].device = all[i].identity.device;

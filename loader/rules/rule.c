@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* A standing rule as a user gives it: see rule.h. */
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -12,10 +11,11 @@
 #include "rules/rule.h"
 #include "sys/cgroup.h"
 #include "sys/netns.h"
+#include "sys/prefix.h"
 #include "sys/unit.h"
+#include "util/number.h"
 #include "util/text.h"
 
-#define MAPPED_BITS 96 /* of ::ffff:0:0/96 before an IPv4 address */
 #define ID_LEAST 12 /* digits of a container's id: what `docker ps` shows */
 
 static int wrong(const char *what, const char *option, const char *given, const char *why,
@@ -60,68 +60,21 @@ int rule_parse_dscp(const char *what, const char *given, uint32_t *dscp)
 	return EXIT_OK;
 }
 
-/* A decimal number from `least` to `most`, which ends where `*end` is put. */
-static bool parse_number(const char *string, unsigned long least, unsigned long most,
-			 unsigned long *out, char **end)
-{
-	if (!isdigit((unsigned char)*string))
-		return false;
-	errno = 0;
-	*out = strtoul(string, end, 10);
-	return !errno && *out >= least && *out <= most;
-}
-
 static int parse_ports(const char *what, const char *option, const char *given, __u16 *first,
 		       __u16 *last)
 {
 	unsigned long a, b;
 	char *end;
-	bool good = parse_number(given, 1, 65535, &a, &end);
+	bool good = number_parse(given, 1, 65535, &a, &end);
 
 	b = a;
 	if (good && *end == '-')
-		good = parse_number(end + 1, a, 65535, &b, &end);
+		good = number_parse(end + 1, a, 65535, &b, &end);
 	if (!good || *end)
 		return wrong(what, option, given, "it is not a port or a range of ports",
 			     "give N or N-M, from 1 to 65535");
 	*first = a;
 	*last = b;
-	return EXIT_OK;
-}
-
-/* Zeroes behind the first `bits`. */
-static void mask(struct ccbpf_prefix *prefix)
-{
-	for (unsigned int i = 0; i < 16; i++) {
-		unsigned int left = prefix->bits > 8 * i ? prefix->bits - 8 * i : 0;
-
-		if (left < 8)
-			prefix->address[i] &= 0xff00 >> left;
-	}
-}
-
-static int parse_remote(const char *what, const char *given, struct ccbpf_prefix *prefix)
-{
-	char address[INET6_ADDRSTRLEN];
-	const char *slash = strchr(given, '/');
-	size_t length = slash ? (size_t)(slash - given) : strlen(given);
-	unsigned long bits;
-	char *end = "";
-	bool v4;
-
-	snprintf(address, sizeof(address), "%.*s", (int)length, given);
-	*prefix = (struct ccbpf_prefix){ .address = { [10] = 0xff, [11] = 0xff } };
-	v4 = length < sizeof(address) && inet_pton(AF_INET, address, prefix->address + 12) == 1;
-	if (!v4 &&
-	    (length >= sizeof(address) || inet_pton(AF_INET6, address, prefix->address) != 1))
-		return wrong(what, "--remote", given, "it is not an address or a prefix",
-			     "give ADDRESS or ADDRESS/LENGTH, for example 10.0.0.0/8");
-	bits = v4 ? 32 : 128;
-	if (slash && (!parse_number(slash + 1, 0, bits, &bits, &end) || *end))
-		return wrong(what, "--remote", given, "its length is not a number of its bits",
-			     v4 ? "give /0 to /32" : "give /0 to /128");
-	prefix->bits = bits + (v4 ? MAPPED_BITS : 0);
-	mask(prefix);
 	return EXIT_OK;
 }
 
@@ -258,7 +211,7 @@ int rule_parse(const char *what, const struct rule_words *words, struct ccbpf_ru
 		err = parse_cgroup(what, words->cgroup, rule);
 	if (!err && words->remote) {
 		rule->conditions |= CCBPF_RULE_REMOTE;
-		err = parse_remote(what, words->remote, &rule->remote);
+		err = prefix_parse(what, "--remote", words->remote, &rule->remote);
 	}
 	if (!err && words->local_port) {
 		rule->conditions |= CCBPF_RULE_LOCAL_PORT;

@@ -1,28 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* A standing rule as it is shown: see rule.h. */
-#include <arpa/inet.h>
 #include <string.h>
 
 #include "out/json.h"
 #include "rules/rule.h"
+#include "sys/prefix.h"
 #include "util/text.h"
-
-#define MAPPED_BITS 96
 
 static const char *ports(__u16 first, __u16 last)
 {
 	return first == last ? text("%u", first) : text("%u-%u", first, last);
-}
-
-static const char *prefix_text(const struct ccbpf_prefix *prefix)
-{
-	static const unsigned char mapped[12] = { [10] = 0xff, [11] = 0xff };
-	bool v4 = prefix->bits >= MAPPED_BITS && !memcmp(prefix->address, mapped, sizeof(mapped));
-	char address[INET6_ADDRSTRLEN] = "?";
-
-	inet_ntop(v4 ? AF_INET : AF_INET6, prefix->address + (v4 ? 12 : 0), address,
-		  sizeof(address));
-	return text("%s/%u", address, prefix->bits - (v4 ? MAPPED_BITS : 0));
 }
 
 /* As the option took it. */

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "out/errors.h"
 #include "sys/device.h"
 
 #define ETH_HEADER_BYTES 14
@@ -95,4 +96,17 @@ int device_find(const char *name, struct device *out)
 	read_link(fd, name, out);
 	close(fd);
 	return out->packet_bytes ? 0 : -ENODEV;
+}
+
+int device_require(const char *what, const char *name, struct device *device)
+{
+	int err = device_find(name, device);
+
+	if (!err)
+		return EXIT_OK;
+	if (err != -ENODEV)
+		return fail_errno(what, name, err);
+	return FAIL(EXIT_FAILED, .what = what, .on = name,
+		    .why = "there is no such device in this network namespace",
+		    .remedy = "`ip link` shows those that are here");
 }

@@ -16,6 +16,9 @@ struct device {
 /* Find a device by its name. Returns 0 or -errno: ENODEV. */
 int device_find(const char *name, struct device *out);
 
+/* The same. Returns EXIT_OK, or the exit code after saying why not. */
+int device_require(const char *what, const char *name, struct device *device);
+
 /* The name that an ifindex has in this namespace now, or NULL. */
 const char *device_name(uint32_t ifindex);
 

@@ -179,12 +179,12 @@ static void take_filter(const struct tcmsg *tc, const struct nlattr **at, void *
 		asked->priority = priority;
 }
 
-uint32_t filter_priority(uint32_t ifindex, uint32_t program_id)
+uint32_t filter_priority(uint32_t ifindex, bool ingress, uint32_t program_id)
 {
 	struct filter_question asked = { .program_id = program_id };
-	uint32_t egress = TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_EGRESS);
+	uint32_t side = TC_H_MAKE(TC_H_CLSACT, ingress ? TC_H_MIN_INGRESS : TC_H_MIN_EGRESS);
 
-	if (netlink_dump(RTM_GETTFILTER, ifindex, egress, take_filter, &asked))
+	if (netlink_dump(RTM_GETTFILTER, ifindex, side, take_filter, &asked))
 		return 0;
 	return asked.priority;
 }

@@ -41,9 +41,9 @@ uint64_t class_rate_bps(uint32_t ifindex, uint32_t classid);
 int filters_count(uint32_t ifindex);
 
 /*
- * The lowest priority, which comes first, of the filters at its clsact's egress that
+ * The lowest priority, which comes first, of the filters at one side of its clsact that
  * hold this BPF program; program_id 0: of any filter. 0: there is none.
  */
-uint32_t filter_priority(uint32_t ifindex, uint32_t program_id);
+uint32_t filter_priority(uint32_t ifindex, bool ingress, uint32_t program_id);
 
 #endif

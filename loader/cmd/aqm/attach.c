@@ -19,24 +19,24 @@ static int already(const char *what, const char *name, const struct attachment *
 }
 
 /* Make room: what an interrupted ccbpf or another device left is removed. */
-static int make_room(const char *what, const char *name, struct aqm *aqm)
+static int make_room(const char *what, const char *name, struct tchook *aqm)
 {
 	if (aqm->attachment.state == ATTACHMENT_ABSENT)
 		return EXIT_OK;
-	if (aqm_is_attached(aqm))
+	if (tchook_is_attached(aqm))
 		return already(what, name, &aqm->attachment);
 	if (aqm->attachment.state == ATTACHMENT_UNREADABLE)
 		return verb_unreadable(what, aqm);
-	note(name, aqm_state_text(aqm), "removed");
-	return aqm_remove(what, aqm);
+	note(name, tchook_state_text(aqm), "removed");
+	return tchook_remove(what, aqm);
 }
 
 static int attach_locked(const struct request *request, const char *what,
 			 const struct device *device)
 {
 	struct ccbpf_aqm_config config;
-	struct aqm aqm;
-	int err = aqm_open(what, device->netns, device->ifindex, &aqm);
+	struct tchook aqm;
+	int err = tchook_open(what, &aqm_kind, device->netns, device->ifindex, &aqm);
 
 	if (!err)
 		err = make_room(what, device->name, &aqm);
@@ -57,7 +57,7 @@ int verb_attach(const struct request *request, const struct verb *verb)
 	int err = kernel_require_bpf(verb->what);
 
 	if (!err)
-		err = verb_find_device(verb->what, request->args[1], &device);
+		err = device_require(verb->what, request->args[1], &device);
 	if (!err)
 		err = pins_lock_change(verb->what);
 	if (err)

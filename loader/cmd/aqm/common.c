@@ -13,44 +13,32 @@
 #include "util/memory.h"
 #include "util/text.h"
 
-int verb_find_device(const char *what, const char *name, struct device *device)
-{
-	int err = device_find(name, device);
-
-	if (!err)
-		return EXIT_OK;
-	if (err != -ENODEV)
-		return fail_errno(what, name, err);
-	return FAIL(EXIT_FAILED, .what = what, .on = name,
-		    .why = "there is no such device in this network namespace",
-		    .remedy = "`ip link` shows those that are here");
-}
-
 int verb_absent(const char *what, const char *name)
 {
 	return FAIL(EXIT_NOTHING, .what = what, .on = name, .why = "it has no nf_red",
 		    .remedy = text("`ccbpf aqm attach %s` attaches it", name));
 }
 
-int verb_unreadable(const char *what, const struct aqm *aqm)
+int verb_unreadable(const char *what, const struct tchook *aqm)
 {
 	return FAIL(EXIT_FAILED, .what = what, .on = attachment_path(&aqm->attachment, NULL),
-		    .why = aqm_state_text(aqm), .remedy = "`ccbpf clean --all` removes it");
+		    .why = tchook_state_text(aqm), .remedy = "`ccbpf clean --all` removes it");
 }
 
 /*
  * One that is not in this namespace any more but was, under this name: so that
  * an error can say more than "no such device".
  */
-static bool find_gone(const char *what, const char *name, struct aqm *out)
+static bool find_gone(const char *what, const char *name, struct tchook *out)
 {
-	struct aqm *found;
+	struct tchook *found;
 	unsigned int n;
 	bool is = false;
 
-	aqm_open_all(what, &found, &n);
+	tchook_open_all(what, &aqm_kind, &found, &n);
 	for (unsigned int i = 0; i < n; i++)
-		if (!is && aqm_is_here(&found[i]) && strcmp(found[i].identity.device, name) == 0 &&
+		if (!is && tchook_is_here(&found[i]) &&
+		    strcmp(found[i].identity.device, name) == 0 &&
 		    found[i].attachment.state == ATTACHMENT_GONE) {
 			*out = found[i];
 			is = true;
@@ -61,7 +49,7 @@ static bool find_gone(const char *what, const char *name, struct aqm *out)
 	return is;
 }
 
-int verb_open_named(const char *what, const char *name, struct aqm *out)
+int verb_open_named(const char *what, const char *name, struct tchook *out)
 {
 	struct device device;
 	int err;
@@ -69,11 +57,11 @@ int verb_open_named(const char *what, const char *name, struct aqm *out)
 	if (device_find(name, &device) == -ENODEV) {
 		if (find_gone(what, name, out))
 			return EXIT_OK;
-		return verb_find_device(what, name, &device);
+		return device_require(what, name, &device);
 	}
-	err = verb_find_device(what, name, &device);
+	err = device_require(what, name, &device);
 	if (!err)
-		err = aqm_open(what, device.netns, device.ifindex, out);
+		err = tchook_open(what, &aqm_kind, device.netns, device.ifindex, out);
 	if (!err && out->attachment.state == ATTACHMENT_ABSENT)
 		err = verb_absent(what, name);
 	else if (!err && out->attachment.state == ATTACHMENT_UNREADABLE)
@@ -114,7 +102,7 @@ int verb_configure(const struct request *request, const char *what, const struct
 	return err;
 }
 
-int verb_report(const char *what, const struct aqm *aqm)
+int verb_report(const char *what, const struct tchook *aqm)
 {
 	struct aqm_view view;
 	struct json_object *list, *doc;

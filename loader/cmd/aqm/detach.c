@@ -11,12 +11,12 @@
 #include "sys/pins.h"
 
 /* Detach one and say so. */
-static int detach_one(const char *what, struct aqm *aqm, struct json_object *list)
+static int detach_one(const char *what, struct tchook *aqm, struct json_object *list)
 {
 	const char *name = aqm->identity.device;
-	bool was = aqm_is_attached(aqm);
-	const char *why = aqm_state_text(aqm);
-	int err = aqm_remove(what, aqm);
+	bool was = tchook_is_attached(aqm);
+	const char *why = tchook_state_text(aqm);
+	int err = tchook_remove(what, aqm);
 
 	if (err)
 		return err;
@@ -37,9 +37,9 @@ static int no_device_has_it(const char *what)
 /* Every one that can be; each that cannot is named. */
 static int detach_all(const char *what, struct json_object *list)
 {
-	struct aqm *found;
+	struct tchook *found;
 	unsigned int n, failed = 0;
-	int err = aqm_open_all(what, &found, &n);
+	int err = tchook_open_all(what, &aqm_kind, &found, &n);
 
 	for (unsigned int i = 0; i < n; i++) {
 		failed += !!(found[i].attachment.state == ATTACHMENT_UNREADABLE
@@ -56,7 +56,7 @@ static int detach_all(const char *what, struct json_object *list)
 static int detach_locked(const struct request *request, const char *what)
 {
 	struct json_object *doc = json_object_new_object(), *list = json_object_new_array();
-	struct aqm aqm = { .attachment.hold_fd = -1 };
+	struct tchook aqm = { .attachment.hold_fd = -1 };
 	int err;
 
 	json_object_object_add(doc, "detached", list);
@@ -79,7 +79,7 @@ static int no_pins(const struct request *request, const char *what)
 
 	if (request->all)
 		return no_device_has_it(what);
-	err = verb_find_device(what, request->args[1], &device);
+	err = device_require(what, request->args[1], &device);
 	if (!err)
 		err = verb_absent(what, request->args[1]);
 	return err;

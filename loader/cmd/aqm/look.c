@@ -36,7 +36,7 @@ static bool is_unseen(const char *what, const struct aqm_view *view, const struc
 	return now.last_ns == last && queue.backlog_bytes >= view->queue.backlog_bytes;
 }
 
-int verb_look(const char *what, const struct aqm *aqm, struct aqm_view *view)
+int verb_look(const char *what, const struct tchook *aqm, struct aqm_view *view)
 {
 	struct qdiscs *all = must_alloc(1, sizeof(*all));
 	struct device device;
@@ -50,7 +50,7 @@ int verb_look(const char *what, const struct aqm *aqm, struct aqm_view *view)
 		err = aqm_read_state(what, aqm, &view->state);
 	if (!err)
 		err = aqm_read_counts(what, aqm, &view->counts);
-	name = aqm_is_here(aqm) ? device_name(aqm->identity.ifindex) : NULL;
+	name = tchook_is_here(aqm) ? device_name(aqm->identity.ifindex) : NULL;
 	if (!err && name && !device_find(name, &device) && !qdiscs_read(device.ifindex, all)) {
 		view->here = true;
 		memcpy(view->device, device.name, sizeof(view->device));

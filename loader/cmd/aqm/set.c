@@ -9,12 +9,12 @@
 static int set_locked(const struct request *request, const char *what, const struct device *device)
 {
 	struct ccbpf_aqm_config config;
-	struct aqm aqm = { .attachment.hold_fd = -1 };
+	struct tchook aqm = { .attachment.hold_fd = -1 };
 	int err = verb_open_named(what, device->name, &aqm);
 
-	if (!err && !aqm_is_attached(&aqm))
+	if (!err && !tchook_is_attached(&aqm))
 		err = FAIL(EXIT_NOTHING, .what = what, .on = device->name,
-			   .why = aqm_state_text(&aqm),
+			   .why = tchook_state_text(&aqm),
 			   .remedy = text("`ccbpf aqm attach %s` attaches it anew", device->name));
 	if (!err)
 		err = aqm_read_config(what, &aqm, &config);
@@ -35,7 +35,7 @@ int verb_set(const struct request *request, const struct verb *verb)
 	int err = kernel_require_reading(what);
 
 	if (!err)
-		err = verb_find_device(what, request->args[1], &device);
+		err = device_require(what, request->args[1], &device);
 	if (!err && !pin_exists(pins_root()))
 		err = verb_absent(what, request->args[1]);
 	if (!err)

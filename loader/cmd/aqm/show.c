@@ -17,7 +17,7 @@
 #include "sys/pins.h"
 
 /* Show what is attached of these. */
-static int show_these(const char *what, const struct aqm *found, unsigned int n)
+static int show_these(const char *what, const struct tchook *found, unsigned int n)
 {
 	struct json_object *list, *doc = verb_envelope(&list);
 	unsigned int shown = 0;
@@ -25,8 +25,9 @@ static int show_these(const char *what, const struct aqm *found, unsigned int n)
 	int err = EXIT_OK;
 
 	for (unsigned int i = 0; !err && i < n; i++) {
-		if (!aqm_is_attached(&found[i])) {
-			note(attachment_path(&found[i].attachment, NULL), aqm_state_text(&found[i]),
+		if (!tchook_is_attached(&found[i])) {
+			note(attachment_path(&found[i].attachment, NULL),
+			     tchook_state_text(&found[i]),
 			     found[i].attachment.state == ATTACHMENT_UNREADABLE
 				     ? "`ccbpf clean --all` removes it"
 				     : "`ccbpf clean` removes it");
@@ -47,15 +48,15 @@ static int show_these(const char *what, const struct aqm *found, unsigned int n)
 
 static int by_dir(const void *a, const void *b)
 {
-	return strcmp(((const struct aqm *)a)->attachment.dir,
-		      ((const struct aqm *)b)->attachment.dir);
+	return strcmp(((const struct tchook *)a)->attachment.dir,
+		      ((const struct tchook *)b)->attachment.dir);
 }
 
 static int show_all(const char *what)
 {
-	struct aqm *found;
+	struct tchook *found;
 	unsigned int n;
-	int err = aqm_open_all(what, &found, &n);
+	int err = tchook_open_all(what, &aqm_kind, &found, &n);
 
 	if (n)
 		qsort(found, n, sizeof(*found), by_dir);
@@ -71,11 +72,11 @@ static int show_all(const char *what)
 
 static int show_one(const char *what, const char *name)
 {
-	struct aqm aqm = { .attachment.hold_fd = -1 };
+	struct tchook aqm = { .attachment.hold_fd = -1 };
 	int err = verb_open_named(what, name, &aqm);
 
-	if (!err && !aqm_is_attached(&aqm))
-		err = FAIL(EXIT_NOTHING, .what = what, .on = name, .why = aqm_state_text(&aqm),
+	if (!err && !tchook_is_attached(&aqm))
+		err = FAIL(EXIT_NOTHING, .what = what, .on = name, .why = tchook_state_text(&aqm),
 			   .remedy = "`ccbpf clean` removes what is left");
 	if (!err)
 		err = show_these(what, &aqm, 1);

@@ -21,21 +21,18 @@ int verb_show(const struct request *request, const struct verb *verb);
 int verb_set(const struct request *request, const struct verb *verb);
 int verb_detach(const struct request *request, const struct verb *verb);
 
-/* Find a device by its name. Returns EXIT_OK, or the exit code after saying why not. */
-int verb_find_device(const char *what, const char *name, struct device *device);
-
 /*
  * Open the one of a device by its name; the device may be gone. Returns EXIT_OK or the
  * exit code.
  */
-int verb_open_named(const char *what, const char *name, struct aqm *out);
+int verb_open_named(const char *what, const char *name, struct tchook *out);
 
 /* Say that the device has none, or one that is of no use. Return the exit code. */
 int verb_absent(const char *what, const char *name);
-int verb_unreadable(const char *what, const struct aqm *aqm);
+int verb_unreadable(const char *what, const struct tchook *aqm);
 
 /* Everything about one. Returns EXIT_OK or the exit code. */
-int verb_look(const char *what, const struct aqm *aqm, struct aqm_view *view);
+int verb_look(const char *what, const struct tchook *aqm, struct aqm_view *view);
 
 /* The document of `show`; `*list` gets the array in it. */
 struct json_object *verb_envelope(struct json_object **list);
@@ -46,6 +43,6 @@ struct json_object *verb_envelope(struct json_object **list);
  */
 int verb_configure(const struct request *request, const char *what, const struct device *device,
 		   bool fresh, struct ccbpf_aqm_config *config);
-int verb_report(const char *what, const struct aqm *aqm);
+int verb_report(const char *what, const struct tchook *aqm);
 
 #endif
