@@ -69,7 +69,7 @@ LOADER_SRCS := $(wildcard loader/*.c loader/*/*.c loader/*/*/*.c)
 LOADER_OBJS := $(patsubst loader/%.c,$(OUT)/loader/%.o,$(LOADER_SRCS)) $(OUT)/loader/config/tree.o
 TOOLS       := $(patsubst tests/lab/engine/%.c,$(BUILD)/tests/%,$(wildcard tests/lab/engine/*.c)) $(BUILD)/tests/traffic
 LAWS        := $(BUILD)/tests/liblaws.so
-NO_SIM      := $(patsubst %,bpf/%.bpf.c,assign chosen chosen_tcp held renice renice_rx run rx_le rx_moved rx_open unit) # they walk the kernel's sockets, choose for them, or receive
+NO_SIM      := $(patsubst %,bpf/%.bpf.c,assign chosen chosen_tcp gateway held renice renice_rx run rx_le rx_moved rx_open unit) # they walk the kernel's sockets, choose for them, or receive
 SIM         := $(BUILD)/sim/sim $(patsubst bpf/%.bpf.c,$(BUILD)/sim/%.so,$(filter-out $(NO_SIM),$(wildcard bpf/*.bpf.c))) \
                $(BUILD)/sim/ledbatpp.so $(BUILD)/sim/ledbatpp_apple.so
 FUZZERS     := $(patsubst tests/fuzz/%,$(BUILD)/fuzz/%,$(basename $(wildcard tests/fuzz/*.c tests/fuzz/*.cc)))

@@ -310,6 +310,11 @@ struct __sk_buff {
 	__u32 gso_segs;
 	__u32 gso_size;
 	__u32 wire_len;
+	__u32 vlan_present;
+};
+
+struct bpf_spin_lock {
+	__u32 val;
 };
 
 /* What an iterator of sockets, or of open files, is given. */

@@ -34,6 +34,7 @@
 	X(metrics)        \
 	X(renice)         \
 	X(aqm)            \
+	X(gateway)        \
 	X(check)          \
 	X(clean)          \
 	X(version)        \

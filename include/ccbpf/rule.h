@@ -106,6 +106,9 @@ struct ccbpf_held_record {
 #define CCBPF_RECEIVED_BY_RULE 1
 #define CCBPF_RECEIVED_BY_UNIT 2
 #define CCBPF_RECEIVED_BY_RENICE 3
+/* Of a gateway: this, and its id (struct ccbpf_gateway_config) in the 30 bits above the lowest 32. The
+ * records' keys are the same with a number of their own in the lowest 32. */
+#define CCBPF_RECEIVED_BY_GATEWAY (1ull << 62)
 
 /* The program that holds what `renice --download` has moved. */
 struct ccbpf_moved {

@@ -156,6 +156,24 @@ static void check_downloads(struct rows *rows)
 	    " or newer; the controllers work without");
 }
 
+/* And `ccbpf gateway`. */
+static void check_gateway(struct rows *rows)
+{
+	char lacks[256] = "";
+	bool tcx = kernel_has_tcx();
+
+	if (needs_missing(ccbpf_object_gateway, ccbpf_object_gateway_end, lacks, lacks,
+			  sizeof(lacks)))
+		return; /* no BTF: that row says it */
+	if (*lacks)
+		add(rows, "gateway", false, NOTE, lacks,
+		    "`gateway` needs Linux " KERNEL_LEAST
+		    " or newer; the controllers work without");
+	else
+		add(rows, "gateway", tcx, NOTE, tcx ? "by TCX links" : "by filters at clsact",
+		    "`gateway` works without TCX links (Linux 6.6), but other tools can then remove it by accident");
+}
+
 /* And `renice --download`. */
 static void check_callbacks(struct rows *rows)
 {
@@ -339,6 +357,7 @@ static int check(const struct request *request)
 	check_renice(rows);
 	check_downloads(rows);
 	check_callbacks(rows);
+	check_gateway(rows);
 	check_bpffs(rows);
 	check_cgroup(rows);
 	check_security(rows);

@@ -3,7 +3,7 @@
  * ccbpf status [NAME…]: what runs. For each controller: state, link, age,
  * version, parameters that differ from their defaults, flows now, flows that
  * older loadings still serve, to how many a rule, a run or a unit gave it, the sums of the
- * statistics; then the rules, the units and the commands of `ccbpf run`. Without a name it reports
+ * statistics; then the rules, the units, the commands of `ccbpf run` and the gateways. Without a name it reports
  * whatever is not absent; with a name that has nothing to report it ends with exit code 5.
  */
 #include <stddef.h>
@@ -16,6 +16,7 @@
 #include "sys/shared.h"
 #include "cc/stats.h"
 #include "cc/sysdefault.h"
+#include "cmd/gateway/verbs.h"
 #include "cmd/givers.h"
 #include "cmd/rules.h"
 #include "cmd/runs.h"
@@ -311,6 +312,7 @@ static void show(const struct report *reports, unsigned int n)
 		units_print();
 		runs_print();
 		print_moved();
+		gateways_print();
 		output_line("default: %s%s%s", sysdefault_now(), previous ? ", before: " : "",
 			    previous ?: "");
 		sweep_note_foreign();
@@ -329,6 +331,7 @@ static void show(const struct report *reports, unsigned int n)
 	json_object_object_add(doc, "units", units_json());
 	json_object_object_add(doc, "runs", runs_json());
 	add_number(doc, "renice_receives", moved_now());
+	json_object_object_add(doc, "gateways", gateways_json());
 	json_object_object_add(doc, "foreign", sweep_foreign());
 	output_json(doc);
 }

@@ -13,6 +13,7 @@
 #include "cc/sysecn.h"
 #include "cmd/sweep.h"
 #include "config/applied.h"
+#include "gateway/gateway.h"
 #include "out/errors.h"
 #include "out/json.h"
 #include "rules/moved.h"
@@ -75,9 +76,11 @@ struct receivers {
 	bool rules, units, moved;
 	struct run *runs;
 	unsigned int n_runs;
+	struct gateway_name *gateways;
+	unsigned int n_gateways;
 };
 
-/* Whether the records of what is received are of rules, units or a run that there are. */
+/* Whether the records of what is received are of rules, units, a run or a gateway that there are. */
 static bool is_live(const struct receivers *there, __u64 instance)
 {
 	if (instance == CCBPF_RECEIVED_BY_RULE)
@@ -88,6 +91,9 @@ static bool is_live(const struct receivers *there, __u64 instance)
 		return there->moved;
 	for (unsigned int i = 0; i < there->n_runs; i++)
 		if (there->runs[i].known && there->runs[i].about.started_ns == instance)
+			return true;
+	for (unsigned int i = 0; i < there->n_gateways; i++)
+		if (there->gateways[i].instance == instance)
 			return true;
 	return false;
 }
@@ -106,6 +112,7 @@ static void sweep_records(void)
 	there.units = units_receive();
 	there.moved = moved_is_pinned();
 	there.n_runs = runs_read(&there.runs);
+	there.n_gateways = gateway_names(&there.gateways);
 	if (flows_read(fd, &flows, &n) == 0)
 		for (size_t i = 0; i < n; i++)
 			if (flows[i].record.kind == CCBPF_KIND_rx_le &&
@@ -113,6 +120,7 @@ static void sweep_records(void)
 				bpf_map_delete_elem(fd, &flows[i].key);
 	free(flows);
 	free(there.runs);
+	free(there.gateways);
 	close(fd);
 }
 
@@ -133,7 +141,8 @@ static bool is_receiving(void)
 {
 	struct run *runs;
 	unsigned int n = runs_read(&runs);
-	bool any = standing_receives() || units_receive() || moved_is_pinned();
+	bool any = standing_receives() || units_receive() || moved_is_pinned() ||
+		   gateway_is_pinned();
 
 	while (n-- > 0)
 		any |= runs[n].about.directions & CCBPF_RUN_DOWNLOAD;
@@ -190,6 +199,9 @@ int sweep(const char *what, enum sweep_extent extent, struct json_object *remove
 	unsigned int enabled = 0;
 	int failed, err = tchook_sweep(what, &aqm_kind, all, removed);
 
+	failed = gateway_sweep(what, all, removed);
+	if (!err)
+		err = failed;
 	failed = sweep_controllers(what, all, &enabled, removed);
 	if (!err)
 		err = failed;
@@ -225,9 +237,9 @@ int sweep(const char *what, enum sweep_extent extent, struct json_object *remove
 /* Whether a name is ours in the pin directory. */
 static bool is_ours(void *data, const char *name)
 {
-	static const char *const names[] = { PINS_TRACE,   "default", "ecn",
-					     PINS_APPLIED, AQM_DIR,   RUNS_DIR,
-					     STANDING_DIR, UNITS_DIR, MOVED_DIR };
+	static const char *const names[] = { PINS_TRACE, "default",   "ecn",	PINS_APPLIED,
+					     AQM_DIR,	 GATEWAY_DIR, RUNS_DIR, STANDING_DIR,
+					     UNITS_DIR,	 MOVED_DIR };
 
 	(void)data;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -250,6 +262,7 @@ struct json_object *sweep_foreign(void)
 		attachment_foreign(&running.attachment, foreign);
 	}
 	tchook_foreign((const struct tchook_kind *const[]){ &aqm_kind }, 1, foreign);
+	gateway_foreign(foreign);
 	runs_collect_foreign(foreign);
 	standing_collect_foreign(foreign);
 	units_collect_foreign(foreign);

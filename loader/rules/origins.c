@@ -83,6 +83,24 @@ static void sort(struct origins *origins)
 	origins->n = kept;
 }
 
+/* The records of a gateway's connections say by their keys whose they are: there are no sockets here. */
+static void read_gateways(struct origins *out)
+{
+	out->n_gateways = gateway_names(&out->gateways);
+	out->by_gateway = must_alloc(out->n_gateways ?: 1, sizeof(*out->by_gateway));
+	for (unsigned int i = 0; i < out->n_gateways; i++)
+		out->by_gateway[i] =
+			(struct origin){ .by = ORIGIN_GATEWAY, .device = out->gateways[i].device };
+}
+
+static const struct origin *gateway_of(const struct origins *origins, uint64_t flow)
+{
+	for (unsigned int i = 0; i < origins->n_gateways; i++)
+		if (gateway_instance_of(flow) == origins->gateways[i].instance)
+			return &origins->by_gateway[i];
+	return NULL;
+}
+
 void origins_read(struct origins *out)
 {
 	struct givers givers = { 0 };
@@ -112,6 +130,7 @@ void origins_read(struct origins *out)
 		add(&givers, -1, copy_of(moved.receives_fd),
 		    (struct giver){ .to = out, .by = ORIGIN_RENICE });
 	moved_close(&moved);
+	read_gateways(out);
 	out->known = !givers.n ||
 		     remembered_each(&givers.all->map, givers.n, sizeof(*givers.all), collect);
 	for (size_t i = 0; i < givers.n; i++)
@@ -124,6 +143,8 @@ void origins_free(struct origins *origins)
 {
 	free(origins->all);
 	free(origins->runs);
+	free(origins->gateways);
+	free(origins->by_gateway);
 	standing_close(&origins->standing);
 	holders_free(&origins->holders);
 	for (unsigned int i = 0; i < ORIGIN_NAMES; i++) {
@@ -137,6 +158,8 @@ const struct origin *origins_of(const struct origins *origins, uint64_t flow)
 {
 	const struct origin key = { .flow = flow };
 
+	if (gateway_instance_of(flow))
+		return gateway_of(origins, flow);
 	return origins->n ? bsearch(&key, origins->all, origins->n, sizeof(key), by_flow) : NULL;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which rule, run or unit of systemd gave a live connection its controller, or holds its receive
- * window, as their programs remember it in the storage of the sockets (bpf/chosen.bpf.c): of all network namespaces, at one
+ * Which rule, run or unit of systemd gave a live connection its controller, or which of them, or a gateway, holds
+ * its receive window, as their programs remember it in the storage of the sockets (bpf/chosen.bpf.c): of all network namespaces, at one
  * instant.
  */
 #ifndef CCBPF_ORIGINS_H
@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gateway/gateway.h"
 #include "rules/run.h"
 #include "rules/standing.h"
 #include "sys/process.h"
@@ -21,6 +22,7 @@ enum origin_by {
 	ORIGIN_RUN,
 	ORIGIN_UNIT, /* of systemd */
 	ORIGIN_RENICE, /* `renice --download` */
+	ORIGIN_GATEWAY, /* it is another host's */
 };
 
 struct origin {
@@ -28,6 +30,7 @@ struct origin {
 	uint64_t cgroup, inode; /* of its socket */
 	enum origin_by by;
 	unsigned int id; /* of the rule or run, else 0 */
+	const char *device; /* of the gateway, else NULL */
 };
 
 #define ORIGIN_NAMES 64 /* cgroups and processes whose names are kept: most flows share theirs */
@@ -39,6 +42,9 @@ struct origins {
 	struct standing standing;
 	struct run *runs;
 	unsigned int n_runs;
+	struct gateway_name *gateways;
+	struct origin *by_gateway; /* of each of them */
+	unsigned int n_gateways;
 	uint64_t units_unstamped; /* connections of units without TCP timestamps */
 	struct holders holders; /* read when the first is asked for */
 	bool have_holders;
@@ -60,7 +66,7 @@ const struct origin *origins_of(const struct origins *origins, uint64_t flow);
 const struct holder *origin_processes(struct origins *origins, const struct origin *origin,
 				      size_t *n);
 
-/* "rule 3", "run 1", "systemd", "renice", a text(). */
+/* "rule 3", "run 1", "systemd", "renice", "gateway eth0", a text(). */
 const char *origin_name(const struct origin *origin);
 
 /* The same with its conditions or command, its cgroup and its processes, a text(). */

@@ -11,14 +11,14 @@
 #include "util/text.h"
 
 static const char *const words[] = {
-	[ORIGIN_RULE] = "rule",
-	[ORIGIN_RUN] = "run",
-	[ORIGIN_UNIT] = "systemd",
-	[ORIGIN_RENICE] = "renice",
+	[ORIGIN_RULE] = "rule",	    [ORIGIN_RUN] = "run",	  [ORIGIN_UNIT] = "systemd",
+	[ORIGIN_RENICE] = "renice", [ORIGIN_GATEWAY] = "gateway",
 };
 
 const char *origin_name(const struct origin *origin)
 {
+	if (origin->device)
+		return text("%s %s", words[origin->by], origin->device);
 	return origin->id ? text("%s %u", words[origin->by], origin->id) : words[origin->by];
 }
 
@@ -89,7 +89,7 @@ static const char *unit_of(struct origins *origins, const struct origin *origin)
 	return found;
 }
 
-/* The rule's conditions, the run's command, the unit's name, renice's option; NULL: it is gone. */
+/* The rule's conditions, the run's command, the unit's name, renice's option, the gateway's device; NULL: it is gone. */
 static const char *giver(struct origins *origins, const struct origin *origin)
 {
 	const struct standing *standing = &origins->standing;
@@ -102,6 +102,8 @@ static const char *giver(struct origins *origins, const struct origin *origin)
 			return text("%s", origins->runs[i].about.command);
 	if (origin->by == ORIGIN_RENICE)
 		return "--download";
+	if (origin->by == ORIGIN_GATEWAY)
+		return origin->device;
 	return origin->by == ORIGIN_UNIT ? unit_of(origins, origin) : NULL;
 }
 
@@ -121,6 +123,8 @@ const char *origin_words(struct origins *origins, const struct origin *origin)
 	size_t n;
 	const struct holder *holder = origin_processes(origins, origin, &n);
 
+	if (origin->by == ORIGIN_GATEWAY)
+		return text("by %s: a connection of another host", origin_name(origin));
 	if (!of)
 		of = origin->by == ORIGIN_UNIT && !cgroup ? why : "removed";
 	if (holder)

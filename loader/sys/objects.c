@@ -26,6 +26,7 @@
 CCBPF_CONTROLLERS(X)
 #undef X
 EMBED(nf_red)
+EMBED(gateway)
 EMBED(renice)
 EMBED(renice_rx)
 EMBED(run)

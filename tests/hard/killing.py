@@ -36,6 +36,7 @@ class State:
     rules: list[tuple[Any, ...]]
     runs: list[str]
     receives: int  # connections, by `renice --download`
+    gateways: list[str]  # their devices
     queues: list[tuple[Any, ...]]
     sysctls: list[str]
 
@@ -86,13 +87,14 @@ class Host:
             [tuple(rule[key] for key in RULE) for rule in shown["rules"]],
             [run["state"] for run in shown["runs"]],
             shown["renice_receives"],
+            shown["gateways"],
             [tuple(queue[key] for key in QUEUE) for queue in queues],
             self.sysctls(),
         )
 
     def assert_understood(self, instant: str) -> None:
         """Commands that only read work with what was left."""
-        for words in ("-j list", "-j status", "-j check", "-j aqm show"):
+        for words in ("-j list", "-j status", "-j check", "-j aqm show", "-j gateway show"):
             assert json.loads(self(words)), (instant, words)
 
     def clean(self, before: list[str], instant: str) -> None:

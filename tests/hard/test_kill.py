@@ -7,7 +7,7 @@ command dies between any two system calls.
 
 After each kill the same command finishes the work, or says that nothing is left to do, and the state is that of a command
 that was never killed; `clean --all` leaves no pin, no controller, no cgroup and no program at the device, and restores the
-sysctls. At every tenth instant `list`, `status`, `check` and `aqm show` answer before that as usual, and the command is killed there
+sysctls. At every tenth instant `list`, `status`, `check`, `aqm show` and `gateway show` answer before that as usual, and the command is killed there
 a second time, with `clean --all` as the next command.
 
 The four go on at once: each has a namespace, a pin directory and controllers of its own. The verifier is most of the time, so
@@ -272,6 +272,8 @@ COMMANDS = {  # and what was done before it
     f"aqm attach {DEV} --nf-min 7": (),
     f"aqm set {DEV} --nf-min 7": ATTACHED,
     f"aqm detach {DEV}": ATTACHED,
+    f"gateway attach {DEV}": (),
+    f"gateway detach {DEV}": (f"gateway attach {DEV}",),
 }
 
 

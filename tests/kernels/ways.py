@@ -4,8 +4,8 @@
 Each carries a transfer of iperf3 that has not asked for this controller. iperf3 says which one its socket uses when it is
 connected; `ss`, when it was moved later. `renice` also moves many connections there and back while others come and go
 beside listeners: kernels before Linux 6.5 had a locking defect there. And the ways to hold a receive window: `assign --download
---from`, whose rule counts its connection, and `renice --download` of one that runs, which a kernel before Linux 6.12 cannot:
-there it must say so.
+--from`, whose rule counts its connection, `renice --download` of one that runs, which a kernel before Linux 6.12 cannot:
+there it must say so, and `gateway`, which counts the ACKs that it has rewritten.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ CONTROLLER = "tcp_lp"
 CONTROLLING = ("run", "assign", "renice")
 DOWNLOAD = "download"
 MOVED = "moved"
-NAMES = (*CONTROLLING, DOWNLOAD, MOVED)
+GATEWAY = "gateway"
+NAMES = (*CONTROLLING, DOWNLOAD, MOVED, GATEWAY)
 UNABLE = 3  # its exit code where the kernel lacks something
 MANY = 40  # connections that `renice` moves there and back
 MOVES = 9  # of all of them: an odd number, so that the last one gives CONTROLLER
@@ -28,7 +29,7 @@ LEAST_CHURN = 3  # clients of ten connections each that came and went meanwhile
 WARNING = re.compile(r"WARNING|BUG|Oops|Call Trace|stall|lockup|deadlock|blocked for more than")
 
 SCRIPT = """\
-mkdir run assign renice download moved
+mkdir run assign renice download moved gateway
 ccbpf enable {controller} >/dev/null
 client() {{ # seconds, options
     ip netns exec sender timeout 20 iperf3 -c {address} -J -t "$@"
@@ -105,7 +106,17 @@ echo $code >moved/enabled
 wait $flow
 ccbpf clean --all >moved/disable.txt 2>&1
 echo $? >moved/disabled
-for way in run assign renice download moved; do [ "$(cat $way/enabled)" != 0 ] || keep_cost $way; done
+
+device=$(ip netns exec sender ip -o route get {address} | sed 's/.* dev \\([^ ]*\\) .*/\\1/')
+ip netns exec sender ccbpf -vv gateway attach $device >/dev/null 2>gateway/log
+echo $? >gateway/enabled
+refused gateway && ip netns exec sender ccbpf -v gateway attach $device 2>>gateway/log
+serve
+client 1 -R >gateway/iperf3.json
+ip netns exec sender ccbpf -j gateway show $device >gateway/said.json
+ip netns exec sender ccbpf gateway detach $device >gateway/disable.txt 2>&1
+echo $? >gateway/disabled
+for way in run assign renice download moved gateway; do [ "$(cat $way/enabled)" != 0 ] || keep_cost $way; done
 """
 
 
@@ -162,10 +173,18 @@ def moved_fault(said: Any, directory: Path) -> str:
     return "" if verdict == "ok" and said["moved"] and held else f"verdict {verdict}, moved {said['moved']}, held {len(held)}"
 
 
+def gateway_fault(said: Any) -> str:
+    """Of `gateway`: it has rewritten the ACKs of the download."""
+    (gateway,) = said["gateways"]
+    return "" if gateway["counts"]["rewritten"] else f"no ACK was rewritten: {gateway['counts']}"
+
+
 def fault(name: str, directory: Path) -> str:
     """What did not work, or ''."""
     if name == MOVED:
         return moved_fault(json.loads((directory / "said.json").read_text()), directory)
+    if name == GATEWAY:
+        return gateway_fault(json.loads((directory / "said.json").read_text()))
     given = connections(name, json.loads((directory / "said.json").read_text()))
     if name == DOWNLOAD:
         return "" if given else "it says that no connection received in the background"

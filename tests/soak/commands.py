@@ -33,6 +33,7 @@ CHANGING = [
     "run -q true", "run -q nf_tcp true", "assign --remote 192.0.2.0/24", "assign nf_tcp --remote 192.0.2.1", "assign remove --all",
     f"renice tcp_lp --dst {TO}", f"renice reno --dst {TO}", f"renice --download --dst {TO}", f"renice --download --off --dst {TO}",
     "apply a.toml", "apply b.toml", "systemd soak nf_tcp", "systemd soak -d", "systemd soak --remove", "systemd --all",
+    f"gateway attach {DEVICE}", f"gateway detach {DEVICE}",
     f"aqm attach {DEVICE}", f"aqm attach {DEVICE} --nf-min 2", f"aqm set {DEVICE} --nf-min 3", f"aqm detach {DEVICE}",
 ]  # fmt: skip
 EVERYTHING = f"enable {' '.join(kernel.KINDS)}", f"aqm attach {DEVICE}"

@@ -15,6 +15,7 @@
 #include "law/le.h"
 #include "law/nf.h"
 #include "law/noise.h"
+#include "law/options.h"
 #include "law/range.h"
 #include "law/red.h"
 #include "law/rx_window.h"

@@ -3,7 +3,7 @@
 
 A file includes only its own room and those that its room may know:
 
-    util <- out <- sys <- cc, aqm, rules <- cmd <- main.c      in loader/; cc, aqm and rules do not know each other
+    util <- out <- sys <- cc, aqm, gateway, rules <- cmd <- main.c   in loader/; they do not know each other, but rules gateway
     cc <- top <- cmd;  cc, rules <- renice <- cmd;  cc, aqm, rules <- metrics <- cmd;  cc, rules <- config <- cmd
     law <- kern <- bpf/                                         on the kernel's side
     ccbpf                                                       the ABI of the maps, known to all
@@ -35,13 +35,14 @@ KNOWS = {
     "sys": {"util", "out", "ccbpf"},
     "cc": {"util", "out", "sys", "ccbpf"},
     "aqm": {"util", "out", "sys", "ccbpf"},
-    "rules": {"util", "out", "sys", "ccbpf"},
+    "gateway": {"util", "out", "sys", "ccbpf"},
+    "rules": {"util", "out", "sys", "ccbpf", "gateway"},
     "renice": {"util", "out", "sys", "ccbpf", "cc", "rules"},
     "config": {"util", "out", "sys", "ccbpf", "cc", "rules"},
     "metrics": {"util", "out", "sys", "ccbpf", "cc", "aqm", "rules"},
     "top": {"util", "out", "sys", "ccbpf", "cc"},
-    "cmd": {"util", "out", "sys", "ccbpf", "cc", "aqm", "rules", "renice", "config", "metrics", "top"},
-    "main": {"util", "out", "sys", "ccbpf", "cc", "aqm", "rules", "renice", "config", "metrics", "top", "cmd"},
+    "cmd": {"util", "out", "sys", "ccbpf", "cc", "aqm", "gateway", "rules", "renice", "config", "metrics", "top"},
+    "main": {"util", "out", "sys", "ccbpf", "cc", "aqm", "gateway", "rules", "renice", "config", "metrics", "top", "cmd"},
     "bpf": {"kern", "law", "ccbpf"},
     "kern": {"law", "ccbpf", "vmlinux"},
     "law": {"ccbpf"},

@@ -123,7 +123,10 @@ class Reading:
 
     def at(self, path: native.Path) -> list[str]:
         """The words of the reader at the path's receiver."""
-        return ["ip", "netns", "exec", path.receiver, sys.executable, "-c", READER, json.dumps(asdict(self))]
+        return self.within(path.receiver)
+
+    def within(self, namespace: str) -> list[str]:
+        return ["ip", "netns", "exec", namespace, sys.executable, "-c", READER, json.dumps(asdict(self))]
 
 
 @dataclass(frozen=True)

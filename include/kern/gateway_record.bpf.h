@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The records of a gateway's downloads in `flows`. They are like those of kern/receive.bpf.h, which
+ * have a socket to read.
+ */
+#ifndef CCBPF_KERN_GATEWAY_RECORD_BPF_H
+#define CCBPF_KERN_GATEWAY_RECORD_BPF_H
+
+#include "ccbpf/controllers.h"
+#include "kern/flows.bpf.h"
+#include "kern/gateway_state.bpf.h"
+
+#define KEY_SHIFT 32 /* CCBPF_RECEIVED_BY_GATEWAY */
+
+static const struct ccbpf_flow no_flow = {};
+
+static __always_inline u64 gateway_instance(u32 id)
+{
+	return CCBPF_RECEIVED_BY_GATEWAY | (u64)id << KEY_SHIFT;
+}
+
+static __always_inline bool is_ipv4(const u32 *address)
+{
+	return !address[0] && !address[1] && address[2] == bpf_htonl(0xffff);
+}
+
+/* As a record has it: IPv4 in the first four bytes. */
+static __always_inline void put_address(u8 *to, const u32 *address, bool v4)
+{
+	if (v4)
+		__builtin_memcpy(to, &address[3], 4);
+	else
+		__builtin_memcpy(to, address, 16);
+}
+
+/* Its key is drawn; if another record has it, the next call draws again. */
+__noinline int gateway_open(const struct ccbpf_gateway_key *key, struct gateway_connection *c,
+			    u32 id, u32 netns)
+{
+	u64 record = gateway_instance(id) | bpf_get_prandom_u32();
+	struct ccbpf_flow *f;
+	bool v4;
+
+	if (!key || !c)
+		return 0;
+	if (bpf_map_update_elem(&flows, &record, &no_flow, BPF_NOEXIST))
+		return 0;
+	f = bpf_map_lookup_elem(&flows, &record);
+	if (!f)
+		return 0;
+	v4 = is_ipv4(key->host) && is_ipv4(key->remote);
+	__builtin_memcpy(f->controller, CCBPF_RECEIVER, sizeof(CCBPF_RECEIVER));
+	f->kind = CCBPF_KIND_rx_le;
+	f->instance = gateway_instance(id);
+	f->started_ns = f->updated_ns = bpf_ktime_get_ns();
+	f->netns = netns;
+	f->family = v4 ? AF_INET : AF_INET6;
+	f->local_port = key->host_port;
+	f->remote_port = key->remote_port;
+	put_address(f->local_addr, key->host, v4);
+	put_address(f->remote_addr, key->remote, v4);
+	c->record = record;
+	return 0;
+}
+
+static __always_inline void gateway_close(const struct gateway_connection *c)
+{
+	u64 record = c->record;
+
+	if (record)
+		bpf_map_delete_elem(&flows, &record);
+}
+
+static __always_inline enum ccbpf_phase gateway_phase(const struct rx *x)
+{
+	if (!x->avoiding)
+		return CCBPF_PHASE_SLOW_START;
+	if (x->hole)
+		return CCBPF_PHASE_RECOVERY;
+	if (rx_small(x))
+		return CCBPF_PHASE_SMALL;
+	return x->law.stage == LE_FREE ? CCBPF_PHASE_AVOIDANCE : CCBPF_PHASE_INFERENCE;
+}
+
+static __always_inline void gateway_fill_own(const struct gateway_connection *c,
+					     struct ccbpf_flow_rx *own)
+{
+	const struct rx *x = gateway_law(c);
+
+	own->held_ms = c->held_us / 1000;
+	own->window_bytes = rx_bytes(x, c->mss);
+	own->flight_bytes = x->flight;
+	own->scale_bytes = 1 << c->scale;
+	own->back_bytes = (x->law.back_q8 >> LE_Q8_SHIFT) * c->mss;
+	own->peer_tick_ns = x->clock.tick_ns;
+	own->noise_us = noise_us(&x->noise);
+	own->packet_us = x->spacing.packet_us;
+}
+
+/* Returns whether there is a record. */
+static __always_inline bool gateway_fill(const struct gateway_connection *c)
+{
+	const struct rx *x = gateway_law(c);
+	u64 record = c->record;
+	struct ccbpf_flow *f = bpf_map_lookup_elem(&flows, &record);
+
+	if (!f)
+		return false;
+	f->updated_ns = bpf_ktime_get_ns();
+	f->mss = c->mss;
+	f->phase = gateway_phase(x);
+	f->delay_source = x->clock.tick_ns ? CCBPF_SIGNAL_OWD : CCBPF_SIGNAL_RTT;
+	f->cwnd = x->packets;
+	f->rtt_us = f->srtt_us = x->rtt_us;
+	f->rtt_min_us = x->rtt_min_us;
+	f->delay_us = x->queue_us;
+	f->delay_smoothed_us = le_us(x->law.q);
+	f->delay_threshold_us = rx_threshold(x);
+	f->delay_max_us = le_us(x->law.most);
+	f->rate_bps = (u64)x->flight * 8000000 / (x->rtt_us ?: 1);
+	f->bytes_acked = c->received;
+	f->indications = c->drains + c->yields;
+	f->cuts_to_one = c->yields;
+	f->losses = c->losses;
+	gateway_fill_own(c, &f->rx);
+	return true;
+}
+
+#endif
