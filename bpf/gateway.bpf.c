@@ -42,9 +42,6 @@
 char _license[] SEC("license") = "GPL";
 
 #define TC_ACT_UNSPEC (-1) /* include/uapi/linux/pkt_cls.h: what else is there decides */
-#define LEAST_BYTES 3000 /* as kern/receive.bpf.h: less is no download */
-#define PUBLISH_US 9216
-#define GAP_MOST_US 2000000
 
 /* --- what comes -------------------------------------------------------------------- */
 

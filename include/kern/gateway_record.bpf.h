@@ -7,7 +7,7 @@
 #define CCBPF_KERN_GATEWAY_RECORD_BPF_H
 
 #include "ccbpf/controllers.h"
-#include "kern/flows.bpf.h"
+#include "kern/download.bpf.h"
 #include "kern/gateway_state.bpf.h"
 
 #define KEY_SHIFT 32 /* CCBPF_RECEIVED_BY_GATEWAY */
@@ -71,17 +71,6 @@ static __always_inline void gateway_close(const struct gateway_connection *c)
 		bpf_map_delete_elem(&flows, &record);
 }
 
-static __always_inline enum ccbpf_phase gateway_phase(const struct rx *x)
-{
-	if (!x->avoiding)
-		return CCBPF_PHASE_SLOW_START;
-	if (x->hole)
-		return CCBPF_PHASE_RECOVERY;
-	if (rx_small(x))
-		return CCBPF_PHASE_SMALL;
-	return x->law.stage == LE_FREE ? CCBPF_PHASE_AVOIDANCE : CCBPF_PHASE_INFERENCE;
-}
-
 static __always_inline void gateway_fill_own(const struct gateway_connection *c,
 					     struct ccbpf_flow_rx *own)
 {
@@ -108,7 +97,7 @@ static __always_inline bool gateway_fill(const struct gateway_connection *c)
 		return false;
 	f->updated_ns = bpf_ktime_get_ns();
 	f->mss = c->mss;
-	f->phase = gateway_phase(x);
+	f->phase = phase_of(x);
 	f->delay_source = x->clock.tick_ns ? CCBPF_SIGNAL_OWD : CCBPF_SIGNAL_RTT;
 	f->cwnd = x->packets;
 	f->rtt_us = f->srtt_us = x->rtt_us;

@@ -49,7 +49,6 @@
 #include "kern/choose.bpf.h"
 #include "kern/receive_events.bpf.h"
 
-#define LEAST_BYTES 3000 /* two segments */
 #define SCALE_CLAMP (16 << 20)
 #define CLAMP_LEAST 1152
 #define FRESH_JIFFIES 1

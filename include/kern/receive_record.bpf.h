@@ -8,13 +8,10 @@
 
 #include "ccbpf/controllers.h"
 #include "ccbpf/rule.h"
-#include "kern/flows.bpf.h"
+#include "kern/download.bpf.h"
 #include "kern/receives.bpf.h"
-#include "law/rx_window.h"
 
-#define PUBLISH_US 9216 /* as kern/flow.bpf.h: 9 units of 1024 us */
 #define SOCK_DONE 1 /* include/net/sock.h, enum sock_flags: the peer's FIN came */
-#define GAP_MOST_US 2000000 /* more is a pause of the application, or of the sender */
 
 /* bytes that were received: the kernel counts the peer's FIN as one */
 static __always_inline u64 payload(struct tcp_sock *tp)
@@ -46,17 +43,6 @@ static __noinline int record_open(struct tcp_sock *tp, u64 key, u64 instance)
 	f.remote_port = __builtin_bswap16(c->skc_dport);
 	flow_addresses(sk, f.local_addr, f.remote_addr);
 	return bpf_map_update_elem(&flows, &key, &f, BPF_ANY);
-}
-
-static __always_inline enum ccbpf_phase phase_of(const struct rx *x)
-{
-	if (!x->avoiding)
-		return CCBPF_PHASE_SLOW_START;
-	if (x->hole)
-		return CCBPF_PHASE_RECOVERY;
-	if (rx_small(x))
-		return CCBPF_PHASE_SMALL;
-	return x->law.stage == LE_FREE ? CCBPF_PHASE_AVOIDANCE : CCBPF_PHASE_INFERENCE;
 }
 
 static __always_inline void rx_fill(struct tcp_sock *tp, const struct receive *r,

@@ -13,7 +13,7 @@
 
 #include "download.h"
 
-#define LEAST_BYTES 3000 /* kern/receive.bpf.h: what brings less is no download */
+#define LEAST_BYTES 3000 /* kern/download.bpf.h: what brings less is no download */
 
 struct download {
 	struct rx rx;
