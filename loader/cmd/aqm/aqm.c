@@ -4,10 +4,8 @@
  * of this network namespace. `show` without a name shows those of all
  * namespaces. One file for each of the verbs.
  */
-#include <string.h>
-
 #include "cmd/aqm/verbs.h"
-#include "out/errors.h"
+#include "cmd/verbs.h"
 
 static bool gives_any(const struct request *request)
 {
@@ -24,47 +22,17 @@ static const struct verb verbs[] = {
 	{ "detach", "detach nf_red from", verb_detach, false, true },
 };
 
-static int bad_usage(const char *on, const char *why)
-{
-	return FAIL(EXIT_USAGE, .what = "aqm", .on = on, .why = why,
-		    .remedy = "see `ccbpf aqm --help`");
-}
-
-static int check_usage(const struct request *request, const struct verb *verb)
-{
-	unsigned int devices = request->n_args - 1;
-
-	if (request->all && strcmp(verb->name, "detach"))
-		return bad_usage(verb->name, "only detach takes --all");
-	if (request->all && devices)
-		return bad_usage(request->args[1], "--all takes no device");
-	if (devices > 1)
-		return bad_usage(request->args[2], "one device at a time");
-	if (verb->takes_device && !devices && !request->all)
-		return bad_usage(verb->name, "no device is named");
-	if (gives_any(request) && !verb->takes_options)
-		return bad_usage(verb->name, "only attach and set take options like these");
-	if (request->watch_ns && strcmp(verb->name, "show"))
-		return bad_usage(verb->name, "only show takes --watch");
-	return EXIT_OK;
-}
-
 static int aqm(const struct request *request)
 {
-	const struct verb *verb = NULL;
-	int err;
+	static const struct verbs of = {
+		.command = "aqm",
+		.all = verbs,
+		.n = sizeof(verbs) / sizeof(verbs[0]),
+		.expected = "attach, show, set or detach",
+		.options = "only attach and set take options like these",
+	};
 
-	if (!request->n_args)
-		return bad_usage(NULL, "expected attach, show, set or detach");
-	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
-		if (strcmp(verbs[i].name, request->args[0]) == 0)
-			verb = &verbs[i];
-	if (!verb)
-		return bad_usage(request->args[0], "expected attach, show, set or detach");
-	err = check_usage(request, verb);
-	if (!err)
-		err = verb->run(request, verb);
-	return err;
+	return verbs_run(request, &of, gives_any(request));
 }
 
 static const struct argp_option options[] = {

@@ -51,18 +51,18 @@ static int attach_locked(const struct request *request, const char *what,
 	return err;
 }
 
-int verb_attach(const struct request *request, const struct verb *verb)
+int verb_attach(const struct request *request, const char *what)
 {
 	struct device device;
-	int err = kernel_require_bpf(verb->what);
+	int err = kernel_require_bpf(what);
 
 	if (!err)
-		err = device_require(verb->what, request->args[1], &device);
+		err = device_require(what, request->args[1], &device);
 	if (!err)
-		err = pins_lock_change(verb->what);
+		err = pins_lock_change(what);
 	if (err)
 		return err;
-	err = attach_locked(request, verb->what, &device);
+	err = attach_locked(request, what, &device);
 	pins_unlock();
 	return err;
 }

@@ -85,9 +85,8 @@ static int no_pins(const struct request *request, const char *what)
 	return err;
 }
 
-int verb_detach(const struct request *request, const struct verb *verb)
+int verb_detach(const struct request *request, const char *what)
 {
-	const char *what = verb->what;
 	int err = kernel_require_changing(what);
 
 	if (!err && !pin_exists(pins_root()))

@@ -28,9 +28,8 @@ static int set_locked(const struct request *request, const char *what, const str
 	return err;
 }
 
-int verb_set(const struct request *request, const struct verb *verb)
+int verb_set(const struct request *request, const char *what)
 {
-	const char *what = verb->what;
 	struct device device;
 	int err = kernel_require_reading(what);
 

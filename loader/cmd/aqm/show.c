@@ -9,12 +9,10 @@
 #include <string.h>
 
 #include "cmd/aqm/verbs.h"
+#include "cmd/verbs.h"
 #include "out/errors.h"
 #include "out/json.h"
 #include "out/output.h"
-#include "out/ticker.h"
-#include "sys/kernel.h"
-#include "sys/pins.h"
 
 /* Show what is attached of these. */
 static int show_these(const char *what, const struct tchook *found, unsigned int n)
@@ -84,32 +82,9 @@ static int show_one(const char *what, const char *name)
 	return err;
 }
 
-/* What `show` was asked for. */
-struct showing {
-	const struct request *request;
-	const char *what;
-};
-
-static int show_now(void *data)
+int verb_show(const struct request *request, const char *what)
 {
-	const struct showing *showing = data;
-	const struct request *request = showing->request;
-	bool exists;
-	int err = pins_lock_read(showing->what, &exists);
+	static const struct verb_show show = { show_one, show_all };
 
-	if (!err)
-		err = request->n_args > 1 ? show_one(showing->what, request->args[1])
-					  : show_all(showing->what);
-	pins_unlock();
-	return err;
-}
-
-int verb_show(const struct request *request, const struct verb *verb)
-{
-	struct showing showing = { request, verb->what };
-	int err = kernel_require_reading(verb->what);
-
-	if (!err)
-		err = ticker_repeat(verb->what, request->watch_ns, show_now, &showing);
-	return err;
+	return verbs_show(request, what, &show);
 }

@@ -8,18 +8,11 @@
 #include "commands.h"
 #include "sys/device.h"
 
-/* A verb: what it does and what it is called in an error. */
-struct verb {
-	const char *name, *what;
-	int (*run)(const struct request *request, const struct verb *verb);
-	bool takes_options; /* --limit and so on */
-	bool takes_device; /* must have one, unless --all */
-};
-
-int verb_attach(const struct request *request, const struct verb *verb);
-int verb_show(const struct request *request, const struct verb *verb);
-int verb_set(const struct request *request, const struct verb *verb);
-int verb_detach(const struct request *request, const struct verb *verb);
+/* What each does. `what`: how errors name it. Return an exit code. */
+int verb_attach(const struct request *request, const char *what);
+int verb_show(const struct request *request, const char *what);
+int verb_set(const struct request *request, const char *what);
+int verb_detach(const struct request *request, const char *what);
 
 /*
  * Open the one of a device by its name; the device may be gone. Returns EXIT_OK or the

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cmd/gateway/verbs.h"
+#include "cmd/verbs.h"
 #include "out/errors.h"
 #include "sys/device.h"
 #include "util/text.h"
@@ -77,54 +78,24 @@ int gateway_open_named(const char *what, const char *name, struct gateway *out)
 	return err;
 }
 
-static const struct verb {
-	const char *name, *what;
-	int (*run)(const struct request *request, const char *what);
-	bool takes_options, takes_device; /* must have one, unless --all */
-} verbs[] = {
+static const struct verb verbs[] = {
 	{ "attach", "attach the gateway to", gateway_verb_attach, true, true },
 	{ "show", "show the gateway of", gateway_verb_show, false, false },
 	{ "detach", "detach the gateway from", gateway_verb_detach, false, true },
 };
 
-static int bad_usage(const char *on, const char *why)
-{
-	return FAIL(EXIT_USAGE, .what = "gateway", .on = on, .why = why,
-		    .remedy = "see `ccbpf gateway --help`");
-}
-
-static int check_usage(const struct request *request, const struct verb *verb)
-{
-	unsigned int devices = request->n_args - 1;
-	bool options = request->own[GATEWAY_OPTION_HOST] || request->own[GATEWAY_OPTION_REMOTE];
-
-	if (request->all && strcmp(verb->name, "detach"))
-		return bad_usage(verb->name, "only detach takes --all");
-	if (request->all && devices)
-		return bad_usage(request->args[1], "--all takes no device");
-	if (devices > 1)
-		return bad_usage(request->args[2], "one device at a time");
-	if (verb->takes_device && !devices && !request->all)
-		return bad_usage(verb->name, "no device is named");
-	if (options && !verb->takes_options)
-		return bad_usage(verb->name, "only attach takes --host and --remote");
-	if (request->watch_ns && strcmp(verb->name, "show"))
-		return bad_usage(verb->name, "only show takes --watch");
-	return EXIT_OK;
-}
-
 static int gateway(const struct request *request)
 {
-	const char *word = request->n_args ? request->args[0] : NULL;
-	int err;
+	static const struct verbs of = {
+		.command = "gateway",
+		.all = verbs,
+		.n = sizeof(verbs) / sizeof(verbs[0]),
+		.expected = "attach, show or detach",
+		.options = "only attach takes --host and --remote",
+	};
 
-	for (size_t i = 0; word && i < sizeof(verbs) / sizeof(verbs[0]); i++) {
-		if (strcmp(verbs[i].name, word))
-			continue;
-		err = check_usage(request, &verbs[i]);
-		return err ?: verbs[i].run(request, verbs[i].what);
-	}
-	return bad_usage(word, "expected attach, show or detach");
+	return verbs_run(request, &of,
+			 request->own[GATEWAY_OPTION_HOST] || request->own[GATEWAY_OPTION_REMOTE]);
 }
 
 static const struct argp_option options[] = {

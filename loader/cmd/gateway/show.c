@@ -10,13 +10,12 @@
 
 #include "cc/flows.h"
 #include "cmd/gateway/verbs.h"
+#include "cmd/verbs.h"
 #include "out/errors.h"
 #include "out/human.h"
 #include "out/json.h"
 #include "out/output.h"
 #include "out/table.h"
-#include "out/ticker.h"
-#include "sys/kernel.h"
 #include "sys/pins.h"
 #include "sys/prefix.h"
 #include "sys/shared.h"
@@ -202,31 +201,9 @@ static int show_one(const char *what, const char *name)
 	return err;
 }
 
-/* What `show` was asked for. */
-struct showing {
-	const struct request *request;
-	const char *what;
-};
-
-static int show_now(void *data)
-{
-	const struct showing *showing = data;
-	const struct request *request = showing->request;
-	bool exists;
-	int err = pins_lock_read(showing->what, &exists);
-
-	if (!err)
-		err = request->n_args > 1 ? show_one(showing->what, request->args[1])
-					  : show_all(showing->what);
-	pins_unlock();
-	return err;
-}
-
 int gateway_verb_show(const struct request *request, const char *what)
 {
-	int err = kernel_require_reading(what);
+	static const struct verb_show show = { show_one, show_all };
 
-	return err
-		       ?: ticker_repeat(what, request->watch_ns, show_now,
-					&(struct showing){ request, what });
+	return verbs_show(request, what, &show);
 }
