@@ -36,8 +36,8 @@ NAMES = [*kernel.KINDS, "nf_red", "reno", "tcp_lp_", "TCP_LP", "x" * 16, "", "..
 KEYS = ["delta", "smoothing", "inference_rtts", "delay_memory", "small_window", "gentle_start", "decrease", "dscp", "nothing"]
 NUMBERS = ["0", "1", "10", "100", "150", "900", "-1", "4294967295", "4294967296", "18446744073709551616", "1e3", "0x10", "",
            " 7", "7 ", "nan", "1.5", "9" * 400, "%s%n", "١"]  # fmt: skip
-VERBS = {"list": 4, "enable": 1, "disable": 2, "reload": 1, "set": 4, "status": 4, "flows": 4, "trace": 1, "aqm": 6, "assign": 4, "metrics": 1, "top": 2,
-         "check": 1, "clean": 1, "version": 1, "help": 3, "renice": 4, "run": 2, "apply": 3, "systemd": 3, "plot": 1, "lis": 1, "": 1, "--": 1}  # fmt: skip
+VERBS = {"list": 4, "enable": 1, "disable": 2, "reload": 1, "set": 4, "status": 4, "flows": 4, "trace": 1, "aqm": 6, "gateway": 4, "assign": 4, "metrics": 1,
+         "top": 2, "check": 1, "clean": 1, "version": 1, "help": 3, "renice": 4, "run": 2, "apply": 3, "systemd": 3, "plot": 1, "lis": 1, "": 1, "--": 1}  # fmt: skip
 FLAGS = ["-j", "-v", "-vv", "--pretty", "--json", "--help", "-jv", "--all", "--default", "--ecn", "--no", "-", "--set", "--=",
          "--j"]  # fmt: skip
 AQM = ["attach", "show", "set", "detach", "sho", ""]
@@ -153,6 +153,14 @@ def aqm_words(dice: random.Random) -> list[str]:
     return words
 
 
+def gateway_words(dice: random.Random) -> list[str]:
+    words = [dice.choice(["attach", "attach", "show", "detach", "sho", ""]), dice.choice(DEVICES)]
+    for _ in range(dice.randrange(3)):
+        prefixes = dice.choices(CONDITIONS["--dst"], k=dice.choice([1, 1, 2, 9]))
+        words += [f"{dice.choice(['--host', '--remote'])}={','.join(prefixes)}"]
+    return words
+
+
 def condition(dice: random.Random) -> str:
     option, values = dice.choice([*CONDITIONS.items()])
     return f"{option}={dice.choice(values)}"
@@ -187,7 +195,14 @@ def plot_words(dice: random.Random) -> list[str]:
     return dice.choices(PATHS, k=dice.choice([0, 1, 1, 2, 5])) + [f"--output={dice.choice(PATHS)}"] * dice.randrange(2)
 
 
-OWN_WORDS = {"assign": assign_words, "run": run_words, "apply": apply_words, "systemd": systemd_words, "plot": plot_words}
+OWN_WORDS = {
+    "assign": assign_words,
+    "gateway": gateway_words,
+    "run": run_words,
+    "apply": apply_words,
+    "systemd": systemd_words,
+    "plot": plot_words,
+}
 
 
 def command_line(dice: random.Random) -> list[str]:

@@ -245,6 +245,7 @@ class Server:
 def serving(address: str) -> Iterator[Server]:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.create_server((address, 0), family=family) as listener:
+        listener.settimeout(ENDS_S)  # who connects may have been killed before
         yield Server(address, listener)
 
 

@@ -145,7 +145,7 @@ def test_a_socket_that_outlives_its_run(run: Cli, server: Server, options: tuple
 def test_killed_at_every_step_of_a_run(ccbpf: Cli, kill_at: Path, server: Server) -> None:
     """The next command opens what the killed one did not. These are the steps around the end of the command."""
     seen = set()
-    for at in (*range(20, 28), 99):
+    for at in (*range(24, 32), 99):
         killer = Cli(ccbpf.root, {"LD_PRELOAD": str(kill_at), "KILL_AT": str(at)}, ccbpf.command)
         with passed_on(killer, server, "--download") as (ends, code):
             seen.add((code, ends.clamp == OPEN))
