@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Attaching a gateway to a device and taking it away: see gateway.h. */
-#include <bpf/bpf.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "gateway/gateway.h"
 #include "gateway/kinds.h"
 #include "out/errors.h"
 #include "sys/objects.h"
 #include "sys/shared.h"
-#include "util/memory.h"
 
 /* The lowest that no other one has. */
 static uint32_t free_id(void)
@@ -84,37 +81,9 @@ int gateway_attach(const char *what, const struct device *device,
 	return err;
 }
 
-/* The records of an instance go: nothing else would remove them. */
-static void remove_records(__u64 instance)
-{
-	int fd = shared_open_quietly(SHARED_FLOWS);
-	__u64 key, *keys = NULL, *before = NULL;
-	size_t n = 0;
-
-	if (fd < 0)
-		return;
-	for (; n < CCBPF_GATEWAY_CONNECTIONS && !bpf_map_get_next_key(fd, before, &key);
-	     before = &key)
-		if (gateway_instance_of(key) == instance) {
-			keys = must_grow(keys, (n + 1) * sizeof(*keys));
-			keys[n++] = key;
-		}
-	for (size_t i = 0; i < n; i++)
-		bpf_map_delete_elem(fd, &keys[i]);
-	free(keys);
-	close(fd);
-}
-
 int gateway_remove(const char *what, struct gateway *gateway)
 {
-	struct ccbpf_gateway_config config = { 0 };
-	int err;
+	int err = tchook_remove(what, &gateway->out);
 
-	attachment_read_map(&gateway->out.attachment, GATEWAY_MAP_CONFIG, &config);
-	err = tchook_remove(what, &gateway->out);
-	if (!err)
-		err = tchook_remove(what, &gateway->in);
-	if (!err && config.id)
-		remove_records(gateway_instance(config.id));
-	return err;
+	return err ?: tchook_remove(what, &gateway->in);
 }

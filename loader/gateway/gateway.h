@@ -62,7 +62,10 @@ unsigned int gateway_names(struct gateway_name **out);
 int gateway_attach(const char *what, const struct device *device,
 		   const struct ccbpf_gateway_config *config, struct gateway *out);
 
-/* Take it off the device, remove its pins and its records. Returns EXIT_OK or the exit code. */
+/*
+ * Take it off the device and remove its pins; its records go with the next sweep (cmd/sweep.h). Returns
+ * EXIT_OK or the exit code.
+ */
 int gateway_remove(const char *what, struct gateway *gateway);
 
 /* Whether one is pinned, or part of one. */

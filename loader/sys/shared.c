@@ -104,15 +104,18 @@ int shared_load(const char *what, struct bpf_object *obj)
 }
 
 /* A ring buffer has at least a page, others an entry; what an index finds stays as it is. */
-static int make_small(const char *what, enum shared shared, struct bpf_map *map)
+static int adopt_or_make_small(const char *what, enum shared shared, struct bpf_map *map)
 {
 	__u32 least = shared == SHARED_EVENTS ? (__u32)sysconf(_SC_PAGESIZE) : 1;
-	int err = maps[shared].shape.max_entries ? 0 : bpf_map__set_max_entries(map, least);
+	int err = adopt(what, shared, map);
 
+	if (err || bpf_map__fd(map) >= 0 || maps[shared].shape.max_entries)
+		return err;
+	err = bpf_map__set_max_entries(map, least);
 	return err ? fail_errno(what, maps[shared].name, err) : EXIT_OK;
 }
 
 int shared_load_without(const char *what, struct bpf_object *obj)
 {
-	return each(what, obj, make_small) ?: object_load(what, obj);
+	return each(what, obj, adopt_or_make_small) ?: object_load(what, obj);
 }

@@ -37,7 +37,10 @@ int shared_open_quietly(enum shared map);
  */
 int shared_load(const char *what, struct bpf_object *obj);
 
-/* Load one that will not write them: it has its own, as small as they can be. The same returns. */
+/*
+ * Load one that makes no records, but may end those of the one before it: it uses what is pinned and pins
+ * nothing. What is not pinned it has for itself, as small as it can be. The same returns.
+ */
 int shared_load_without(const char *what, struct bpf_object *obj);
 
 #endif

@@ -44,6 +44,8 @@ static int parse(const struct request *request, const char *what,
 /* Make room: what an interrupted ccbpf or another device left is removed. */
 static int make_room(const char *what, const char *name, struct gateway *gateway)
 {
+	int err;
+
 	switch (gateway_state(gateway)) {
 	case ATTACHMENT_ABSENT:
 		return EXIT_OK;
@@ -55,7 +57,8 @@ static int make_room(const char *what, const char *name, struct gateway *gateway
 		return gateway_unreadable(what, gateway);
 	default:
 		note(name, gateway_state_text(gateway), "removed");
-		return gateway_remove(what, gateway);
+		err = gateway_remove(what, gateway);
+		return err ?: sweep(what, SWEEP_RESTS, NULL); /* its records */
 	}
 }
 
