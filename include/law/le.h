@@ -83,6 +83,14 @@ LAW bool le_sample(struct le *l, const struct le_ack *a, u32 window, const struc
 	return true;
 }
 
+/* Has the path lost a packet before any queue of T was seen, and has the window not grown beyond
+ * that of this loss since then? `back` is its half. A policer, and a buffer of a few packets, would
+ * lose there again. */
+LAW bool le_held(const struct le *l, u32 window_q8)
+{
+	return l->bare && !l->fits && window_q8 / LE_BEYOND < l->back_q8 / 2;
+}
+
 /* A round has ended (law/noise.h); a cut begins one, and its end shows the cut's effect.
  * @grows: the window is what limits the flow. */
 LAW void le_round(struct le *l, u32 window_q8, bool grows, const struct le_path *p)
@@ -97,7 +105,7 @@ LAW void le_round(struct le *l, u32 window_q8, bool grows, const struct le_path 
 	l->rounds = law_min(l->rounds + 1, LE_LOST_MOST);
 	if (l->stage != LE_FREE || !grows)
 		return;
-	if (!empty || (l->bare && !l->fits)) {
+	if (!empty || le_held(l, window_q8)) {
 		l->count = 0;
 		l->growth = law_min(l->growth, LE_SLOW);
 	} else if (l->count < 255) {
@@ -335,12 +343,13 @@ LAW void le_learn_buffer(struct le *l, u16 queue, const struct le_path *p)
 		l->small_buffer = law_forget(0);
 }
 
-/* Is a loss chance? There was no queue, and this path has carried one without a loss. */
+/* Is a loss chance? There was no queue, and this path has carried one without a loss, or it is the
+ * first loss of all. */
 LAW bool le_chance(const struct le *l, bool starting, const struct le_path *p)
 {
-	bool soon = l->rounds < LE_CHANCE_ROUNDS;
+	bool soon = l->rounds < LE_CHANCE_ROUNDS, first = starting && !l->back_q8;
 
-	return l->fits && !starting && !soon && l->stage != LE_SMALL &&
+	return (first || (l->fits && !starting)) && !soon && l->stage != LE_SMALL &&
 	       le_us(l->last) < p->threshold_us;
 }
 
@@ -356,6 +365,8 @@ LAW u32 le_loss(struct le *l, u32 window, bool chance, const struct le_path *p)
 	if (l->stage == LE_SMALL)
 		return LE_LEAST;
 	if (chance) {
+		if (le_units(queue_us) < l->most / 2)
+			l->small_buffer = law_forget(0);
 		l->of_loss = 1;
 		return law_max(le_pipe(window_q8, queue_us, p) >> LE_Q8_SHIFT, LE_LEAST);
 	}

@@ -359,6 +359,23 @@ def test_never_more_than_a_sixteenth_and_never_nothing(new_le: Any, window: int,
     assert flow.law.le_every(flow.l, window, True) == 2
 
 
+@pytest.mark.parametrize(("window", "growth"), [(99, 2), (101, 8)])
+def test_after_a_loss_without_a_queue_growth_accelerates_beyond_the_window_of_that_loss(
+    new_le: Any, window: int, growth: int
+) -> None:
+    """5/4 of it. Up to there by half a packet per RTT: a policer would lose again."""
+    flow = new_le()
+    flow.block(0, window=80)
+    assert flow.law.le_loss(flow.l, 80, False, flow.path) == 40 and flow.l.back_q8 == 40 * ONE
+    flow.l.stage = FREE
+    for _ in range(50):
+        flow.round(60)
+        assert flow.l.growth <= 2 and flow.l.count == 0
+    for _ in range(13):
+        flow.round(window)
+    assert flow.l.growth == growth
+
+
 def test_a_flow_that_is_not_limited_does_not_accelerate(new_le: Any) -> None:
     flow = new_le()
     for _ in range(50):
@@ -398,11 +415,43 @@ def test_a_single_loss_without_a_queue_is_chance(new_le: Any) -> None:
     assert flow.law.le_chance(flow.l, False, flow.path)
 
 
+def test_the_first_loss_of_a_start_is_chance(new_le: Any) -> None:
+    """Once, and not at a queue."""
+    flow = new_le()
+    flow.ack(3900)
+    assert flow.law.le_chance(flow.l, True, flow.path)
+    flow.ack(4000)
+    flow.ack(4000)
+    assert not flow.law.le_chance(flow.l, True, flow.path), "a queue"
+    flow.ack(0)
+    assert flow.law.le_loss(flow.l, 80, True, flow.path) == 80 and not flow.l.bare
+    assert not flow.law.le_chance(flow.l, True, flow.path), "a second one soon after"
+    flow.l.rounds = 3
+    assert not flow.law.le_chance(flow.l, False, flow.path), "the start is over"
+    flow.law.le_loss(flow.l, 80, False, flow.path)
+    flow.l.rounds = 3
+    assert not flow.law.le_chance(flow.l, True, flow.path), "a return is no start"
+
+
+@pytest.mark.parametrize(("queue_us", "small"), [(2016, 0), (2064, 1)])
+def test_a_chance_loss_far_below_the_largest_queue_forgets_a_small_buffer(new_le: Any, queue_us: int, small: int) -> None:
+    flow = new_le()
+    fits(flow)
+    assert flow.l.most == 4096 // UNIT_US
+    flow.l.small_buffer = 1
+    flow.ack(queue_us)
+    flow.ack(queue_us)
+    flow.l.q = queue_us // UNIT_US
+    flow.law.le_loss(flow.l, 40, True, flow.path)
+    assert flow.l.small_buffer == small
+
+
 def test_chance_needs_a_path_that_has_carried_a_queue(new_le: Any) -> None:
     flow = new_le()
     flow.block(0)
     assert not flow.law.le_chance(flow.l, False, flow.path)
     fits(flow)
+    flow.l.back_q8 = ONE
     assert flow.law.le_chance(flow.l, False, flow.path) and not flow.law.le_chance(flow.l, True, flow.path)
     flow.ack(4100)
     assert not flow.law.le_chance(flow.l, False, flow.path), "a queue"
