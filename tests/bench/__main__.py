@@ -7,6 +7,8 @@
     skb       nanoseconds of nf_red per packet, over an empty tc program that sees the same packets
     rules     nanoseconds of the standing rules' program per end of a connection, with 1 000 prefixes and 200 cgroups, over one
               that does nothing or sets the same controller; and the calls, which must not grow with the number of packets
+    downloads nanoseconds of a download's program per segment, over an empty one, and its goodput; busy, and at 100 Mbit/s
+    gateway   nanoseconds of a gateway's two programs per packet, over an empty one behind each, on the same paths
     goodput   bulk transfer over a veth pair, limited by the CPU: each controller, and the kernel's reno right before it
     command   `ccbpf enable`; with 10 000 flows of a standing rule, which are 10 000 sockets of one process beside those of the
               host: `ccbpf flows`, `ccbpf metrics`, a batch of `ccbpf top` by each grouping, and the CPU time of its screen
@@ -31,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from tests import registry
-from tests.bench import downloads, rules
+from tests.bench import downloads, gateway, rules
 from tests.bench.command import FLOWS, enable_ms, with_many_flows
 from tests.bench.shell import BUILD, CCBPF, REPOSITORY, say, sh
 from tests.lab.engine import native
@@ -315,6 +317,19 @@ def download_goodput() -> dict[str, list[tuple[float, float]]]:
     return rounds
 
 
+def per_packet() -> dict[str, list[dict[str, float]]]:
+    """For each path and round: the costs of a gateway and of the empty programs behind it."""
+    found: dict[str, list[dict[str, float]]] = {}
+    for name, path in PATHS.items():
+
+        def say_round(number: int, name: str = name) -> None:
+            say(f"gateway, {name}: round {number + 1} of {ROUNDS}")
+
+        with path(), stats_on():
+            found[name] = gateway.measure(RECEIVER, EMPTY_TC, ROUNDS, say_round)
+    return found
+
+
 # --- goodput ---------------------------------------------------------------------------------------------------------
 
 
@@ -394,6 +409,13 @@ def report_downloads(result: dict[str, Any]) -> None:
         row(f"download{limit}, % of that", spread([100 * ours / without for without, ours in pairs]), ">= 97")
 
 
+def report_gateway(result: dict[str, Any]) -> None:
+    for path, rounds in result["gateway"].items():
+        for way, program in gateway.PROGRAMS.items():
+            row(f"gateway, {path}: empty tc program, {way}, ns", spread([one[f"empty {way}"] for one in rounds]))
+            row(f"gateway, {path}: {program} over it, ns per packet", spread([one[way] - one[f"empty {way}"] for one in rounds]))
+
+
 def report_goodput(result: dict[str, Any]) -> None:
     rounds = result["goodput"]
     row("reno over veth, Gbit/s", spread([reno for own in rounds.values() for reno, _ in own]))
@@ -414,6 +436,7 @@ REPORTS = {
     "skb": report_skb,
     "rules": report_rules,
     "downloads": report_downloads,
+    "gateway": report_gateway,
     "goodput": report_goodput,
     "command": report_command,
 }
@@ -430,6 +453,8 @@ def measure(parts: Sequence[str]) -> dict[str, Any]:
         if "downloads" in parts:
             result["downloads"] = per_segment()
             result["download_goodput"] = download_goodput()
+        if "gateway" in parts:
+            result["gateway"] = per_packet()
         with enabled():
             if "skb" in parts:
                 for traffic in TRAFFIC:

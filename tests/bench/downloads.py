@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.bench.rules import CGROUPS, bpftool, pinned_programs, spent
+from tests.bench.shell import sh
 
 YARDSTICK = "sockops_segments"  # a program of sockops.bpf.c
 HOLDER = "ccbpf_rx_le"  # the program of `ccbpf run --download`
@@ -34,6 +35,11 @@ class Receiver(NamedTuple):
         """iperf3 that receives, and waits with its end until it can read a line: the program lives as long as its run."""
         iperf3 = f"iperf3 -c {self.server} -p {self.port} -t {self.seconds} -R -J {' '.join(more)}"
         return ("ip", "netns", "exec", self.namespace, "sh", "-c", f"{iperf3} && read line")
+
+    def transfer(self) -> None:
+        """One transfer, from its beginning to its end."""
+        iperf3 = ("iperf3", "-c", self.server, "-p", str(self.port), "-t", str(self.seconds), "-R")
+        sh("ip", "netns", "exec", self.namespace, *iperf3)
 
     def segments(self) -> tuple[int, int]:
         """Segments that its namespace received and sent so far."""

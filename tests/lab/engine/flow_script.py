@@ -10,7 +10,18 @@ from ..guest import proxy
 from . import peers, topology
 from .experiment import Experiment, Flow
 from .path_script import FIRST_PORT
-from .scenario import Traffic, VirtualExperiment, VirtualFlow, VirtualLink, crossed, hop_of, hops_of, relay_of
+from .scenario import (
+    GATEWAY,
+    Traffic,
+    VirtualExperiment,
+    VirtualFlow,
+    VirtualLink,
+    crossed,
+    gateways_of,
+    hop_of,
+    hops_of,
+    relay_of,
+)
 
 FIRST_TRAFFIC_PORT = 7001  # the server of traffic 0
 WARM_PORT = 7999  # of a first connection, for the route's metrics
@@ -74,9 +85,13 @@ def flow_commands(experiment: Experiment, number: int) -> tuple[str, str]:
 
 def received_by(flow: Flow) -> str:
     """The prefix of the receiver's command."""
-    if not isinstance(flow, VirtualFlow) or not flow.download:
+    if not isinstance(flow, VirtualFlow) or not flow.download or flow.receiver == GATEWAY:
         return ""
     return peers.in_cgroup(flow.receiver) if flow.receiver else "ccbpf run --quiet --download -- "
+
+
+def gateway_commands(experiment: Experiment) -> list[str]:
+    return [f"ip netns exec {topology.receiver(hop)} ccbpf gateway attach in >>gateway.txt" for hop in gateways_of(experiment)]
 
 
 def listening_commands(experiment: Experiment) -> list[str]:

@@ -26,6 +26,7 @@ JITTERS = (REORDERS, ORDERED, AGGREGATED)
 BOTH, FORWARD, REVERSE = "both", "forward", "reverse"
 WAYS = (BOTH, FORWARD, REVERSE)
 RECEIVERS = ("rledbatpp",)  # laws of a receiver that are not part of the product: tests/lab/peers/NAME.h
+GATEWAY = "gateway"  # a receiver whose host is its own router, with `ccbpf gateway`; the program's name, too
 
 # Queues with a meaning of their own; any other word is the kernel's qdisc with its options.
 PFIFO, BFIFO, PRIORITY, MARKING = "pfifo", "bfifo", "priority", "marking"
@@ -104,7 +105,7 @@ class VirtualFlow(Flow):
     dscp: int = 0  # of its packets; a controller of ours may set one itself
     window_bytes: int = 0  # the receive window that its sender sees; 0: the receiver's own
     download: bool = False  # its receiver runs under `ccbpf run --download`: rx_le yields there, whatever the controller
-    receiver: str = ""  # the law of its receiver, one of RECEIVERS, in the place of rx_le
+    receiver: str = ""  # the law of its receiver, one of RECEIVERS, in the place of rx_le; or GATEWAY
     starts_as: str = ""  # this controller, until a setsockopt changes it to `controller` …
     switch_s: float = 0.0  # … at this time of the run
 
@@ -186,8 +187,14 @@ def controllers_of(experiment: Experiment) -> set[str]:
 
 
 def receivers_of(experiment: Experiment) -> set[str]:
-    """The laws of the receivers of downloads; "": the product's."""
-    return {flow.receiver for flow in experiment.flows if isinstance(flow, VirtualFlow) and flow.download}
+    """The laws of the receivers of downloads; "": the product's. Not those behind a gateway."""
+    held = {flow.receiver for flow in experiment.flows if isinstance(flow, VirtualFlow) and flow.download}
+    return held - {GATEWAY}
+
+
+def gateways_of(experiment: Experiment) -> list[int]:
+    """The hops whose receiving host has a gateway."""
+    return sorted({flow.hop for flow in experiment.flows if isinstance(flow, VirtualFlow) and flow.receiver == GATEWAY})
 
 
 # --- what does not go together ---------------------------------------------------------------------------------------
@@ -211,6 +218,8 @@ def _problems(experiment: VirtualExperiment) -> Iterator[str]:
             yield f"flow {flow.name}: handover: a reverse or relayed flow has its sender elsewhere"
         if flow.receiver and not flow.download:
             yield f"flow {flow.name}: receiver: {flow.receiver} is a law of downloads: set download"
+        if flow.receiver != GATEWAY and flow.hop in gateways_of(experiment):
+            yield f"flow {flow.name}: hop: {flow.hop} has a gateway, which holds all that its host receives: give the flow another hop"
         if flow.starts_as and not flow.start_s < flow.switch_s < flow.end_s:
             yield f"flow {flow.name}: handover.at_s: {flow.switch_s:g} s is not within {flow.start_s:g} to {flow.end_s:g} s"
 

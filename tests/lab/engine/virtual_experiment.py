@@ -20,6 +20,7 @@ from .flow_script import (
     MANY_FLOWS,
     SAMPLE_S,
     flow_commands,
+    gateway_commands,
     handover_commands,
     listening_commands,
     relay_commands,
@@ -31,9 +32,11 @@ from .flow_script import (
 )
 from .path_script import POLICED, change_commands, polices, queue_commands, stall_commands, topology_commands
 from .scenario import (
+    GATEWAY,
     NF_RED,
     VirtualExperiment,
     controllers_of,
+    gateways_of,
     gso_of,
     hops_of,
     marks_low_class,
@@ -66,6 +69,7 @@ def modules(experiment: Experiment) -> list[str]:
 def objects_of(experiment: Experiment) -> list[str]:
     """Our programs that decide its result."""
     receivers = [RECEIVER] if "" in receivers_of(experiment) else []
+    receivers += [GATEWAY] if gateways_of(experiment) else []
     return controllers_to_enable(experiment) + ([NF_RED] if marks_low_class(experiment) else []) + receivers
 
 
@@ -86,14 +90,14 @@ def script(experiment: Experiment, reserve: bool = False) -> str:
     lines += ['stamped() { while read -r line; do read -r now idle </proc/uptime; echo "$now $line"; done; }']
     lines += [f"modprobe -q tcp_{name} || true" for name in modules(experiment)]
     lines += [f"bpftool struct_ops register /lab/{name} >>peers.txt" for name in peers.objects(controllers_of(experiment))]
-    lines += peers.receiver_commands(receivers_of(experiment))
+    lines += [*peers.receiver_commands(receivers_of(experiment)), *gateway_commands(experiment)]
     if ours:
         lines += [f"ccbpf enable {' '.join(ours)}{parameters} >enable.txt", f"ccbpf trace -j >{EVENTS} 2>trace.err & helpers=$!"]
     lines += relay_commands(experiment)
     others = [traffic_commands(experiment, number, traffic) for number, traffic in enumerate(traffic_of(experiment))]
     lines += [server for server, _ in (*flows, *others)]
     lines += listening_commands(experiment)
-    if PROBES in ours or RECEIVER in objects_of(experiment):
+    if {PROBES, RECEIVER, GATEWAY} & set(objects_of(experiment)):
         lines += [f'ccbpf -j flows --watch {FLOWS_EVERY_S:g} >{FLOWS} 2>flows.err & helpers="$helpers $!"']
     lines += [
         f"sleep {SETTLE_S:g}",

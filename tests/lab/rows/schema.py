@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..engine.scenario import BLEACHES, HOPS_MAX, JITTERS, RECEIVERS, WAYS
+from ..engine.scenario import BLEACHES, GATEWAY, HOPS_MAX, JITTERS, RECEIVERS, WAYS
 
 Table = Mapping[str, Any]
 DAY_S = 86400.0
@@ -68,7 +68,7 @@ text, flag, table, texts, names = Key(TEXT), Key(BOOL), Key(TABLE), Key(TEXTS), 
 seconds = number(0, DAY_S)
 dscp = whole(0, 63)
 percent = number(0, 100)
-receiver = one_word(*RECEIVERS)
+receiver = one_word(*RECEIVERS, GATEWAY)
 
 # --- the tables ------------------------------------------------------------------------------------------------------
 
