@@ -46,6 +46,7 @@ POINTS = 'points = ["1", "2"]'
         ("every_s = 0.5", "every_s = -1", r"flow 2: every_s: -1 is not from 0 to 86400"),
         ("every_s = 0.5", 'receiver = "rledbatpp"', r"flow background: receiver: rledbatpp is a law of downloads: set download"),
         ("every_s = 0.5", 'download = true, receiver = "x"', r"flow 2: receiver: 'x' is none of rledbatpp"),
+        ("every_s = 0.5", 'download = true, receiver = "gateway"', r"flow foreground: hop: 0 has a gateway, which holds all"),
         ("every_s = 0.5", "start_s = 30", r"flow 2: it would stop at 20 s and start at 30 s"),
         # the link
         ("rate_mbit = 10", "rate_mbit = 10, loss_percent = 200", r"link: loss_percent: 200 is not from 0 to 100"),

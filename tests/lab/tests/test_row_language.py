@@ -278,6 +278,18 @@ def test_a_receiver_with_a_law_of_the_tests_own(load: Load) -> None:
     assert "rledbatpp" not in other and "rledbatpp.bpf.o" not in files_of(row.runs[RunKey("cubic", "1", "lp")])
 
 
+def test_a_download_behind_a_gateway(load: Load) -> None:
+    """The gateway of its host is there before the host listens, and nothing else holds it; in other runs there is none."""
+    special = '[controller."gateway<cubic"]\nis = "cubic"\ndownload = true\nreceiver = "gateway"\n'
+    text = GOOD.replace("[row.mine]", special + "[row.mine]").replace('ours = ["tcp_lp",', 'ours = ["gateway<cubic",')
+    (row,) = load(text.replace("background = true,", "background = true, hop = 1,").replace("parameters = { delta = 200 }\n", ""))
+    run = row.runs[RunKey("cubic", "1", "gateway<cubic")]
+    made, other = script(run), script(row.runs[RunKey("cubic", "1", "lp")])
+    assert made.count("ip netns exec receiver-1 ccbpf gateway attach in") == 1 and "ccbpf run" not in made
+    assert made.index("gateway attach") < made.index("iperf3 -s") and objects_of(run) == ["gateway"]
+    assert "gateway" not in other
+
+
 def test_controllers_of_other_traffic_are_enabled_too(load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "nf_tcp.bpf.o").touch()
     monkeypatch.setattr(virtual_experiment, "OURS", tmp_path)
