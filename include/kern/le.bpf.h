@@ -11,7 +11,7 @@
 #include "kern/params.bpf.h"
 #include "kern/small.bpf.h"
 #include "law/delay.h"
-#include "law/le.h"
+#include "law/le_loss.h"
 #include "law/noise.h"
 #include "law/silence.h"
 #include "law/spacing.h"

@@ -7,7 +7,7 @@
 #define CCBPF_LAW_RX_STATE_H
 
 #include "law/delay.h"
-#include "law/le.h"
+#include "law/le_loss.h"
 #include "law/noise.h"
 #include "law/rx_clock.h"
 #include "law/silence.h"
@@ -37,6 +37,7 @@
 #define RX_FLAT 16 /* delays, 0.8 s apart, that stand still: a longer path; as le's pairs */
 #define RX_UNSEEN 32 /* rounds without a delay: the law is blind */
 #define RX_CARRIED 2 /* T: a path that has shown so much carries a queue */
+#define RX_BARE 8 /* part of the window that a loss takes on a path that has shown no queue */
 #define RX_IDLE_US 200000 /* the least RTO */
 #define RX_DRIFT_US 2000 /* two ticks of most clocks: their rounding is no drift */
 #define RX_DRIFT_SHIFT 10 /* 1/1024: 1000 ppm, clocks are within 200 */

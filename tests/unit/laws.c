@@ -12,7 +12,7 @@
 #include "law/highspeed.h"
 #include "law/inference.h"
 #include "law/layers.h"
-#include "law/le.h"
+#include "law/le_loss.h"
 #include "law/nf.h"
 #include "law/noise.h"
 #include "law/options.h"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The window law of le against its header's description: blocks, threshold, drain, judgement, pairs, losses (include/law/le.h)."""
+"""The window law of le against its header's description: blocks, threshold, drain, judgement, pairs (include/law/le.h), losses (le_loss.h)."""
 
 import random
 from collections.abc import Iterator

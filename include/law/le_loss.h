@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What a loss and a mark leave of the window of `le`, and what they say of the path.
+ *
+ *	chance	 a lone loss with no queue, on a path that has carried a queue of T, or the first
+ *		 loss of the start: w = pipe(w, q)
+ *	loss	 w = min(w / 2, drained): CUT; the first indication of a small window: SMALL
+ *	mark	 w = min(7/8 w, drained), half of w in a small buffer: CUT; in JUDGE: SMALL
+ *
+ * law/le.h has the names, bpf/le.bpf.c (10. and 11.) the reasons.
+ */
+#ifndef CCBPF_LAW_LE_LOSS_H
+#define CCBPF_LAW_LE_LOSS_H
+
+#include "law/le.h"
+
+/* us: the queue that a loss was in: no more than what the block says */
+LAW u32 le_lost_us(const struct le *l)
+{
+	u16 block = l->low == LE_NONE_YET ? l->last : law_max(l->low, l->q);
+
+	return law_forget(le_us(law_min(l->last, block)));
+}
+
+/* What a loss in this queue (16 us) says of the buffer. */
+LAW void le_learn_buffer(struct le *l, u16 queue, const struct le_path *p)
+{
+	l->bare = law_forget(!l->fits);
+	if (le_us(l->most) >= p->threshold_min_us && queue >= l->most / 4 * 3)
+		l->small_buffer = law_forget(1);
+	else if (queue < l->most / 2)
+		l->small_buffer = law_forget(0);
+}
+
+/* Is a loss chance? There was no queue, and this path has carried one without a loss, or it is the
+ * first loss of all. */
+LAW bool le_chance(const struct le *l, bool starting, const struct le_path *p)
+{
+	bool soon = l->rounds < LE_CHANCE_ROUNDS, first = starting && !l->back_q8;
+
+	return (first || (l->fits && !starting)) && !soon && l->stage != LE_SMALL &&
+	       le_us(l->last) < p->threshold_us;
+}
+
+/* packets: what a loss leaves of this window; @chance: it was le_chance() */
+LAW u32 le_loss(struct le *l, u32 window, bool chance, const struct le_path *p)
+{
+	u32 queue_us = le_lost_us(l), to, window_q8 = le_q8(window);
+	bool first = law_forget(le_first(l, window));
+
+	le_before_loss(l);
+	l->rounds = 0;
+	l->fits |= l->samples >= LE_SAMPLES && le_us(le_sure(l->low, p)) >= p->threshold_us;
+	if (l->stage == LE_SMALL)
+		return LE_LEAST;
+	if (chance) {
+		if (le_units(queue_us) < l->most / 2)
+			l->small_buffer = law_forget(0);
+		l->of_loss = 1;
+		return law_max(le_pipe(window_q8, queue_us, p) >> LE_Q8_SHIFT, LE_LEAST);
+	}
+	le_learn_buffer(l, le_units(queue_us), p);
+	to = law_min(le_drained(l, window_q8, queue_us, p) >> LE_Q8_SHIFT, window / 2);
+	to = law_max(to, LE_LEAST);
+	if (!l->fits)
+		l->back_q8 = law_min(l->back_q8, le_q8(to));
+	l->q = law_max(l->q, le_units(queue_us));
+	if (l->stage == LE_FREE && !first)
+		le_cut(l, le_q8(to), p);
+	if (first)
+		le_small_begin(l, LE_GAP_START, false);
+	l->of_loss = 1;
+	return first ? LE_LEAST : to;
+}
+
+/* packets: what a mark leaves. A mark is a certain indication. A router that marks a queue below
+ * T keeps the queue there, where the delay says nothing: such a mark says of the buffer what a
+ * loss says, and takes half of the window. */
+LAW u32 le_mark(struct le *l, u32 window, const struct le_path *p)
+{
+	u32 queue_us = le_lost_us(l), to;
+
+	if (l->stage == LE_CUT)
+		return window;
+	if (l->stage == LE_JUDGE)
+		le_others(l, p);
+	if (l->stage == LE_SMALL) {
+		le_block(l);
+		return LE_LEAST;
+	}
+	l->marked = 1;
+	le_learn_buffer(l, le_units(queue_us), p);
+	to = le_drained(l, le_q8(window), queue_us, p) >> LE_Q8_SHIFT;
+	to = law_min(to, window - law_max(window / (l->small_buffer ? 2 : 8), 1));
+	to = law_max(to, LE_LEAST);
+	le_cut(l, le_q8(to), p);
+	return to;
+}
+
+#endif
