@@ -265,6 +265,7 @@ struct tcp_sock {
 	__u32 rcv_ssthresh;
 	__u32 window_clamp;
 	struct rb_root out_of_order_queue;
+	__u32 undo_marker; /* 0: no reduction that could be undone */
 	__u32 total_retrans;
 	struct tcp_options_received rx_opt;
 	struct tcp_rack rack;

@@ -90,16 +90,17 @@
  *     queue, on a path that has carried a queue of T without a loss, are chance and take only the
  *     drain; a second loss within two rounds is not. A policer and a buffer of a few packets never
  *     carried such a queue; the block that the loss ended counts as well. The first loss of the
- *     start, with no queue, is chance once: a policer shows itself by the second one. (100 Mbit/s,
- *     100 ms, .01 % loss: in the second to fifth minute 5 % of the draws had .13 of the link or
- *     less, now .95.) A chance loss far below the largest queue says that an earlier one in it was
- *     chance, too: the buffer is not small. (10 Mbit/s, 50 ms, .1 %: 5 % of the draws had .69 or
- *     less, now .89.) After a loss's cut that was judged needless the window returns to 7/8. A
- *     timeout is never chance. After it the window grows before the cut is judged: in the kernel's
- *     state Loss nothing else ends the repair. A path that stands still delays all that is on it: no
- *     proof that its buffer holds a queue (law/silence.h; after a stall of 200 ms the losses in a
- *     buffer of 20 packets passed for chance, and reno kept .14 of what it has beside reno, now
- *     1.3).
+ *     start, with no queue, is chance, too. (100 Mbit/s, 100 ms, .01 % loss: in the second to fifth
+ *     minute 5 % of the draws had .13 of the link or less, now .95.) Losses of a burst are found
+ *     one by one: where a repair has sent more than two packets again it was none, and takes the
+ *     half at its end (a start into a policer sent twice as much again). A chance loss far below
+ *     the largest queue says that an earlier one in it was chance, too: the buffer is not small.
+ *     (10 Mbit/s, 50 ms, .1 %: 5 % of the draws had .69 or less, now .89.) After a loss's cut that
+ *     was judged needless the window returns to 7/8. A timeout is never chance. After it the window
+ *     grows before the cut is judged: in the kernel's state Loss nothing else ends the repair. A
+ *     path that stands still delays all that is on it: no proof that its buffer holds a queue
+ *     (law/silence.h; after a stall of 200 ms the losses in a buffer of 20 packets passed for
+ *     chance, and reno kept .14 of what it has beside reno, now 1.3).
  * 11. Mark (ECN): an indication that is certain. It takes the drain, at least an eighth and a
  *     packet; in JUDGE it means others; in CUT it is of the queue before. If packets are lost before
  *     that reduction is over, the kernel asks for no second one: half of the window before the mark

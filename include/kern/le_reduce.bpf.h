@@ -8,6 +8,8 @@
  *	Open, Disorder	-- loss -->	Recovery	ssthresh(): a half; the drain where it is chance
  *	CWR		-- loss -->	Recovery, Loss	set_state(): half of the window before the mark
  *	any		-- timeout -->	Loss		set_state(): half, also where it seemed to be chance
+ *	Recovery	-- repaired -->	Open, Disorder	set_state(): half, where it seemed to be chance
+ *							and more than two packets were lost
  *
  * Source: tcp_enter_recovery(), tcp_enter_loss() and tcp_enter_cwr() of net/ipv4/tcp_input.c.
  */
@@ -50,6 +52,8 @@ static __noinline u32 le_lose(struct sock *sk, u32 window, u32 few)
 	le_path(tp, f, &p);
 	chance = law_forget(few && le_chance(&f->law, sock_in_slow_start(tp), &p));
 	to = law_forget(le_loss(&f->law, window, chance, &p));
+	if (chance)
+		le_seems_alone(&f->law, tp->total_retrans);
 	le_reduced(sk, was, true, to);
 	return to;
 }
@@ -71,15 +75,19 @@ static __noinline u32 le_be_marked(struct sock *sk)
 	return to;
 }
 
-/* In set_state(): does the kernel repair a loss that has left more than half of the window? It
- * enters Loss also for a smaller MTU, which is no loss: there prior_ssthresh is 0. */
+/* In set_state(): must a loss that has left more than half of the window still take it? The kernel
+ * enters Loss also for a smaller MTU, which is no loss: there prior_ssthresh is 0. After an undo,
+ * which found that nothing was lost, undo_marker is 0. */
 static __always_inline bool le_is_loss(struct sock *sk, u8 state)
 {
 	struct tcp_sock *tp = tcp_of(sk);
-	bool marked = sock_ca_state(sk) == TCP_CA_CWR && state >= TCP_CA_Recovery;
+	u8 before = sock_ca_state(sk);
+	bool marked = before == TCP_CA_CWR && state >= TCP_CA_Recovery;
+	bool repaired = before == TCP_CA_Recovery && state < TCP_CA_CWR && tp->undo_marker;
+	bool many = repaired && le_was_many(&le_of(sk)->law, tp->total_retrans);
 
-	return (marked || (state == TCP_CA_Loss && tp->prior_ssthresh)) && le_of(sk)->law.open &&
-	       tp->snd_ssthresh > law_max(tp->prior_cwnd / 2, LE_LEAST);
+	return (marked || many || (state == TCP_CA_Loss && tp->prior_ssthresh)) &&
+	       le_of(sk)->law.open && tp->snd_ssthresh > law_max(tp->prior_cwnd / 2, LE_LEAST);
 }
 
 static __always_inline void le_lose_after_all(struct sock *sk)

@@ -36,10 +36,24 @@ LAW void le_learn_buffer(struct le *l, u16 queue, const struct le_path *p)
  * first loss of all. */
 LAW bool le_chance(const struct le *l, bool starting, const struct le_path *p)
 {
-	bool soon = l->rounds < LE_CHANCE_ROUNDS, first = starting && !l->back_q8;
+	bool soon = l->rounds < LE_CHANCE_ROUNDS, first = starting && !l->back_q8 && p->base_us;
 
 	return (first || (l->fits && !starting)) && !soon && l->stage != LE_SMALL &&
 	       le_us(l->last) < p->threshold_us;
+}
+
+/* A loss seemed to be chance. @retransmits: packets that were sent again so far, as below */
+LAW void le_seems_alone(struct le *l, u32 retransmits)
+{
+	if (l->stage == LE_FREE)
+		l->cut_q = retransmits & LE_MOST;
+}
+
+/* A repair is over. Did a loss that seemed to be chance show to be one of many? A burst is found
+ * packet by packet. */
+LAW bool le_was_many(const struct le *l, u32 retransmits)
+{
+	return l->stage == LE_FREE && l->of_loss && (u16)(retransmits - l->cut_q) > LE_LEAST;
 }
 
 /* packets: what a loss leaves of this window; @chance: it was le_chance() */

@@ -115,8 +115,8 @@ static void dsack_segment(struct flow *f, u32 index, u32 prior_una, struct ack_w
 		rack_dsack(f);
 	w->flags |= ACK_DSACK;
 	f->tp.delivered++;
-	if (f->undo_armed && f->undo_retrans > 0 && !index_after(index, f->una) &&
-	    !index_after(f->undo_marker, index))
+	if (f->tp.undo_marker && f->undo_retrans > 0 && !index_after(index, f->una) &&
+	    !index_after(f->undo_from, index))
 		f->undo_retrans--;
 	if (!index_after(prior_una, index) && index_after(f->nxt, index)) {
 		struct segment *s = segment_of(f, index);
@@ -143,7 +143,7 @@ static void sack_blocks(struct flow *f, const struct packet *p, u32 prior_una, s
 		for (; index_after(to, from) && index_after(f->nxt, from); from++)
 			sack_segment(f, from, w);
 	}
-	if (icsk_of(f)->icsk_ca_state != TCP_CA_Loss || f->undo_armed)
+	if (icsk_of(f)->icsk_ca_state != TCP_CA_Loss || f->tp.undo_marker)
 		recovery_reordering(f, w->reordered);
 }
 

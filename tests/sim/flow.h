@@ -120,8 +120,7 @@ struct flow {
 	u32 highest_sacked; /* segment behind the highest one that was SACKed */
 
 	/* tcp_sock's members that programs do not see; segments where the kernel has sequence numbers */
-	u32 high_seq, undo_marker, tlp_high_seq, cwnd_usage_seq, rtt_seq;
-	bool undo_armed; /* the kernel's undo_marker != 0 */
+	u32 high_seq, undo_from, tlp_high_seq, cwnd_usage_seq, rtt_seq;
 	int undo_retrans;
 	bool tlp_active, tlp_retrans;
 	u32 prr_delivered, prr_out, reordering, reord_seen;

@@ -139,8 +139,8 @@ void recovery_reordering(struct flow *f, u32 low)
 
 static void undo_arm(struct flow *f)
 {
-	f->undo_armed = true;
-	f->undo_marker = f->una;
+	f->tp.undo_marker = 1;
+	f->undo_from = f->una;
 	f->undo_retrans = (int)f->tp.retrans_out + (f->tlp_active && f->tlp_retrans);
 	if (!f->undo_retrans)
 		f->undo_retrans = -1;
@@ -190,7 +190,7 @@ static void reduction_end(struct flow *f)
 	struct tcp_sock *tp = &f->tp;
 
 	if (tp->snd_ssthresh < TCP_INFINITE_SSTHRESH &&
-	    (icsk_of(f)->icsk_ca_state == TCP_CA_CWR || f->undo_armed)) {
+	    (icsk_of(f)->icsk_ca_state == TCP_CA_CWR || f->tp.undo_marker)) {
 		flow_set_cwnd(f, tp->snd_ssthresh);
 		f->cwnd_stamp_ns = engine_now_ns;
 	}
@@ -202,7 +202,7 @@ static void enter_cwr(struct flow *f)
 	f->tp.prior_ssthresh = 0;
 	if (icsk_of(f)->icsk_ca_state >= TCP_CA_CWR)
 		return;
-	f->undo_armed = false;
+	f->tp.undo_marker = 0;
 	reduction_begin(f);
 	flow_set_ca_state(f, TCP_CA_CWR);
 }
@@ -261,7 +261,7 @@ static bool packet_delayed(const struct flow *f)
 
 static bool may_undo(const struct flow *f)
 {
-	return f->undo_armed && (!f->undo_retrans || packet_delayed(f));
+	return f->tp.undo_marker && (!f->undo_retrans || packet_delayed(f));
 }
 
 /* tcp_undo_cwnd_reduction() */
@@ -284,7 +284,7 @@ static void undo(struct flow *f, bool unmark)
 	}
 	f->undone++;
 	f->cwnd_stamp_ns = engine_now_ns;
-	f->undo_armed = false;
+	f->tp.undo_marker = 0;
 	f->rack_advanced = true;
 }
 
@@ -299,7 +299,7 @@ static void undo_recovery(struct flow *f)
 
 static bool undo_dsack(struct flow *f)
 {
-	if (!f->undo_armed || f->undo_retrans)
+	if (!f->tp.undo_marker || f->undo_retrans)
 		return false;
 	f->rack_persist += f->rack_persist < RACK_PERSIST;
 	undo(f, false);
@@ -319,7 +319,7 @@ static bool undo_loss(struct flow *f, bool frto)
 /* tcp_try_undo_partial(); true: nothing more is marked or sent again */
 static bool undo_partial(struct flow *f, u32 prior_una)
 {
-	if (!f->undo_armed || !packet_delayed(f))
+	if (!f->tp.undo_marker || !packet_delayed(f))
 		return false;
 	recovery_reordering(f, prior_una);
 	if (f->tp.retrans_out)

@@ -420,6 +420,9 @@ def test_the_first_loss_of_a_start_is_chance(new_le: Any) -> None:
     flow = new_le()
     flow.ack(3900)
     assert flow.law.le_chance(flow.l, True, flow.path)
+    flow.path.base_us = 0
+    assert not flow.law.le_chance(flow.l, True, flow.path), "no delay is known"
+    flow.path.base_us = 50_000
     flow.ack(4000)
     flow.ack(4000)
     assert not flow.law.le_chance(flow.l, True, flow.path), "a queue"
@@ -444,6 +447,24 @@ def test_a_chance_loss_far_below_the_largest_queue_forgets_a_small_buffer(new_le
     flow.l.q = queue_us // UNIT_US
     flow.law.le_loss(flow.l, 40, True, flow.path)
     assert flow.l.small_buffer == small
+
+
+@pytest.mark.parametrize("before", [0, 0xFFFE, 0x1FFFF])
+def test_a_burst_that_began_as_chance_is_none(new_le: Any, before: int) -> None:
+    """It is found packet by packet: of three and more that were sent again the first one was not alone."""
+    flow = new_le()
+    fits(flow)
+    flow.law.le_loss(flow.l, 40, True, flow.path)
+    flow.law.le_seems_alone(flow.l, before)
+    assert not flow.law.le_was_many(flow.l, before + 2) and flow.law.le_was_many(flow.l, before + 3)
+    for stage in (CUT, JUDGE, SMALL):
+        flow.l.stage = stage
+        assert not flow.law.le_was_many(flow.l, before + 3), "it was reduced"
+    cut_q = flow.l.cut_q
+    flow.law.le_seems_alone(flow.l, before + 100)
+    assert flow.l.cut_q == cut_q, "of a cut"
+    flow.l.stage, flow.l.of_loss = FREE, 0
+    assert not flow.law.le_was_many(flow.l, before + 3)
 
 
 def test_chance_needs_a_path_that_has_carried_a_queue(new_le: Any) -> None:
