@@ -66,6 +66,9 @@ int gateway_in(struct __sk_buff *ctx)
 		return TC_ACT_UNSPEC;
 	}
 	c = &entry->of;
+	bpf_spin_lock(&entry->lock);
+	sent(c, &s);
+	bpf_spin_unlock(&entry->lock);
 	if (part(&s, c, false))
 		return TC_ACT_UNSPEC;
 	now = bpf_ktime_get_ns();
@@ -86,23 +89,25 @@ static __always_inline u32 offered(const struct segment *s, const struct gateway
 }
 
 /*
- * What the law reads of an ACK. Returns whether it is the newest: an older one that comes late tells
- * nothing. The first one only tells where the window begins.
+ * What the law reads of an ACK. Returns whether it is the law's turn: an older one that comes late
+ * tells nothing, nor does one beside which another CPU has one with the law. The first one only
+ * tells where the window begins.
  */
-static __always_inline bool read_ack(struct gateway_entry *entry, const struct segment *s,
-				     struct rx_ack *a)
+static __noinline bool read_ack(struct gateway_entry *entry, const struct segment *s,
+				struct rx_ack *a)
 {
 	struct gateway_connection *c = &entry->of;
-	bool hole = options_hole(&s->options, s->ack), known, newest, advanced;
+	bool hole = options_hole(&s->options, s->ack), known, turn, advanced;
 	struct gateway_arrival at = {};
 	u32 end = s->ack;
 
+	a->long_us = bpf_ktime_get_ns() / 1000;
 	bpf_spin_lock(&entry->lock);
 	if (!c->edge && !c->ack) {
 		c->ack = s->ack;
 		c->edge = s->ack + offered(s, c);
 	}
-	newest = !law_after(c->ack, s->ack);
+	turn = !law_after(c->ack, s->ack);
 	advanced = law_after(s->ack, c->ack);
 	if (advanced) {
 		c->received += s->ack - c->ack;
@@ -112,23 +117,29 @@ static __always_inline bool read_ack(struct gateway_entry *entry, const struct s
 		end = s->options.blocks[0].right;
 	known = answered(c, end, &at);
 	a->left = c->edge - s->ack;
+	turn &= s->options.stamped && at.us && !c->deciding;
+	c->deciding |= turn;
 	bpf_spin_unlock(&entry->lock);
 
+	a->left = law_forget((s32)a->left < 0 ? 0 : a->left);
+	a->mss = law_max(c->mss, 1);
+	a->unit = 1 << (c->scale & 15);
+	if (!turn)
+		return false;
 	a->hole = hole;
 	a->again = options_again(&s->options, s->ack);
 	a->fresh = known && at.us != c->answered_us && (hole || advanced);
-	if ((s32)(at.us - c->answered_us) > 0 || !c->answered_us)
+	/* After half an hour without data what was answered then seems to be ahead. */
+	if ((s32)(at.us - c->answered_us) > 0 || !c->answered_us ||
+	    (u32)a->long_us - c->answered_us > LAW_S32_MAX)
 		c->answered_us = at.us;
 	a->now_us = c->answered_us;
 	a->tsval = at.tsval;
 	a->tsecr = at.tsecr;
 	a->our_ts = s->options.tsval;
 	a->rcv_nxt = s->ack;
-	a->left = law_forget((s32)a->left < 0 ? 0 : a->left);
-	a->mss = law_max(c->mss, 1);
-	a->unit = 1 << (c->scale & 15);
 	a->rtt_us = law_max(c->rtt_us, 1);
-	return newest && s->options.stamped && at.us;
+	return true;
 }
 
 /* Not static: the verifier goes through it once. */
@@ -170,28 +181,27 @@ __noinline int publish(struct __sk_buff *ctx, const struct ccbpf_gateway_key *ke
 	return 0;
 }
 
-/* Returns what the law wants, in bytes; what the host has offered, where it has no say (yet). */
-static __always_inline u32 want(const struct segment *s, struct gateway_entry *entry)
+/* Returns what the law wants, in bytes; what the host has offered, where it has no say (yet).
+ * @turn: read_ack() */
+static __always_inline u32 want(const struct segment *s, struct gateway_connection *c,
+				const struct rx_ack *a, bool turn)
 {
-	struct gateway_connection *c = &entry->of;
-	struct rx_ack a = {};
-	bool newest = read_ack(entry, s, &a);
 	struct rx *x = gateway_law(c);
 	u32 verdict;
 
-	if (!x->started && (!newest || c->received < LEAST_BYTES))
+	if (!x->started && (!turn || c->received < LEAST_BYTES))
 		return offered(s, c);
 	if (!x->started) {
-		rx_init(x, &a);
+		rx_init(x, a);
 		count(downloads);
 	}
-	if (!newest)
-		return rx_window(x, &a);
-	verdict = decide(x, &a);
+	if (!turn)
+		return rx_window(x, a);
+	verdict = decide(x, a);
 	c->drains += verdict == RX_DRAINED;
 	c->yields += verdict == RX_YIELDED;
 	c->losses += verdict == RX_LOSS;
-	return rx_window(x, &a);
+	return rx_window(x, a);
 }
 
 /* The field for a window of @bytes: not more than the host's, and no less than what was advertised
@@ -217,10 +227,18 @@ static __always_inline void answer(struct __sk_buff *ctx, const struct segment *
 				   struct gateway_entry *entry)
 {
 	struct gateway_connection *c = &entry->of;
-	u32 bytes = want(s, entry);
-	bool started = gateway_law(c)->started;
+	struct rx_ack a = {};
+	bool turn, started;
+	u32 bytes;
 	u16 field;
 
+	if (c->sends && law_after(s->ack, c->sent))
+		return; /* of what was never sent: the sender drops it */
+	turn = read_ack(entry, s, &a);
+	bytes = want(s, c, &a, turn);
+	if (turn)
+		c->deciding = 0;
+	started = gateway_law(c)->started;
 	if (started)
 		publish(ctx, &s->key, c);
 	if (law_unlikely(c->left))

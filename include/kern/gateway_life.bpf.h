@@ -94,7 +94,8 @@ static long forget_silent(void *map, const struct ccbpf_gateway_key *key,
 	const struct gateway_connection *c = &entry->of;
 	struct ccbpf_gateway_key copy = *key;
 
-	if (*now - c->heard_ns < (c->agreed ? SILENT_NS : HALF_OPEN_NS))
+	/* Another CPU may have heard of it since: less than 0. */
+	if ((s64)(*now - c->heard_ns) < (s64)(c->agreed ? SILENT_NS : HALF_OPEN_NS))
 		return 0;
 	forget(&copy, c);
 	count(silent);

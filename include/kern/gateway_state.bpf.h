@@ -32,6 +32,9 @@ struct gateway_connection {
 	u32 newest; /* counts the arrivals */
 	struct gateway_arrival arrivals[ARRIVALS];
 	u32 mss; /* bytes: the largest packet so far */
+	u32 sent; /* the sequence number behind all that the sender has sent, if `sends` */
+	u8 sends;
+	u8 deciding; /* an ACK of it is with the law */
 	u32 ack; /* the newest that the host has sent */
 	u32 edge; /* the right edge that was advertised: never taken back */
 	u64 received; /* bytes that the host has acknowledged */
@@ -61,6 +64,16 @@ struct gateway_entry {
 static __always_inline struct rx *gateway_law(const struct gateway_connection *c)
 {
 	return (struct rx *)c->law;
+}
+
+/* The sender has sent this much: no ACK of more is true. Under the lock. */
+static __always_inline void sent(struct gateway_connection *c, const struct segment *s)
+{
+	u32 end = s->seq + s->payload + !!(s->flags & FIN);
+
+	if (!c->sends || law_after(end, c->sent))
+		c->sent = end;
+	c->sends = 1;
 }
 
 /* Data came: it joins the newest arrival, or is a new one. Under the lock. */

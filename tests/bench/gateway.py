@@ -42,7 +42,7 @@ def attached(namespace: str, empty: Path) -> Iterator[None]:
 
 def filters(namespace: str) -> dict[int, str]:
     """The id of the empty program in each direction: the way."""
-    found = {}
+    found: dict[int, str] = {}
     for way in PROGRAMS:
         shown = json.loads(sh("ip", "netns", "exec", namespace, "tc", "-j", "filter", "show", "dev", DEVICE, way))
         found |= {one["options"]["prog"]["id"]: way for one in shown if "prog" in one.get("options", {})}

@@ -66,8 +66,11 @@ static int attach_locked(const char *what, const struct device *device,
 			 const struct ccbpf_gateway_config *config)
 {
 	struct gateway gateway;
-	int err = gateway_open(what, device->netns, device->ifindex, &gateway);
+	int err = sweep(what, SWEEP_RESTS,
+			NULL); /* records of a gateway whose id would be used again */
 
+	if (!err)
+		err = gateway_open(what, device->netns, device->ifindex, &gateway);
 	if (err)
 		return err;
 	err = make_room(what, device->name, &gateway);

@@ -7,6 +7,7 @@ import json
 import random
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 
 from tests.functional import kernel
 from tests.functional.line import DEV, MAC, Line, checksum
-from tests.functional.rules.downloads import records
+from tests.functional.rules.downloads import received, records
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 HOST, REMOTE = {4: "10.0.0.1", 6: "fd00::1"}, {4: "10.0.0.2", 6: "fd00::2"}
@@ -231,15 +232,15 @@ def bpftool(*words: object) -> Any:
     return json.loads(kernel.run("bpftool", "-j", *words).stdout)
 
 
-def become_silent(wire: Wire) -> None:
-    """As if the last segment of the only connection were long ago, and no sweep had been: both are in maps."""
+def heard_at(wire: Wire, ns: int) -> None:
+    """As if the last segment of the only connection were of then, and no sweep had been: both are in maps."""
     (directory,) = (wire.line.ccbpf.root / "gateway").glob("*_out")
     pinned = ("pinned", directory / "connections")
     (entry,) = bpftool("map", "dump", *pinned)
     value = bytes(int(byte, 16) for byte in entry["value"])
     heard = struct.pack("<Q", entry["formatted"]["value"]["of"]["heard_ns"])
     assert value.count(heard) == 1
-    value = value.replace(heard, struct.pack("<Q", 1))
+    value = value.replace(heard, struct.pack("<Q", ns))
     kernel.run("bpftool", "map", "update", *pinned, "key", "hex", *(f"{int(byte, 16):02x}" for byte in entry["key"]),
                "value", "hex", *(f"{byte:02x}" for byte in value))  # fmt: skip
     id_ = bpftool("map", "show", *pinned)["id"]
@@ -252,7 +253,23 @@ def test_a_silent_connection_is_forgotten_when_another_one_begins(wire: Wire) ->
     """With its record in `flows`: a host that vanishes sends no FIN."""
     another = wire.segment(flags=SYN, seq=5, ack=0, ports=(40001, 443))
     assert len(records(wire.line.ccbpf)) == 1
-    become_silent(wire)
+    heard_at(wire, 1)
     assert wire.send(another) == [another.ip()]
     assert not wire.is_rewritten() and not records(wire.line.ccbpf)
     assert wire.counts()["silent"] == 1
+
+
+def test_a_connection_that_another_cpu_has_just_heard_of_is_not_silent(wire: Wire) -> None:
+    """Its segment came after the sweep had looked at the clock."""
+    heard_at(wire, time.monotonic_ns() + 10_000_000_000)
+    assert wire.send(wire.segment(flags=SYN, seq=5, ack=0, ports=(40001, 443)))
+    assert wire.is_rewritten() and wire.counts()["silent"] == 0
+
+
+def test_an_ack_of_what_was_never_sent_changes_nothing(wire: Wire) -> None:
+    """The sender drops it. Anybody in the host's network could write one, and end the holding so."""
+    forged = wire.segment(ack=wire.next + 0x30000000)
+    assert wire.send(forged) == [forged.ip()]
+    assert wire.is_rewritten()
+    wire.data()
+    assert wire.is_rewritten() and received(wire.line.ccbpf) < 1_000_000
