@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The runs, for `ccbpf status`: see runs.h. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "cmd/runs.h"
 #include "out/human.h"
@@ -9,6 +10,7 @@
 #include "rules/run.h"
 #include "sys/cgroup.h"
 #include "util/clock.h"
+#include "util/text.h"
 
 struct json_object *runs_json(void)
 {
@@ -20,6 +22,20 @@ struct json_object *runs_json(void)
 		json_object_array_add(list, run_json(&runs[i]));
 	free(runs);
 	return list;
+}
+
+/* Its account, in the words of the line at the end of `ccbpf run`: a line for each part. */
+static void print_account(struct table *table, const struct run *run)
+{
+	char *part = text("%s", run_words(run)), *next;
+
+	for (; *part; part = next) {
+		next = strstr(part, "; ");
+		if (next)
+			*next = '\0';
+		next = next ? next + 2 : part + strlen(part);
+		table_note(table, part);
+	}
 }
 
 static void print_row(struct table *table, const struct run *run)
@@ -34,10 +50,7 @@ static void print_row(struct table *table, const struct run *run)
 	table_cell(table, "%s", run->known ? run->about.choice.controller : "?");
 	table_cell(table, "%s", run->known ? human_age(age_ns(run->about.started_ns)) : "-");
 	table_cell(table, "%u", *cgroup ? cgroup_processes(cgroup, NULL, 0) : 0);
-	table_cell(table, "%llu", (unsigned long long)run->counts.opened);
-	table_cell(table, "%s", human_bytes(run->counts.bytes));
-	table_cell(table, "%s/%s", human_age(run->counts.held_ns),
-		   human_age(run->counts.sending_ns));
+	print_account(table, run);
 }
 
 void runs_print(void)
@@ -49,16 +62,13 @@ void runs_print(void)
 		{ .title = "CONTROLLER" },
 		{ .title = "SINCE", .right = true },
 		{ .title = "PROCESSES", .right = true },
-		{ .title = "CONNECTIONS", .right = true },
-		{ .title = "SENT", .right = true }, /* by those that have ended */
-		{ .title = "HELD BACK", .right = true }, /* of the time in which they sent */
 	};
 	struct run *runs;
 	unsigned int n = runs_read(&runs);
 	struct table *table;
 
 	if (n) {
-		table = table_new(columns, 9);
+		table = table_new(columns, 6);
 		for (unsigned int i = 0; i < n; i++)
 			print_row(table, &runs[i]);
 		table_print(table);

@@ -80,7 +80,7 @@ int run_open_receives(unsigned int id);
 const char *run_phase_word(enum run_phase phase);
 struct json_object *run_json(const struct run *run);
 
-/* "sent 1.2 GB over 3 connections; …", a text(): its account for a person. */
+/* "sent 1.2 GB over 3 connections; …": its account for a person, until the next one is asked for. "; " is between its parts. */
 const char *run_words(const struct run *run);
 
 #define RUNS_DIR "runs"

@@ -61,6 +61,10 @@ def test_what_is_received_is_its_rate_and_its_bytes(ccbpf: Cli, path: native.Pat
     (row,) = [line for line in ccbpf("-v", "flows", "rx_le").out.splitlines() if "received " in line]
     assert re.search(r"received \d+(\.\d+)? MB, held back", row), row
     assert re.search(r"^ccbpf_run_receiving_connections_total\{.*\} 1$", ccbpf("metrics").out, re.M)
+    status = ccbpf("status").out
+    assert re.search(
+        r"^  received \d\S* [kM]B in the background over 1 connection\n  their receive window was held back for ", status, re.M
+    ), status
     _, err = background.communicate(timeout=40)
     assert account(err)["counts"]["received"] == BYTES
 

@@ -81,6 +81,26 @@ def test_the_line_at_the_end(run: Cli, sinks: Sinks) -> None:
     assert run("run", "-q", *sinks.client()).err == ""
 
 
+def test_status_says_the_same_as_the_line_at_the_end(run: Cli, sinks: Sinks) -> None:
+    """Of a command under way, a line for each part: also what was kept, which the columns do not have."""
+    script = '"$@" "$0" && "$@" && read end'
+    words = ["run", "--", "sh", "-c", script, "reno", *sinks.client(size=1_230_000)]
+    process = run.popen(*words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    def closed() -> bool:
+        return any(r["counts"]["kept"] and r["counts"]["closed"] for r in run("-j", "status").json["runs"])
+
+    kernel.eventually(closed, ENDS_S, "both connections")
+    shown = run("status").out
+    _, err = process.communicate("\n", timeout=ENDS_S)
+    parts = err.removeprefix("ccbpf: sh: ").rstrip("\n").split("; ")
+    assert len(parts) == 3 and parts[0] == f"sent 1.23 MB in the background ({BACKGROUND}) over 1 connection", err
+    lines = shown.splitlines()
+    (at,) = [i for i, line in enumerate(lines) if re.match(r" +1  sh +running +", line)]
+    assert lines[at + 1 : at + 4] == [f"  {part}" for part in parts], shown
+    assert all(len(line) <= 79 for line in lines[at - 1 : at + 4])
+
+
 def test_the_time_for_which_it_was_held_back(run: Cli, netns_pair: Pair) -> None:
     """A bottleneck with a queue: the controller yields to its own queue, and the account has it."""
     near, far = netns_pair
