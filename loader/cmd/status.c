@@ -3,8 +3,8 @@
  * ccbpf status [NAME…]: what runs. For each controller: state, link, age,
  * version, parameters that differ from their defaults, flows now, flows that
  * older loadings still serve, to how many a rule, a run or a unit gave it, the sums of the
- * statistics; then the rules, the units, the commands of `ccbpf run` and the gateways. Without a name it reports
- * whatever is not absent; with a name that has nothing to report it ends with exit code 5.
+ * statistics; then the rules, the units, the commands of `ccbpf run`, the gateways, the queues and the sysctls. Without
+ * a name it reports whatever is not absent; with a name that has nothing to report it ends with exit code 5.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -16,6 +16,8 @@
 #include "sys/shared.h"
 #include "cc/stats.h"
 #include "cc/sysdefault.h"
+#include "cc/sysecn.h"
+#include "cmd/aqm/verbs.h"
 #include "cmd/gateway/verbs.h"
 #include "cmd/givers.h"
 #include "cmd/rules.h"
@@ -300,7 +302,7 @@ static void print_none(void)
 
 static void show(const struct report *reports, unsigned int n)
 {
-	const char *previous = sysdefault_previous();
+	const char *previous = sysdefault_previous(), *ecn_before = sysecn_previous();
 	struct json_object *doc, *list, *rules;
 
 	if (!output.json) {
@@ -313,8 +315,11 @@ static void show(const struct report *reports, unsigned int n)
 		runs_print();
 		print_moved();
 		gateways_print();
+		aqms_print(WHAT);
 		output_line("default: %s%s%s", sysdefault_now(), previous ? ", before: " : "",
 			    previous ?: "");
+		if (ecn_before)
+			output_line("ecn: %s, before: %s", sysecn_value(), ecn_before);
 		sweep_note_foreign();
 		return;
 	}
@@ -323,6 +328,8 @@ static void show(const struct report *reports, unsigned int n)
 	add_text(doc, "pin_root", pins_root());
 	add_text(doc, "default", sysdefault_now());
 	add_text(doc, "default_before", previous);
+	add_text(doc, "ecn", *sysecn_value() ? sysecn_value() : NULL);
+	add_text(doc, "ecn_before", ecn_before);
 	for (unsigned int i = 0; i < n; i++)
 		json_object_array_add(list, describe(&reports[i]));
 	json_object_object_add(doc, "controllers", list);
@@ -332,6 +339,7 @@ static void show(const struct report *reports, unsigned int n)
 	json_object_object_add(doc, "runs", runs_json());
 	add_number(doc, "renice_receives", moved_now());
 	json_object_object_add(doc, "gateways", gateways_json());
+	json_object_object_add(doc, "queues", aqms_json(WHAT));
 	json_object_object_add(doc, "foreign", sweep_foreign());
 	output_json(doc);
 }

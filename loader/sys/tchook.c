@@ -61,6 +61,13 @@ bool tchook_is_here(const struct tchook *hook)
 	return hook->identity.netns == device_netns();
 }
 
+const char *tchook_device(const struct tchook *hook)
+{
+	const char *now = tchook_is_here(hook) ? device_name(hook->identity.ifindex) : NULL;
+
+	return now ?: hook->identity.device;
+}
+
 /* Whether a directory's name is one of ours, and of which device. */
 static bool parse_dir(const struct tchook_kind *kind, const char *name, uint32_t *netns,
 		      uint32_t *ifindex)

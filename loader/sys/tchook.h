@@ -48,6 +48,9 @@ bool tchook_is_attached(const struct tchook *hook);
 /* Whether its device is, or was, in the network namespace of this process. */
 bool tchook_is_here(const struct tchook *hook);
 
+/* The name of its device: now, or when it was attached where the device is not seen. Until the next one is asked for. */
+const char *tchook_device(const struct tchook *hook);
+
 /*
  * Open all of a sort that are pinned, in no order; the caller closes and frees them. What has no name
  * of ours is left out, and what cannot be opened, after saying why. Returns EXIT_OK or the exit code.

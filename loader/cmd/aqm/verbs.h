@@ -38,4 +38,8 @@ int verb_configure(const struct request *request, const char *what, const struct
 		   bool fresh, struct ccbpf_aqm_config *config);
 int verb_report(const char *what, const struct tchook *aqm);
 
+/* For `ccbpf status`: a line for each that is attached, or an array of their devices. */
+void aqms_print(const char *what);
+struct json_object *aqms_json(const char *what);
+
 #endif

@@ -72,6 +72,8 @@ def test_attach_show_detach(either: Line) -> None:
     }  # fmt: skip
     assert queue["average_packets"] == 4, "1/16 of 66 packets"
     assert either.ccbpf("-j", "aqm", "show").json["queues"][0]["device"] == DEV, "also from outside"
+    assert f"\nqueue: {DEV} (`ccbpf aqm show`)\n" in either.ccbpf("status").out
+    assert either.ccbpf("-j", "status").json["queues"] == [DEV]
     assert max(map(len, either.aqm("show").out.splitlines())) <= 99
     assert either.aqm("detach", DEV).out == f"{DEV}: nf_red detached\n"
     assert clean_device(either)

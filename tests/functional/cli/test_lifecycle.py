@@ -253,6 +253,19 @@ def test_default_is_set_and_restored(ccbpf: Cli, sysctl: Path) -> None:
     assert not ccbpf.root.exists()
 
 
+def test_ecn_is_set_and_restored(ccbpf: Cli) -> None:
+    before, sysctl = "2", Path("/proc/sys/net/ipv4/tcp_ecn")
+    with kernel.Namespace("ecn") as namespace, kernel.inside(namespace.name):
+        sysctl.write_text(before)
+        assert "ecn:" not in ccbpf("status").out and ccbpf("-j", "status").json["ecn_before"] is None
+        ccbpf("enable", "tcp_lp_ecn", "--ecn")
+        document = ccbpf("-j", "status").json
+        assert (document["ecn"], document["ecn_before"]) == ("1", before)
+        assert f"\necn: 1, before: {before}\n" in ccbpf("status").out
+        assert ccbpf("-j", "disable", "tcp_lp_ecn").json["disabled"][0]["restored_ecn"] == before
+        assert "ecn:" not in ccbpf("status").out and sysctl.read_text().strip() == before
+
+
 def test_what_is_enabled_already_becomes_the_default(ccbpf: Cli, sysctl: Path) -> None:
     sysctl.write_text("reno")
     link = ccbpf("-j", "enable", "tcp_lp").json["enabled"][0]["link_id"]
