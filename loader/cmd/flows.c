@@ -81,7 +81,7 @@ static void print_row(struct table *table, const struct flow *flow, struct origi
 
 static bool any_origin(const struct flow *flows, size_t n, const struct origins *origins)
 {
-	for (size_t i = 0; origins->n && i < n; i++)
+	for (size_t i = 0; i < n; i++)
 		if (origins_of(origins, flows[i].key))
 			return true;
 	return false;
@@ -270,7 +270,7 @@ const struct command cmd_flows = {
 	.args = "[NAME...] [--watch SECONDS] [--record FILE]",
 	.text = "Show the live flows",
 	.more = "DELAY: smoothed queueing delay / threshold of an early congestion indication. BY: the rule or "
-		"run that gave the flow its controller or holds its receive window, or systemd. With -v more lines for each flow: the state of its controller, its "
+		"run that gave the flow its controller or holds its receive window, or systemd, renice, or a gateway. With -v more lines for each flow: the state of its controller, its "
 		"counters, its cgroup and process. With -j every field of struct ccbpf_flow.",
 	.options = options,
 	.run = flows,

@@ -7,7 +7,8 @@
 #include "out/output.h"
 
 /* Call `each` for every one that is attached. */
-static void each_attached(const char *what, void (*each)(struct json_object *, const struct tchook *),
+static void each_attached(const char *what,
+			  void (*each)(struct json_object *, const struct tchook *),
 			  struct json_object *list)
 {
 	struct tchook *found;

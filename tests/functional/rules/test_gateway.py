@@ -133,6 +133,8 @@ def test_detached_amid_a_download(net: Network) -> None:
     net.attach()
     background = start(net, Reading(SOME))
     kernel.eventually(lambda: received(net.ccbpf) > 1_000_000, ENDS_S, "the download")
+    shown = net.ccbpf("flows").out.splitlines()
+    assert shown[0].endswith("  BY") and shown[1].endswith(f"  gateway {DEV}"), shown
     assert net.gateway("detach", DEV).out == f"{DEV}: the gateway is detached\n"
     assert not net.ccbpf.root.exists() and "gateway" not in net.programs()
     out, _ = background.communicate(timeout=40)
