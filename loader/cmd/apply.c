@@ -238,8 +238,9 @@ static bool wants_controllers(const struct config *config)
 static int require(const struct config *config, bool dry_run)
 {
 	if (dry_run)
-		return kernel_require_reading(WHAT);
-	return wants_controllers(config) ? kernel_require(WHAT) : kernel_require_bpf(WHAT);
+		return kernel_require_reading(WHAT, NULL);
+	return wants_controllers(config) ? kernel_require(WHAT, NULL)
+					 : kernel_require_bpf(WHAT, NULL);
 }
 
 static int apply_config(struct config *config, const char *pods, bool dry_run)

@@ -162,7 +162,7 @@ static int add(const struct request *request)
 	if (!err)
 		err = rule_parse(WHAT, &words, &rule);
 	if (!err)
-		err = c ? kernel_require(WHAT) : kernel_require_bpf(WHAT);
+		err = c ? kernel_require(WHAT, NULL) : kernel_require_bpf(WHAT, NULL);
 	if (err)
 		return err;
 	if (c)
@@ -231,7 +231,7 @@ static int remove_rules(const struct request *request)
 		return FAIL(EXIT_USAGE, .what = WHAT, .on = "remove",
 			    .why = request->all ? "--all takes no ids" : "no id is given",
 			    .remedy = "give ids, which `ccbpf assign list` shows, or --all");
-	err = kernel_require_bpf(WHAT);
+	err = kernel_require_bpf(WHAT, NULL);
 	if (!err)
 		err = pins_lock_change(WHAT);
 	if (err)
@@ -260,7 +260,7 @@ static int list(const struct request *request)
 		err = FAIL(EXIT_USAGE, .what = WHAT, .on = text("list %s", request->args[1]),
 			   .why = "nothing is expected behind `list`", .remedy = NULL);
 	if (!err)
-		err = kernel_require_reading(WHAT);
+		err = kernel_require_reading(WHAT, NULL);
 	if (!err)
 		err = pins_lock_read(WHAT, &exists);
 	if (!err) {

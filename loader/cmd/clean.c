@@ -43,7 +43,7 @@ static int clean(const struct request *request)
 	int err = request_no_args(request);
 
 	if (!err)
-		err = kernel_require_changing(WHAT);
+		err = kernel_require_changing(WHAT, NULL);
 	if (err)
 		return err;
 	removed = json_object_new_array();

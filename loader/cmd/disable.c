@@ -144,7 +144,7 @@ static int disable(const struct request *request)
 		err = FAIL(EXIT_USAGE, .what = WHAT, .on = named[0]->name,
 			   .why = "--all takes no names", .remedy = "give names or --all");
 	if (!err)
-		err = kernel_require_changing(WHAT);
+		err = kernel_require_changing(WHAT, NULL);
 	if (err)
 		return err;
 	for (n = request->all ? 0 : n; request->all && n < n_controllers; n++)

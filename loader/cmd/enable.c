@@ -228,7 +228,7 @@ static int enable(const struct request *request)
 	if (!err)
 		err = check_options(request, named, n);
 	if (!err)
-		err = kernel_require(WHAT);
+		err = kernel_require(WHAT, NULL);
 	if (!err)
 		err = pins_lock_change(WHAT);
 	if (err)

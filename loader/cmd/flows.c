@@ -247,7 +247,7 @@ static int flows(const struct request *request)
 	int err = request_flow_kinds(request, view.named, &view.n_named);
 
 	if (!err)
-		err = kernel_require_reading(WHAT);
+		err = kernel_require_reading(WHAT, NULL);
 	if (!err && record)
 		err = running_require_flows(WHAT);
 	if (!err && record)

@@ -157,7 +157,7 @@ static int metrics(const struct request *request)
 	if (!err)
 		err = check_file(path);
 	if (!err)
-		err = kernel_require_reading(WHAT);
+		err = kernel_require_reading(WHAT, NULL);
 	if (err)
 		return err;
 	return at ? listen_at(at, format, request->own[OWN_UNITS])

@@ -126,7 +126,7 @@ static int reload(const struct request *request)
 	for (unsigned int i = 0; !err && i < n; i++)
 		err = settings_parse(WHAT, named[i], request->sets, request->n_sets, &settings[i]);
 	if (!err)
-		err = kernel_require(WHAT);
+		err = kernel_require(WHAT, NULL);
 	if (!err)
 		err = running_lock(WHAT, named[0]);
 	if (err)

@@ -209,7 +209,7 @@ static int renice(const struct request *request)
 	selection.config.look = request->dry_run;
 	selection.config.off = request->own[OWN_OFF] != NULL;
 	if (!err)
-		err = kernel_require_bpf(WHAT);
+		err = kernel_require_bpf(WHAT, NULL);
 	if (!err)
 		err = request->download ? move_received(&selection) : move_sent(&selection);
 	selection_free(&selection);

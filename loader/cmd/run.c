@@ -277,7 +277,7 @@ static int prepare(const struct request *request, const struct controller *c)
 				   : describe(request, c, &nobody, CCBPF_RUN_UPLOAD, &about);
 
 	if (!err)
-		err = kernel_require(WHAT);
+		err = kernel_require(WHAT, NULL);
 	if (!err)
 		err = prepared_plan(WHAT, request->own[OWN_PREPARE], &about);
 	if (!err)
@@ -324,7 +324,7 @@ static int run(const struct request *request)
 		return become(request, &about);
 	}
 	if (!err)
-		err = kernel_require(WHAT);
+		err = kernel_require(WHAT, NULL);
 	if (!err)
 		err = begin(c, &about, request->quiet, &run);
 	if (!err && !request->quiet) {

@@ -96,7 +96,7 @@ static int set(const struct request *request)
 		err = settings_parse(WHAT, named[i], request->args + first, request->n_args - first,
 				     &settings[i]);
 	if (!err)
-		err = kernel_require_reading(WHAT);
+		err = kernel_require_reading(WHAT, NULL);
 	if (!err)
 		err = running_lock(WHAT, named[0]);
 	if (err)

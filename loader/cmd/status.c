@@ -379,7 +379,7 @@ static int status(const struct request *request)
 	int err = request_controllers(request, 0, named, &n, NULL);
 
 	if (!err)
-		err = kernel_require_reading(WHAT);
+		err = kernel_require_reading(WHAT, NULL);
 	if (!err)
 		err = pins_lock_read(WHAT, &exists);
 	if (err)

@@ -110,7 +110,7 @@ static int prepare(const struct gift *gift, struct made *made)
 
 static int lock(void)
 {
-	int err = kernel_require(WHAT);
+	int err = kernel_require(WHAT, NULL);
 
 	if (!err)
 		err = pins_lock_change(WHAT);
@@ -212,7 +212,7 @@ static int add(const struct unit *unit, const struct gift *gift, bool print)
 
 static int remove_dropin(const struct unit *unit)
 {
-	int err = kernel_require_changing(WHAT);
+	int err = kernel_require_changing(WHAT, NULL);
 
 	if (!err)
 		err = pins_lock_change(WHAT);

@@ -206,7 +206,7 @@ static int top(const struct request *request)
 	if (!request->batch)
 		output.verbose = 0; /* what libbpf says would be in the screen */
 	if (!err)
-		err = kernel_require_reading(WHAT);
+		err = kernel_require_reading(WHAT, NULL);
 	if (!err)
 		err = running_require_flows(WHAT);
 	if (!err)

@@ -270,7 +270,7 @@ static int trace(const struct request *request)
 	int err = request_flow_kinds(request, trace.named, &trace.n_named);
 
 	if (!err)
-		err = kernel_require_reading(WHAT);
+		err = kernel_require_reading(WHAT, NULL);
 	if (!err)
 		err = recording_open(&trace.recording, WHAT, request->own[OWN_PLOT]);
 	if (!err)

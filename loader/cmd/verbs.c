@@ -51,6 +51,11 @@ int verbs_run(const struct request *request, const struct verbs *verbs, bool opt
 	return bad_usage(verbs, word, text("expected %s", verbs->expected));
 }
 
+const char *verbs_devices(const struct request *request)
+{
+	return request->n_args > 1 ? request->args[1] : "all devices";
+}
+
 struct showing {
 	const struct request *request;
 	const char *what;
@@ -75,7 +80,7 @@ static int show_now(void *data)
 int verbs_show(const struct request *request, const char *what, const struct verb_show *show)
 {
 	struct showing showing = { request, what, show };
-	int err = kernel_require_reading(what);
+	int err = kernel_require_reading(what, verbs_devices(request));
 
 	return err ?: ticker_repeat(what, request->watch_ns, show_now, &showing);
 }

@@ -25,6 +25,9 @@ struct verbs {
 /* Run the one that is asked for; `options`: one of the command's own was given. Returns the exit code. */
 int verbs_run(const struct request *request, const struct verbs *verbs, bool options);
 
+/* What an error is about: the device that is named, or "all devices". */
+const char *verbs_devices(const struct request *request);
+
 /* What `show` does, once or again and again: with a device `one`, without `all`, under the lock. */
 struct verb_show {
 	int (*one)(const char *what, const char *device);

@@ -121,58 +121,59 @@ bool kernel_has_jit(void)
 	       strcmp(line, "0") != 0;
 }
 
-static int require_capabilities(const char *what, enum capabilities use)
+static int require_capabilities(const char *what, const char *on, enum capabilities use)
 {
 	const char *missing = capabilities_missing(use);
 
 	if (!missing)
 		return EXIT_OK;
-	return FAIL(EXIT_PERMISSION, .what = what, .why = text("this process lacks %s", missing),
-		    .remedy = capabilities_remedy());
+	return FAIL(EXIT_PERMISSION, .what = what, .on = on,
+		    .why = text("this process lacks %s", missing), .remedy = capabilities_remedy());
 }
 
-int kernel_require_reading(const char *what)
+int kernel_require_reading(const char *what, const char *on)
 {
-	return require_capabilities(what, CAPABILITIES_READING);
+	return require_capabilities(what, on, CAPABILITIES_READING);
 }
 
-int kernel_require_changing(const char *what)
+int kernel_require_changing(const char *what, const char *on)
 {
-	return require_capabilities(what, CAPABILITIES_CHANGING);
+	return require_capabilities(what, on, CAPABILITIES_CHANGING);
 }
 
-int kernel_require_bpf(const char *what)
+int kernel_require_bpf(const char *what, const char *on)
 {
-	int err = kernel_require_changing(what);
+	int err = kernel_require_changing(what, on);
 
 	if (err)
 		return err;
 	if (!kernel_has_libbpf())
-		return FAIL(EXIT_KERNEL, .what = what,
+		return FAIL(EXIT_KERNEL, .what = what, .on = on,
 			    .why = text("libbpf %s is too old", libbpf_version_string()),
 			    .remedy = KERNEL_LIBBPF_REMEDY);
 	if (!kernel_btf())
 		return FAIL(
-			EXIT_KERNEL, .what = what,
+			EXIT_KERNEL, .what = what, .on = on,
 			.why = "this kernel has no BTF (/sys/kernel/btf/vmlinux)",
 			.remedy =
 				"boot one built with CONFIG_DEBUG_INFO_BTF=y, as distributions' are");
 	return EXIT_OK;
 }
 
-int kernel_require(const char *what)
+int kernel_require(const char *what, const char *on)
 {
-	int err = kernel_require_bpf(what);
+	int err = kernel_require_bpf(what, on);
 
 	if (err)
 		return err;
 	if (!kernel_has_struct_ops())
-		return FAIL(EXIT_KERNEL, .what = what,
+		return FAIL(EXIT_KERNEL, .what = what, .on = on,
 			    .why = "this kernel has no struct_ops for TCP congestion control",
 			    .remedy = "boot Linux " KERNEL_LEAST
 				      " or newer with CONFIG_BPF_JIT=y and CONFIG_BPF_SYSCALL=y");
 	if (!kernel_has_jit())
-		return FAIL(EXIT_KERNEL, .what = what, .why = "the BPF JIT compiler is off",
+		return FAIL(EXIT_KERNEL, .what = what, .on = on,
+			    .why = "the BPF JIT compiler is off",
 			    .remedy = "`sysctl net.core.bpf_jit_enable=1`");
 	return EXIT_OK;
 }

@@ -52,19 +52,19 @@ bool kernel_has_libbpf(void);
 bool kernel_has_jit(void);
 
 /*
- * Check all that loading needs before anything is touched. Returns EXIT_OK, or
+ * Check all that loading needs before anything is touched; `on`: what it is for, or NULL. Returns EXIT_OK, or
  * the exit code after saying what is missing: EXIT_PERMISSION for capabilities,
  * EXIT_KERNEL for the kernel's part.
  */
-int kernel_require(const char *what);
+int kernel_require(const char *what, const char *on);
 
 /* The same without what only congestion controllers need. */
-int kernel_require_bpf(const char *what);
+int kernel_require_bpf(const char *what, const char *on);
 
 /* Check only the capabilities for changing what runs. */
-int kernel_require_changing(const char *what);
+int kernel_require_changing(const char *what, const char *on);
 
 /* Check only that maps and pins may be read. */
-int kernel_require_reading(const char *what);
+int kernel_require_reading(const char *what, const char *on);
 
 #endif

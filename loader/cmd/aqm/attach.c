@@ -2,6 +2,7 @@
 /* ccbpf aqm attach DEV [OPTION...]: answers with the one that it attached. */
 #include "aqm/attach.h"
 #include "cmd/aqm/verbs.h"
+#include "cmd/verbs.h"
 #include "out/errors.h"
 #include "sys/kernel.h"
 #include "sys/pins.h"
@@ -54,7 +55,7 @@ static int attach_locked(const struct request *request, const char *what,
 int verb_attach(const struct request *request, const char *what)
 {
 	struct device device;
-	int err = kernel_require_bpf(what);
+	int err = kernel_require_bpf(what, verbs_devices(request));
 
 	if (!err)
 		err = device_require(what, request->args[1], &device);

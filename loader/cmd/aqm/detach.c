@@ -4,6 +4,7 @@
 
 #include "aqm/attach.h"
 #include "cmd/aqm/verbs.h"
+#include "cmd/verbs.h"
 #include "out/errors.h"
 #include "out/json.h"
 #include "out/output.h"
@@ -87,7 +88,7 @@ static int no_pins(const struct request *request, const char *what)
 
 int verb_detach(const struct request *request, const char *what)
 {
-	int err = kernel_require_changing(what);
+	int err = kernel_require_changing(what, verbs_devices(request));
 
 	if (!err && !pin_exists(pins_root()))
 		err = no_pins(request, what);

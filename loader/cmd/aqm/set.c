@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* ccbpf aqm set DEV [OPTION...]: answers with the one that it changed. */
 #include "cmd/aqm/verbs.h"
+#include "cmd/verbs.h"
 #include "out/errors.h"
 #include "sys/kernel.h"
 #include "sys/pins.h"
@@ -31,7 +32,7 @@ static int set_locked(const struct request *request, const char *what, const str
 int verb_set(const struct request *request, const char *what)
 {
 	struct device device;
-	int err = kernel_require_reading(what);
+	int err = kernel_require_reading(what, verbs_devices(request));
 
 	if (!err)
 		err = device_require(what, request->args[1], &device);

@@ -4,6 +4,7 @@
 
 #include "cmd/gateway/verbs.h"
 #include "cmd/sweep.h"
+#include "cmd/verbs.h"
 #include "out/errors.h"
 #include "out/output.h"
 #include "sys/kernel.h"
@@ -97,7 +98,7 @@ int gateway_verb_attach(const struct request *request, const char *what)
 	int err = parse(request, what, &config);
 
 	if (!err)
-		err = kernel_require_bpf(what);
+		err = kernel_require_bpf(what, verbs_devices(request));
 	if (!err)
 		err = device_require(what, request->args[1], &device);
 	if (!err)

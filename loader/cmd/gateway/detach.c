@@ -4,6 +4,7 @@
 
 #include "cmd/gateway/verbs.h"
 #include "cmd/sweep.h"
+#include "cmd/verbs.h"
 #include "out/errors.h"
 #include "out/json.h"
 #include "out/output.h"
@@ -86,7 +87,7 @@ static int no_pins(const struct request *request, const char *what)
 
 int gateway_verb_detach(const struct request *request, const char *what)
 {
-	int err = kernel_require_changing(what);
+	int err = kernel_require_changing(what, verbs_devices(request));
 
 	if (!err && !pin_exists(pins_root()))
 		err = no_pins(request, what);

@@ -248,7 +248,21 @@ def test_without_privilege_the_capability_is_named(line: Line) -> None:
     for lacking, needs in (("-all", "cap_bpf"), ("-net_admin", "cap_net_admin")):
         prefix = ("setpriv", "--reuid=65534", "--clear-groups", f"--bounding-set={lacking}")
         refused = line.aqm("attach", DEV, code=4, prefix=prefix)
-        assert needs in refused.err and "root" in refused.err
+        assert (
+            re.match(rf"ccbpf: cannot attach nf_red to {DEV}: this process lacks .*{needs}", refused.err)
+            and "root" in refused.err
+        )
+    for command, title in (("aqm", "nf_red"), ("gateway", "the gateway")):
+        for words, on in (
+            (("attach", DEV), f"attach {title} to {DEV}"),
+            (("show",), f"show {title} of all devices"),
+            (("detach", DEV), f"detach {title} from {DEV}"),
+            (("detach", "--all"), f"detach {title} from all devices"),
+        ):
+            said = line.ccbpf(
+                command, *words, code=4, prefix=("setpriv", "--reuid=65534", "--clear-groups", "--bounding-set=-all")
+            ).err
+            assert said.startswith(f"ccbpf: cannot {on}: this process lacks cap_"), said
     assert clean_device(line)
 
 
