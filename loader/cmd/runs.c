@@ -12,14 +12,45 @@
 #include "util/clock.h"
 #include "util/text.h"
 
-struct json_object *runs_json(void)
+/* A connection that its command has closed is counted and still has a record, until the peer has closed it too. */
+static uint64_t sent_by_open(const struct run *run, const struct origins *origins,
+			     const struct flow *flows, size_t n_flows)
 {
-	struct json_object *list = json_object_new_array();
-	struct run *runs;
-	unsigned int n = runs_read(&runs);
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < n_flows; i++) {
+		const struct origin *origin = origins_of(origins, flows[i].key);
+
+		if (origin && origin->by == ORIGIN_RUN && origin->id == run->id &&
+		    flows[i].record.kind != CCBPF_KIND_rx_le)
+			bytes += flows[i].record.bytes_acked;
+	}
+	return bytes;
+}
+
+static unsigned int read_all(struct run **out, const struct origins *origins,
+			     const struct flow *flows, size_t n_flows)
+{
+	unsigned int n = runs_read(out);
 
 	for (unsigned int i = 0; i < n; i++)
-		json_object_array_add(list, run_json(&runs[i]));
+		if ((*out)[i].counts.opened > (*out)[i].counts.closed)
+			(*out)[i].open_bytes = sent_by_open(&(*out)[i], origins, flows, n_flows);
+	return n;
+}
+
+struct json_object *runs_json(const struct origins *origins, const struct flow *flows,
+			      size_t n_flows)
+{
+	struct json_object *list = json_object_new_array(), *doc;
+	struct run *runs;
+	unsigned int n = read_all(&runs, origins, flows, n_flows);
+
+	for (unsigned int i = 0; i < n; i++) {
+		doc = run_json(&runs[i]);
+		add_number(doc, "open_bytes", runs[i].open_bytes);
+		json_object_array_add(list, doc);
+	}
 	free(runs);
 	return list;
 }
@@ -53,7 +84,7 @@ static void print_row(struct table *table, const struct run *run)
 	print_account(table, run);
 }
 
-void runs_print(void)
+void runs_print(const struct origins *origins, const struct flow *flows, size_t n_flows)
 {
 	static const struct column columns[] = {
 		{ .title = "RUN", .right = true },
@@ -64,7 +95,7 @@ void runs_print(void)
 		{ .title = "PROCESSES", .right = true },
 	};
 	struct run *runs;
-	unsigned int n = runs_read(&runs);
+	unsigned int n = read_all(&runs, origins, flows, n_flows);
 	struct table *table;
 
 	if (n) {

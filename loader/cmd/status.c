@@ -28,7 +28,6 @@
 #include "out/human.h"
 #include "out/json.h"
 #include "out/table.h"
-#include "rules/moved.h"
 #include "rules/units.h"
 #include "sys/kernel.h"
 #include "sys/pins.h"
@@ -270,23 +269,9 @@ static void print(const struct report *reports, unsigned int n)
 	print_stats(reports, n);
 }
 
-/* How many connections receive in the background by `renice`. */
-static size_t moved_now(void)
+static void print_moved(const struct origins *origins)
 {
-	struct origins origins;
-	size_t now;
-
-	if (!moved_is_pinned())
-		return 0;
-	origins_read(&origins);
-	now = origins_count(&origins, ORIGIN_RENICE);
-	origins_free(&origins);
-	return now;
-}
-
-static void print_moved(void)
-{
-	size_t now = moved_now();
+	size_t now = origins_count(origins, ORIGIN_RENICE);
 
 	if (now)
 		output_line("renice: %zu connection%s in the background", now,
@@ -300,7 +285,7 @@ static void print_none(void)
 		print_lingers(sysdefault_now());
 }
 
-static void show(const struct report *reports, unsigned int n)
+static void show(const struct sources *sources, const struct report *reports, unsigned int n)
 {
 	const char *previous = sysdefault_previous(), *ecn_before = sysecn_previous();
 	struct json_object *doc, *list, *rules;
@@ -312,8 +297,8 @@ static void show(const struct report *reports, unsigned int n)
 			print_none();
 		rules_print(WHAT, false);
 		units_print();
-		runs_print();
-		print_moved();
+		runs_print(&sources->origins, sources->flows, sources->n_flows);
+		print_moved(&sources->origins);
 		gateways_print();
 		aqms_print(WHAT);
 		output_line("default: %s%s%s", sysdefault_now(), previous ? ", before: " : "",
@@ -336,8 +321,9 @@ static void show(const struct report *reports, unsigned int n)
 	rules_json(WHAT, &rules);
 	json_object_object_add(doc, "rules", rules);
 	json_object_object_add(doc, "units", units_json());
-	json_object_object_add(doc, "runs", runs_json());
-	add_number(doc, "renice_receives", moved_now());
+	json_object_object_add(doc, "runs",
+			       runs_json(&sources->origins, sources->flows, sources->n_flows));
+	add_number(doc, "renice_receives", origins_count(&sources->origins, ORIGIN_RENICE));
 	json_object_object_add(doc, "gateways", gateways_json());
 	json_object_object_add(doc, "queues", aqms_json(WHAT));
 	json_object_object_add(doc, "foreign", sweep_foreign());
@@ -348,16 +334,15 @@ static void show(const struct report *reports, unsigned int n)
  * Gather the named ones (which must have something to report), or all that
  * have.
  */
-static int gather_named(const struct controller **named, unsigned int n, struct report *reports,
-			unsigned int *found)
+static int gather_named(const struct controller **named, unsigned int n, struct sources *sources,
+			struct report *reports, unsigned int *found)
 {
-	struct sources sources = { 0 };
-	int err = open_sources(&sources);
+	int err = open_sources(sources);
 
 	for (unsigned int i = 0; !err && i < (n ?: n_controllers); i++) {
 		struct report *report = &reports[*found];
 
-		err = gather(n ? named[i] : &controllers[i], &sources, report);
+		err = gather(n ? named[i] : &controllers[i], sources, report);
 		if (!err && worth_reporting(report)) {
 			(*found)++;
 			continue;
@@ -366,7 +351,6 @@ static int gather_named(const struct controller **named, unsigned int n, struct 
 		if (!err && n)
 			err = running_absent(WHAT, &report->running);
 	}
-	close_sources(&sources);
 	return err;
 }
 
@@ -374,6 +358,7 @@ static int status(const struct request *request)
 {
 	const struct controller *named[CCBPF_KINDS];
 	struct report reports[CCBPF_KINDS];
+	struct sources sources = { .stats_fd = -1 };
 	unsigned int n, found = 0;
 	bool exists;
 	int err = request_controllers(request, 0, named, &n, NULL);
@@ -385,11 +370,12 @@ static int status(const struct request *request)
 	if (err)
 		return err;
 	if (exists)
-		err = gather_named(named, n, reports, &found);
+		err = gather_named(named, n, &sources, reports, &found);
 	else if (n)
 		err = running_absent(WHAT, &(struct running){ .controller = named[0] });
 	if (!err)
-		show(reports, found);
+		show(&sources, reports, found);
+	close_sources(&sources);
 	for (unsigned int i = 0; i < found; i++)
 		givers_free(&reports[i].givers);
 	pins_unlock();

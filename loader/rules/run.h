@@ -33,6 +33,7 @@ struct run {
 	bool known; /* `about` could be read */
 	struct ccbpf_run about;
 	struct ccbpf_run_counts counts;
+	uint64_t open_bytes; /* that connections which go on have sent, by their records; 0 where these were not read */
 	int lock_fd; /* of the one who leads it, or -1 */
 	int cgroup_fd; /* the same */
 	int counts_fd; /* the same */

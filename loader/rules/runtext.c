@@ -58,12 +58,32 @@ static void add_received(char *words, unsigned int size, const struct ccbpf_run_
 		       connections(choice->unheld));
 }
 
+/* The counts have a connection's bytes when it ends. */
+static void add_sent(char *words, unsigned int size, const struct run *run)
+{
+	const struct ccbpf_run_counts *c = &run->counts;
+	const char *controller = run->about.choice.controller;
+	uint64_t open = c->opened - c->closed;
+
+	if (c->closed || !run->open_bytes)
+		append(words, size, "; ", "sent %s in the background (%s) over %s",
+		       human_bytes(c->bytes), controller,
+		       connections(run->open_bytes ? c->closed : c->opened));
+	if (run->open_bytes)
+		append(words, size, "; ", "sent %s so far (%s) over %s not closed yet",
+		       human_bytes(run->open_bytes), controller, connections(open));
+	append(words, size, "; ", "the window was held back for %s of %s", duration(c->held_ns),
+	       duration(c->sending_ns));
+	if (open && !run->open_bytes)
+		append(words, size, "; ", "%s not closed yet, not counted in full",
+		       connections(open));
+}
+
 const char *run_words(const struct run *run)
 {
 	const struct ccbpf_run_counts *c = &run->counts;
 	const struct ccbpf_choice_counts *choice = &c->choice;
 	static char words[TEXT_MOST];
-	uint64_t open = c->opened - c->closed;
 
 	*words = '\0';
 	if (run->about.directions & CCBPF_RUN_DOWNLOAD)
@@ -71,15 +91,9 @@ const char *run_words(const struct run *run)
 	if (!(run->about.directions & CCBPF_RUN_UPLOAD))
 		return words;
 	if (c->opened)
-		append(words, sizeof(words), "; ",
-		       "sent %s in the background (%s) over %s; the window was held back for %s of %s",
-		       human_bytes(c->bytes), run->about.choice.controller, connections(c->opened),
-		       duration(c->held_ns), duration(c->sending_ns));
+		add_sent(words, sizeof(words), run);
 	else if (!choice->receivers)
 		append(words, sizeof(words), "; ", "no TCP connection of it was in the background");
-	if (c->opened && open)
-		append(words, sizeof(words), "; ", "%s not closed yet, not counted in full",
-		       connections(open));
 	if (c->uncounted)
 		append(words, sizeof(words), "; ", "%s not counted: no kernel memory",
 		       connections(c->uncounted));

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,6 +100,29 @@ def test_status_says_the_same_as_the_line_at_the_end(run: Cli, sinks: Sinks) -> 
     (at,) = [i for i, line in enumerate(lines) if re.match(r" +1  sh +running +", line)]
     assert lines[at + 1 : at + 4] == [f"  {part}" for part in parts], shown
     assert all(len(line) <= 79 for line in lines[at - 1 : at + 4])
+
+
+def test_status_has_the_bytes_of_open_connections(run: Cli, sinks: Sinks) -> None:
+    """Which the account has when they end."""
+    code = (
+        "import select, socket, sys\n"
+        "s = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\n"
+        "while not select.select([sys.stdin], [], [], 0.01)[0]: s.sendall(bytes(100_000))\n"
+    )
+    process = run.popen("run", "-u", "--", PYTHON, "-c", code, sinks.port, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def found() -> dict[str, Any]:
+        kernel.eventually(lambda: run("-j", "status").json["runs"], ENDS_S, "the run")
+        (shown,) = run("-j", "status").json["runs"]
+        return {"open": shown["open_bytes"], **shown["counts"]}
+
+    counts = kernel.eventually(lambda: (now := found())["open"] > 1_000_000 and now, ENDS_S, "its record")
+    assert counts["bytes"] == counts["closed"] == 0
+    shown = run("status").out
+    assert re.search(rf"^  sent \d+(\.\d+)? MB so far \({BACKGROUND}\) over 1 connection not closed yet$", shown, re.M), shown
+    assert " in the background " not in shown and "not counted in full" not in shown
+    _, err = process.communicate(timeout=ENDS_S)
+    assert re.search(rf": sent \d+(\.\d+)? MB in the background \({BACKGROUND}\) over 1 connection; ", err), err
 
 
 def test_the_time_for_which_it_was_held_back(run: Cli, netns_pair: Pair) -> None:
