@@ -7,6 +7,7 @@
 #include "out/human.h"
 #include "out/json.h"
 #include "out/table.h"
+#include "sys/netns.h"
 #include "util/clock.h"
 #include "util/text.h"
 
@@ -175,7 +176,7 @@ void aqm_print(const struct aqm_view *view)
 	output_line("%s: %s, limit %u bytes, %s; %s, since %s%s", view->device, queue_name(view),
 		    view->config.limit_bytes, aqm_weight(&view->config), attachment(view->aqm),
 		    human_age(age_ns(id->instance)),
-		    view->here ? "" : text(", in network namespace %u", id->netns));
+		    view->here ? "" : text(",%s", netns_place(id->netns)));
 	output_line("%s: %sthe last packet found %u, the average is %.1f", view->device,
 		    view->here ? text("%u bytes wait now, ", view->queue.backlog_bytes) : "",
 		    view->state.backlog_bytes, average_bytes(view));

@@ -68,6 +68,11 @@ void gateway_close(struct gateway *gateway)
 	attachment_close(&gateway->out.attachment);
 }
 
+int gateway_require_device(const char *what, const char *name, struct device *device)
+{
+	return tchook_require_device(what, &gateway_kind_out, name, device);
+}
+
 /* Those of the sort `kind` whose device is not among the pairs yet. Returns EXIT_OK or the first exit code. */
 static int add_pairs(const char *what, const struct tchook_kind *kind, struct gateway **all,
 		     unsigned int *n)
@@ -205,6 +210,7 @@ unsigned int gateway_names(struct gateway_name **out)
 		if (gateway_state(&all[i]) == ATTACHMENT_HELD &&
 		    !gateway_read_config("read", &all[i], &config)) {
 			(*out)[n].instance = gateway_instance(config.id);
+			(*out)[n].netns = gateway_identity(&all[i])->netns;
 			snprintf((*out)[n++].device, sizeof((*out)->device), "%s",
 				 gateway_identity(&all[i])->device);
 		}

@@ -29,6 +29,9 @@ void gateway_close(struct gateway *gateway);
 /* Open all that are pinned; the caller closes and frees them. Returns EXIT_OK or the exit code. */
 int gateway_open_all(const char *what, struct gateway **out, unsigned int *n);
 
+/* tchook_require_device() of gateways. */
+int gateway_require_device(const char *what, const char *name, struct device *device);
+
 /* Its device, as the one of its two that can be read says. */
 const struct ccbpf_aqm_identity *gateway_identity(const struct gateway *gateway);
 
@@ -54,6 +57,7 @@ __u64 gateway_instance_of(__u64 key);
 /* The instances of all that are attached, to be freed; none where they cannot be read. Silent. */
 struct gateway_name {
 	__u64 instance;
+	uint32_t netns; /* inode of its device's network namespace */
 	char device[CCBPF_AQM_NAME_LEN];
 };
 unsigned int gateway_names(struct gateway_name **out);

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Other network namespaces: see netns.h. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "sys/device.h"
 #include "sys/netns.h"
 #include "util/text.h"
 
+#define NAMES "/run/netns" /* of `ip netns` */
+
 static int open_netns(const char *which)
 {
-	const char *path = text("/run/netns/%s", which);
+	const char *path = text(NAMES "/%s", which);
 	int fd;
 
 	if (!*which)
@@ -54,4 +59,28 @@ int netns_cookie(const char *which, uint64_t *cookie)
 	if (there >= 0)
 		close(there);
 	return err;
+}
+
+const char *netns_name(ino_t inode)
+{
+	DIR *dir = opendir(NAMES);
+	const char *found = NULL;
+	struct dirent *entry;
+	struct stat st;
+
+	while (dir && !found && (entry = readdir(dir)))
+		if (*entry->d_name != '.' && !fstatat(dirfd(dir), entry->d_name, &st, 0) &&
+		    st.st_ino == inode)
+			found = text("%s", entry->d_name);
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+const char *netns_place(ino_t inode)
+{
+	return inode == device_netns()
+		       ? ""
+		       : text(" in network namespace %s",
+			      netns_name(inode) ?: text("%lu", (unsigned long)inode));
 }

@@ -4,11 +4,21 @@
 #define CCBPF_NETNS_H
 
 #include <stdint.h>
+#include <sys/types.h>
 
 /*
  * The kernel's cookie of a network namespace, which is never used twice: by the name that
  * `ip netns` gives, a path, or the id of a process in it. Returns 0 or -errno.
  */
 int netns_cookie(const char *which, uint64_t *cookie);
+
+/* The name that `ip netns` has for the namespace with this inode: a text(), or NULL. */
+const char *netns_name(ino_t inode);
+
+/*
+ * Where something is, behind its name: "" in the namespace of this process, else " in network namespace blue", or the
+ * inode in place of a name, as lsns(8) shows it. A text().
+ */
+const char *netns_place(ino_t inode);
 
 #endif

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "out/errors.h"
+#include "sys/netns.h"
 #include "sys/pins.h"
 #include "sys/tchook.h"
 #include "util/memory.h"
@@ -103,6 +104,43 @@ int tchook_open_all(const char *what, const struct tchook_kind *kind, struct tch
 	}
 	closedir(dir);
 	return err;
+}
+
+/* Where a device of this name has one: the inode of another network namespace, or 0. */
+static uint32_t find_elsewhere(const char *what, const struct tchook_kind *kind, const char *name)
+{
+	struct tchook *found;
+	uint32_t netns = 0;
+	unsigned int n;
+
+	tchook_open_all(what, kind, &found, &n);
+	for (unsigned int i = 0; i < n; i++) {
+		if (tchook_is_attached(&found[i]) && !tchook_is_here(&found[i]) &&
+		    !strcmp(found[i].identity.device, name))
+			netns = found[i].identity.netns;
+		attachment_close(&found[i].attachment);
+	}
+	free(found);
+	return netns;
+}
+
+int tchook_require_device(const char *what, const struct tchook_kind *kind, const char *name,
+			  struct device *device)
+{
+	bool missing = device_find(name, device) == -ENODEV;
+	uint32_t elsewhere = missing ? find_elsewhere(what, kind, name) : 0;
+	const char *there = elsewhere ? netns_name(elsewhere) : NULL;
+
+	if (!elsewhere)
+		return device_require(what, name, device);
+	return FAIL(
+		EXIT_FAILED, .what = what, .on = name,
+		.why = text(
+			"there is no such device in this network namespace; the one that has %s is%s",
+			kind->title, netns_place(elsewhere)),
+		.remedy = text(
+			"enter that by %s, or take it off all devices by `ccbpf %s detach --all`",
+			there ? text("`ip netns exec %s`", there) : "nsenter(1)", kind->command));
 }
 
 const char *tchook_state_text(const struct tchook *hook)

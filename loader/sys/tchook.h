@@ -58,6 +58,13 @@ const char *tchook_device(const struct tchook *hook);
 int tchook_open_all(const char *what, const struct tchook_kind *kind, struct tchook **out,
 		    unsigned int *n);
 
+/*
+ * device_require(), where the error says in which network namespace a device of this name has one of the sort. Returns
+ * EXIT_OK or the exit code.
+ */
+int tchook_require_device(const char *what, const struct tchook_kind *kind, const char *name,
+			  struct device *device);
+
 /* Its state in words. */
 const char *tchook_state_text(const struct tchook *hook);
 

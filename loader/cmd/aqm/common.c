@@ -57,7 +57,7 @@ int verb_open_named(const char *what, const char *name, struct tchook *out)
 	if (device_find(name, &device) == -ENODEV) {
 		if (find_gone(what, name, out))
 			return EXIT_OK;
-		return device_require(what, name, &device);
+		return tchook_require_device(what, &aqm_kind, name, &device);
 	}
 	err = device_require(what, name, &device);
 	if (!err)

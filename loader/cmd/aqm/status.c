@@ -5,6 +5,7 @@
 #include "cmd/aqm/verbs.h"
 #include "out/json.h"
 #include "out/output.h"
+#include "sys/netns.h"
 
 /* Call `each` for every one that is attached. */
 static void each_attached(const char *what,
@@ -26,7 +27,8 @@ static void each_attached(const char *what,
 static void print_one(struct json_object *unused, const struct tchook *aqm)
 {
 	(void)unused;
-	output_line("queue: %s (`ccbpf aqm show`)", tchook_device(aqm));
+	output_line("queue: %s%s (`ccbpf aqm show`)", tchook_device(aqm),
+		    netns_place(aqm->identity.netns));
 }
 
 static void add_one(struct json_object *list, const struct tchook *aqm)

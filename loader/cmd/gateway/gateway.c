@@ -64,7 +64,7 @@ int gateway_open_named(const char *what, const char *name, struct gateway *out)
 
 	if (device_find(name, &device) && find_gone(what, name, out))
 		return EXIT_OK;
-	err = device_require(what, name, &device);
+	err = gateway_require_device(what, name, &device);
 	if (!err)
 		err = gateway_open(what, device.netns, device.ifindex, out);
 	if (err)

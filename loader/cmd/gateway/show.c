@@ -16,6 +16,7 @@
 #include "out/json.h"
 #include "out/output.h"
 #include "out/table.h"
+#include "sys/netns.h"
 #include "sys/pins.h"
 #include "sys/prefix.h"
 #include "sys/shared.h"
@@ -83,8 +84,8 @@ static void print(const struct view *view)
 						 { .title = "", .right = true } };
 	struct table *table = table_new(columns, 2);
 
-	output_line("%s: the gateway, since %s; hosts: %s; remotes: %s", view->identity->device,
-		    human_age(age_ns(view->identity->instance)),
+	output_line("%s%s: the gateway, since %s; hosts: %s; remotes: %s", view->identity->device,
+		    netns_place(view->identity->netns), human_age(age_ns(view->identity->instance)),
 		    prefixes(view->config.hosts, view->config.n_hosts),
 		    prefixes(view->config.remotes, view->config.n_remotes));
 	output_line("%zu connection%s, %zu download%s, %zu held back now", view->connections,

@@ -5,6 +5,7 @@
 #include "cmd/gateway/verbs.h"
 #include "out/json.h"
 #include "out/output.h"
+#include "sys/netns.h"
 
 void gateways_print(void)
 {
@@ -12,7 +13,8 @@ void gateways_print(void)
 	unsigned int n = gateway_names(&gateways);
 
 	for (unsigned int i = 0; i < n; i++)
-		output_line("gateway: %s (`ccbpf gateway show`)", gateways[i].device);
+		output_line("gateway: %s%s (`ccbpf gateway show`)", gateways[i].device,
+			    netns_place(gateways[i].netns));
 	free(gateways);
 }
 

@@ -72,7 +72,15 @@ def test_attach_show_detach(either: Line) -> None:
     }  # fmt: skip
     assert queue["average_packets"] == 4, "1/16 of 66 packets"
     assert either.ccbpf("-j", "aqm", "show").json["queues"][0]["device"] == DEV, "also from outside"
-    assert f"\nqueue: {DEV} (`ccbpf aqm show`)\n" in either.ccbpf("status").out
+    where = f"in network namespace {either.near.name}"
+    assert f"\nqueue: {DEV} {where} (`ccbpf aqm show`)\n" in either.ccbpf("status").out
+    assert (
+        f"the one that has nf_red is {where}; enter that by `ip netns exec {either.near.name}`"
+        in either.ccbpf("aqm", "show", DEV, code=1).err
+    )
+    assert f", {where}\n{DEV}: the last packet" in either.ccbpf("aqm", "show").out
+    with kernel.inside(either.near.name):
+        assert f"\nqueue: {DEV} (`ccbpf aqm show`)\n" in either.ccbpf("status").out
     assert either.ccbpf("-j", "status").json["queues"] == [DEV]
     assert max(map(len, either.aqm("show").out.splitlines())) <= 99
     assert either.aqm("detach", DEV).out == f"{DEV}: nf_red detached\n"

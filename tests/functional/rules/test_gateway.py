@@ -129,6 +129,20 @@ def test_of_which_hosts_and_senders(net: Network) -> None:
     assert (counts["downloads"], counts["ours"]) == (2, 1)
 
 
+def test_from_another_network_namespace(net: Network) -> None:
+    """Where the device is, is named; it need not be entered to take all off."""
+    net.attach()
+    where = f"{DEV} in network namespace {net.path.receiver}"
+    assert f"\ngateway: {where} (`ccbpf gateway show`)\n" in net.ccbpf("status").out
+    assert net.ccbpf("gateway", "show").out.startswith(f"{where}: the gateway, since ")
+    assert net.gateway("show").out.startswith(f"{DEV}: the gateway, since ")
+    for verb in ("show", "detach"):
+        said = net.ccbpf("gateway", verb, DEV, code=1).err
+        assert f"the one that has the gateway is in network namespace {net.path.receiver}; enter that by `ip netns exec " in said
+    assert net.ccbpf("gateway", "detach", "--all").out == f"{DEV}: the gateway is detached\n"
+    assert "gateway" not in net.programs() and not net.ccbpf.root.exists()
+
+
 def test_detached_amid_a_download(net: Network) -> None:
     net.attach()
     background = start(net, Reading(SOME))
