@@ -5,6 +5,7 @@
  * until the last one is gone.
  */
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cc/flows.h"
@@ -18,6 +19,7 @@
 #include "out/errors.h"
 #include "out/json.h"
 #include "out/output.h"
+#include "rules/standing.h"
 #include "sys/kernel.h"
 #include "sys/pins.h"
 #include "util/text.h"
@@ -51,6 +53,24 @@ int disable_running(const char *what, struct running *running, const char **rest
 	return attachment_remove(what, &running->attachment);
 }
 
+/* The rules that give it stay, and give nothing meanwhile. */
+static void note_rules(const struct controller *c)
+{
+	struct standing standing;
+	unsigned int n = 0;
+
+	if (standing_read_quietly(&standing))
+		return;
+	for (unsigned int i = 0; !standing.detached && i < standing.n; i++)
+		n += !strcmp(standing.rules[i].choice.controller, c->name);
+	standing_close(&standing);
+	if (n)
+		note(c->name,
+		     text("%u rule%s: until it is enabled again, new connections get the default in its place",
+			  n, n == 1 ? " gives it" : "s give it"),
+		     "`ccbpf assign list` shows the rules");
+}
+
 static int disable_one(struct running *running, struct json_object *list)
 {
 	const struct controller *c = running->controller;
@@ -75,6 +95,7 @@ static int disable_one(struct running *running, struct json_object *list)
 				     : "",
 			    restored ? text("; the default is %s again", restored) : "",
 			    ecn ? text("; net.ipv4.tcp_ecn is %s again", ecn) : "");
+	note_rules(c);
 	return EXIT_OK;
 }
 

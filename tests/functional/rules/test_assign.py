@@ -237,7 +237,9 @@ def test_ltcp_is_for_root(assign: Cli, sinks: Sinks) -> None:
 
 def test_a_controller_that_is_gone_breaks_nothing(assign: Cli, sinks: Sinks) -> None:
     assign("assign", "tcp_lp", "--remote-port", sinks.port)
-    assign("disable", "tcp_lp")
+    assert assign("disable", "tcpw_lp").err == ""
+    said = "ccbpf: tcp_lp: 1 rule gives it: until it is enabled again, new connections get the default in its place; "
+    assert assign("disable", "tcp_lp").err.startswith(said)
     assert got(sinks) == default()
     assert rules(assign)[0]["counts"]["refused"] == 1
     assert "tcp_lp is not enabled: `ccbpf enable tcp_lp`" in assign("assign", "list").out
