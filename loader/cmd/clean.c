@@ -76,7 +76,7 @@ const struct command cmd_clean = {
 	.args = "[--all]",
 	.text = "Remove stale pins, only those of ccbpf",
 	.more = "--all removes controllers, rules, queues, runs, prepared cgroups and the pins of units, and "
-		"restores the sysctls that ccbpf has set. The processes of a run go on. Open connections keep their controller until they close; `ccbpf renice` gives "
+		"restores the sysctls that ccbpf has set in the network namespace in which it runs; a note says how to set those of others. The processes of a run go on. Open connections keep their controller until they close; `ccbpf renice` gives "
 		"them another one. Drop-ins of systemd and /etc/ccbpf.toml stay.",
 	.options = options,
 	.run = clean,

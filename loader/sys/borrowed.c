@@ -10,6 +10,7 @@
 #include "out/errors.h"
 #include "sys/borrowed.h"
 #include "sys/device.h"
+#include "sys/netns.h"
 #include "sys/pins.h"
 #include "util/file.h"
 #include "util/text.h"
@@ -43,7 +44,7 @@ static int write_value(const struct borrowed *sysctl, const char *value)
 	return err;
 }
 
-static int read_record(const struct borrowed *sysctl, char previous[BORROWED_LEN], bool *own)
+static int read_record(const struct borrowed *sysctl, char previous[BORROWED_LEN], uint64_t *netns)
 {
 	int err, fd = pin_open_map(pin_path(sysctl->pin, NULL), &shape);
 	struct record record;
@@ -56,24 +57,25 @@ static int read_record(const struct borrowed *sysctl, char previous[BORROWED_LEN
 	if (err)
 		return err;
 	snprintf(previous, BORROWED_LEN, "%.*s", BORROWED_LEN - 1, record.previous);
-	*own = record.netns == device_netns();
+	*netns = record.netns;
 	return 0;
 }
 
 void borrowed_look(const struct borrowed *sysctl, struct loan *loan)
 {
 	*loan = (struct loan){ 0 };
-	loan->known = !read_record(sysctl, loan->previous, &loan->own);
+	loan->known = !read_record(sysctl, loan->previous, &loan->netns);
+	loan->own = loan->known && loan->netns == device_netns();
 	loan->unread = borrowed_now(sysctl, loan->now, sizeof(loan->now));
 }
 
 bool borrowed_remains(const struct borrowed *sysctl)
 {
 	char previous[BORROWED_LEN];
-	bool own;
-	int err = read_record(sysctl, previous, &own);
+	uint64_t netns;
+	int err = read_record(sysctl, previous, &netns);
 
-	return err ? err != -ENOENT && err != -EMEDIUMTYPE : own;
+	return err ? err != -ENOENT && err != -EMEDIUMTYPE : netns == device_netns();
 }
 
 static int remember(const char *what, const struct borrowed *sysctl, const char *previous)
@@ -105,8 +107,13 @@ void borrowed_forget(const struct borrowed *sysctl)
 void borrowed_note_elsewhere(const struct borrowed *sysctl, const struct loan *loan,
 			     const char *why)
 {
+	const char *name = netns_name(loan->netns);
+
 	note(sysctl->name, why,
-	     text("set it there by `sysctl %s=%s`", sysctl->name, loan->previous));
+	     name ? text("`ip netns exec %s sysctl %s=%s` sets it there", name, sysctl->name,
+			 loan->previous)
+		  : text("set it%s by `sysctl %s=%s`", netns_place(loan->netns), sysctl->name,
+			 loan->previous));
 }
 
 int borrowed_take(const char *what, const struct borrowed *sysctl, const char *value)

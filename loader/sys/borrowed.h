@@ -9,6 +9,7 @@
 #define CCBPF_BORROWED_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #define BORROWED_LEN 16 /* of a value, with its 0 */
 
@@ -36,6 +37,7 @@ struct borrowed {
 struct loan {
 	bool known; /* something is remembered */
 	bool own; /* and it is of this network namespace */
+	uint64_t netns; /* inode of the one that it is of */
 	char previous[BORROWED_LEN];
 	char now[BORROWED_LEN]; /* "" where it cannot be read: */
 	int unread; /* then why, -errno */

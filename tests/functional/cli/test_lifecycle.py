@@ -266,6 +266,18 @@ def test_ecn_is_set_and_restored(ccbpf: Cli) -> None:
         assert "ecn:" not in ccbpf("status").out and sysctl.read_text().strip() == before
 
 
+def test_a_sysctl_of_another_network_namespace_is_not_restored(ccbpf: Cli) -> None:
+    """What restores it is said."""
+    with kernel.Namespace("ecn") as namespace:
+        within = ("ip", "netns", "exec", namespace.name)
+        before = namespace.run("sysctl", "-n", "net.ipv4.tcp_ecn").stdout.strip()
+        ccbpf("enable", "tcp_lp_ecn", "--ecn", prefix=within)
+        said = ccbpf("clean", "--all").err
+        assert said.endswith(f"; `ip netns exec {namespace.name} sysctl net.ipv4.tcp_ecn={before}` sets it there\n"), said
+        assert namespace.run("sysctl", "-n", "net.ipv4.tcp_ecn").stdout.strip() == "1" != before
+        assert not ccbpf.root.exists()
+
+
 def test_what_is_enabled_already_becomes_the_default(ccbpf: Cli, sysctl: Path) -> None:
     sysctl.write_text("reno")
     link = ccbpf("-j", "enable", "tcp_lp").json["enabled"][0]["link_id"]
