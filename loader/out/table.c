@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* A table for a person: see table.h. */
+#include <limits.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +12,10 @@
 #include "out/printable.h"
 #include "out/table.h"
 #include "util/memory.h"
+#include "util/number.h"
 #include "util/text.h"
 
-#define WIDTH 99 /* columns for a person, where no terminal says how many it has */
+#define WIDTH 99 /* columns of a terminal that does not say how many it has */
 #define NARROW 20 /* what says less than this is none */
 
 struct cell {
@@ -89,14 +92,19 @@ void table_note(struct table *table, const char *string)
 	table->notes[table->n_notes++].below = table->used;
 }
 
+/* The most columns of a line: of the terminal, of COLUMNS, or as many as it takes. */
 static size_t limit(void)
 {
+	bool terminal = isatty(STDOUT_FILENO);
+	unsigned long columns;
 	struct winsize size = { 0 };
+	char *end;
 
-	if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
-	    size.ws_col > NARROW)
+	if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > NARROW)
 		return size.ws_col - 1;
-	return WIDTH;
+	if (number_parse(getenv("COLUMNS") ?: "", NARROW, INT_MAX, &columns, &end) && !*end)
+		return columns;
+	return terminal ? WIDTH : SIZE_MAX;
 }
 
 /*
@@ -184,6 +192,30 @@ static void print_cell(const struct table *table, size_t i, const size_t *widths
 		print_blanks((right ? 0 : padding) + table->gap);
 }
 
+/* A note is wrapped at its blanks: no part of it is left out. */
+static void print_note(char *note, size_t most)
+{
+	static const char indent[] = "  ", deeper[] = "    ";
+	size_t at = strlen(indent);
+	char *rest = NULL, *word = strtok_r(note, " ", &rest);
+
+	fputs(indent, stdout);
+	for (bool first = true; word; word = strtok_r(NULL, " ", &rest), first = false) {
+		size_t width = display_width(word);
+
+		if (!first && at + 1 + width > most) {
+			printf("\n%s", deeper);
+			at = strlen(deeper);
+		} else if (!first) {
+			putchar(' ');
+			at++;
+		}
+		fputs(word, stdout);
+		at += width;
+	}
+	putchar('\n');
+}
+
 void table_print(struct table *table)
 {
 	size_t *widths = must_alloc(table->n, sizeof(*widths)), note = 0;
@@ -193,10 +225,7 @@ void table_print(struct table *table)
 		print_cell(table, i, widths);
 		free(table->cells[i].string);
 		for (; note < table->n_notes && table->notes[note].below == i + 1; note++) {
-			fputs("  ", stdout);
-			print_short(table->notes[note].string,
-				    display_width(table->notes[note].string), limit() - 2);
-			putchar('\n');
+			print_note(table->notes[note].string, limit());
 			free(table->notes[note].string);
 		}
 	}

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A table for a person: as wide as the terminal, or 99 columns. */
+/*
+ * A table for a person: at most as wide as the terminal. In a file or a pipe nothing is cut, unless
+ * COLUMNS says how wide it may be.
+ */
 #ifndef CCBPF_TABLE_H
 #define CCBPF_TABLE_H
 
@@ -25,7 +28,7 @@ struct table *table_new(const struct column *columns, unsigned int n);
 void table_cell(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The next cell, with a style. */
 void table_styled(struct table *table, enum style style, const char *string);
-/* A line below the row that has just been filled. */
+/* Words below the row that has just been filled, wrapped. */
 void table_note(struct table *table, const char *string);
 /* Print it (heading first) and free it. */
 void table_print(struct table *table);

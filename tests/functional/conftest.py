@@ -96,7 +96,12 @@ class Cli:
     command: Path = CCBPF
 
     def env(self) -> dict[str, str]:
-        return {**os.environ, "CCBPF_PIN_ROOT": str(self.root), **self.environment}
+        inherited = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+        return {**inherited, "CCBPF_PIN_ROOT": str(self.root), **self.environment}
+
+    def with_columns(self, columns: int) -> Cli:
+        """The same, whose tables are at most so wide."""
+        return Cli(self.root, {**self.environment, "COLUMNS": str(columns)}, self.command)
 
     def run(self, *arguments: object, prefix: tuple[str, ...] = (), **options: Any) -> Result:
         """With any exit code."""

@@ -82,7 +82,7 @@ def test_attach_show_detach(either: Line) -> None:
     with kernel.inside(either.near.name):
         assert f"\nqueue: {DEV} (`ccbpf aqm show`)\n" in either.ccbpf("status").out
     assert either.ccbpf("-j", "status").json["queues"] == [DEV]
-    assert max(map(len, either.aqm("show").out.splitlines())) <= 99
+    assert max(map(len, either.aqm("show", prefix=("env", "COLUMNS=99")).out.splitlines())) <= 99
     assert either.aqm("detach", DEV).out == f"{DEV}: nf_red detached\n"
     assert clean_device(either)
     assert not either.ccbpf.root.exists()
@@ -442,7 +442,7 @@ def test_whatever_is_in_the_configuration_is_shown(line: Line) -> None:
         kernel.run("bpftool", "map", "update", "pinned", config, "key", *["0"] * 4, "value", "hex", *[byte] * 64)
         line.tbf()
         line.send([Frame(dscp=i % 8) for i in range(16)])
-        assert max(map(len, line.aqm("show", DEV).out.splitlines()[2:])) <= 99
+        assert max(map(len, line.aqm("show", DEV, prefix=("env", "COLUMNS=99")).out.splitlines()[2:])) <= 99
         assert line.shown()["average_packets"] == (1 if byte == "00" else 32768)
     assert sum(c["packets"] for c in line.classes().values()) == 32
 

@@ -96,7 +96,7 @@ def test_values_that_this_ccbpf_does_not_know(enabled: Cli, flows_map: kernel.Ma
     assert (flow["phase"], flow["delay_source"], flow["local_addr"], flow["controller"]) == ("?", "?", "?", "x" * 16)
     assert flow["rate_bps"] == 2**64 - 1
     assert "lp" not in flow
-    shown = enabled("flows").out
+    shown = enabled.with_columns(WIDTH)("flows").out
     assert "4294967295" in shown
     assert max(map(len, shown.splitlines())) <= WIDTH
 
@@ -124,8 +124,11 @@ def test_the_table_fits_with_the_longest_addresses(enabled: Cli, flows_map: kern
     flows_map.update(
         struct.pack("=Q", 2), record(local_addr=ipaddress.ip_address("10.0.0.1"), local_port=5001, ssthresh=0x7FFFFFFF)
     )
-    lines = enabled("flows").out.splitlines()
-    assert max(map(len, lines)) <= WIDTH
+    whole = enabled("flows").out
+    assert whole.count(f"[{address}]:65535  [{address}]:65534  ") == 1 and "…" not in whole, "a pipe has no width"
+    assert "…" not in enabled.with_columns(160)("flows").out
+    lines = enabled.with_columns(WIDTH)("flows").out.splitlines()
+    assert max(map(len, lines)) == WIDTH
     assert len({len(line) for line in lines[:3]}) == 1
     assert "10.0.0.1:5001" in lines[1]  # tcp_lp before tcp_lp_ecn
     assert re.search(r"\[2001:db8\S*…\S*:65535 +\[2001:db8\S*…\S*:65534 ", lines[2])
@@ -190,7 +193,10 @@ def test_with_v_flows_shows_what_a_controller_knows(
     flows_map.update(struct.pack("=Q", 1), record(kind=kernel.KINDS[name], controller=name.encode(), **met, **{part: own}))
     flows_map.update(struct.pack("=Q", 2), record(kind=kernel.KINDS["nf_tcp"], controller=b"nf_tcp", started_ns=2**63))
     lines = enabled("flows", "-v").out.splitlines()
-    assert max(map(len, lines)) <= WIDTH and lines[-1] == "2 flows"
+    assert lines[-1] == "2 flows"
+    notes, narrow = ([line for line in shown if line.startswith("  ")] for shown in
+                     (lines, enabled.with_columns(60)("flows", "-v").out.splitlines()))  # fmt: skip
+    assert max(map(len, narrow)) <= 60 and " ".join(narrow).split() == " ".join(notes).split(), "wrapped, nothing left out"
     at = next(number for number, line in enumerate(lines) if line.startswith(name))
     met_words = "met: 20 indications (4 second), 3 losses, 12 marks, 1 undone; base RTT 50.1 ms, delay by rtt"
     assert lines[at + 1 : at + 3] == [f"  {words}", f"  {met_words}"]

@@ -190,7 +190,7 @@ def test_batches_are_sorted_filtered_and_counted(enabled: Cli, flows: kernel.Map
     assert keys("nf_tcp") == [4]
     assert keys("--filter", "INFER") == keys("--filter", ".3:3") == [3]
     assert keys("--filter", "nothing") == []
-    table = enabled("top", "-b", "--watch", "0.02", "--count", 1, "--sort", "cwnd").out.splitlines()
+    table = enabled.with_columns(99)("top", "-b", "--watch", "0.02", "--count", 1, "--sort", "cwnd").out.splitlines()
     assert max(map(len, table)) <= 99
     row = next(line for line in table if ":3 " in line).split()
     assert row[:3] == ["tcp_lp", "192.0.2.251:40000", "192.0.2.3:3"]

@@ -69,7 +69,7 @@ def test_list_needs_no_privilege_and_has_every_controller(ccbpf: Cli) -> None:
     assert [p["default"] for p in listed[0]["params"]] == [row[4] for row in PARAMS]
     unprivileged = ccbpf("-j", "list", prefix=("setpriv", "--reuid=65534", "--clear-groups", "--bounding-set=-all"))
     assert [c["enabled"] for c in unprivileged.json] == [None] * len(CONTROLLERS)
-    assert max(map(len, ccbpf("list").out.splitlines())) <= WIDTH
+    assert max(map(len, ccbpf.with_columns(WIDTH)("list").out.splitlines())) <= WIDTH
 
 
 def test_version_is_the_makefiles(ccbpf: Cli) -> None:
@@ -208,7 +208,7 @@ def test_check_finds_what_this_kernel_has(ccbpf: Cli) -> None:
     of_files = {"ECN", "default at boot", "ECN at boot"}  # as the host's owner has set them
     assert all(row["verdict"] == "ok" for name, row in rows.items() if name not in of_files), rows
     assert of_files <= rows.keys() and rows["cgroup v2"]["found"].startswith("/")
-    shown = ccbpf("check").out.splitlines()
+    shown = ccbpf.with_columns(WIDTH)("check").out.splitlines()
     assert max(map(len, shown)) <= WIDTH and shown[-1] == "ccbpf works on this kernel"
     plain = ccbpf("check", code=4, prefix=("setpriv", "--reuid=65534", "--clear-groups", "--bounding-set=-all")).out
     assert plain.splitlines()[-1] == "this process may not use ccbpf: see the lines `missing`"

@@ -196,7 +196,7 @@ def test_the_tree_in_batches(run: Cli, sinks: Sinks) -> None:
         assert set(batch["groups"][0]["processes"][0]) == figures | {"process"}
         assert "group" not in batch["flows"][0]
 
-        table = run("top", "-b", *words).out.splitlines()
+        table = run.with_columns(99)("top", "-b", *words).out.splitlines()
         assert table[0].split()[:3] == ["CGROUP", "PROCESS", "CONTROLLER"] and max(map(len, table[:6])) <= 99
         assert table[5].split()[:3] == ["-", "-", BACKGROUND]
         assert table[6:] == [
