@@ -61,6 +61,7 @@ struct request {
 	bool download; /* -d, --download */
 	bool upload; /* -u, --upload */
 	char **rest; /* the command to run, with its arguments and a NULL; NULL: none */
+	bool quoted; /* `--` is before it */
 	/*
 	 * Of the option with key OPTION_OWN + i: its argument, "" if it takes none, NULL if the
 	 * option was not given.

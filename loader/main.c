@@ -119,6 +119,7 @@ static void parse_argument(struct request *request, char *arg, struct argp_state
 		return;
 	}
 	request->rest = &state->argv[state->next - 1];
+	request->quoted = state->quoted;
 	state->next = state->argc;
 }
 

@@ -54,6 +54,17 @@ enum own_option {
 	OWN_PREPARE,
 };
 
+/* `netnice NAME -- COMMAND`, where NAME is neither a controller nor a command. */
+static int check_name(const struct request *request)
+{
+	char **rest = request->rest;
+
+	if (request->quoted || request->n_args || !rest[1] || strcmp(rest[1], "--") ||
+	    !child_unknown(rest[0]))
+		return EXIT_OK;
+	return controller_unknown(WHAT, rest[0]);
+}
+
 /* A controller that any process may select, or a command of root. */
 static int check_restricted(const struct controller *c, uid_t uid)
 {
@@ -311,6 +322,8 @@ static int run(const struct request *request)
 	if (!request->rest)
 		err = FAIL(EXIT_USAGE, .what = WHAT, .why = "no command is given",
 			   .remedy = "for example: `netnice rsync -a …`");
+	if (!err)
+		err = check_name(request);
 	if (!err)
 		err = user_find(WHAT, request->own[OWN_UID], &user);
 	if (!err)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "sys/child.h"
+#include "util/text.h"
 
 static struct sigaction pipe_before, child_before; /* of who called us */
 static sigset_t mask_before;
@@ -62,6 +63,24 @@ static __attribute__((noreturn)) void become(char **argv, const struct user *use
 	if (write(to, &trouble, sizeof(trouble)) != sizeof(trouble))
 		_exit(1);
 	_exit(0);
+}
+
+bool child_unknown(const char *command)
+{
+	const char *at = getenv("PATH");
+
+	if (!at || strchr(command, '/'))
+		return false;
+	do {
+		int length = strcspn(at, ":");
+		const char *slash = length ? "/" : ""; /* an empty one is the current directory */
+
+		if (!access(text("%.*s%s%s", length, at, slash, command), F_OK) ||
+		    (errno != ENOENT && errno != ENOTDIR))
+			return false;
+		at += length;
+	} while (*at++);
+	return true;
 }
 
 /* fork(), with the child in the cgroup from its first instruction on. */

@@ -13,12 +13,16 @@
 #ifndef CCBPF_CHILD_H
 #define CCBPF_CHILD_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "sys/user.h"
 
 /* Before main() changes any: what the child gets back. */
 void child_remember_signals(void);
+
+/* Whether a command is not there: it is no path, and no directory of PATH has it. */
+bool child_unknown(const char *command);
 
 /*
  * Start argv[0], found in PATH, in the cgroup behind `cgroup_fd`, as `user`. Returns 0 and its

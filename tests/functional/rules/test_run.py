@@ -71,6 +71,19 @@ def test_a_named_controller_is_enabled_and_stays(run: Cli, sinks: Sinks) -> None
     assert run.status()["tcpw_lp"]["state"] == "enabled"
 
 
+def test_a_misspelt_controller_before_the_command(ccbpf: Cli) -> None:
+    """Nothing is enabled for it. A command may have `--` as its own first argument."""
+    said = ccbpf("run", "tcpw_pl", "--", "true", code=125).err
+    assert said == "ccbpf: cannot run tcpw_pl: no controller has this name; did you mean tcpw_lp?\n"
+    assert ccbpf("-j", "run", "nosuch", "--", "true", code=125).error["why"] == "no controller has this name"
+    assert not ccbpf.root.exists()
+    for words in (["nosuch", "true"], ["--", "nosuch", "--"], ["le", "nosuch", "--"]):
+        assert "see whether it is installed" in ccbpf("run", *words, code=127).err, words
+    assert ccbpf("run", "-q", "echo", "--", "x").out == "-- x\n"
+    assert ccbpf("run", "-q", "le", "--", "echo", "--").out == "--\n"
+    ccbpf("clean", "--all")
+
+
 def test_the_line_at_the_end(run: Cli, sinks: Sinks) -> None:
     err = run("run", *sinks.client(size=12_300_000)).err
     pattern = (
