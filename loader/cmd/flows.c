@@ -228,7 +228,7 @@ static int record_to(const char *path)
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), err = 0;
 
 	if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0)
-		err = fail_errno("record", path, errno);
+		err = fail_file("record", path, errno, REMEDY_WRITE);
 	if (fd >= 0)
 		close(fd);
 	output.recorded = !output.json;

@@ -80,7 +80,7 @@ static int print(const char *path, bool openmetrics, bool units)
 		fwrite(page, 1, size, stdout);
 	if (!err && path) {
 		err = replace_file(path, page, size);
-		err = err ? fail_errno(WHAT, path, err) : EXIT_OK;
+		err = err ? fail_file(WHAT, path, err, REMEDY_WRITE) : EXIT_OK;
 	}
 	free(page);
 	return err;

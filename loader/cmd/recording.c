@@ -31,7 +31,7 @@ static int open_file(struct recording *recording)
 	recording->file = fd < 0 ? NULL : fdopen(fd, "w");
 	if (recording->file)
 		return EXIT_OK;
-	return fail_errno("record", directory(), errno);
+	return fail_file("record", directory(), errno, "set TMPDIR to a directory for files");
 }
 
 int recording_open(struct recording *recording, const char *what, const char *picture)

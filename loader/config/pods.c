@@ -234,7 +234,7 @@ int pods_add(const char *what, const char *path, struct config *config)
 
 	fault_place(own ? path : NULL, 0);
 	if (fd < 0)
-		return fail_errno(what, "the list of pods", errno);
+		return fail_file(what, "the list of pods", errno, "name another file");
 	length = read_all(fd, &bytes);
 	if (own)
 		close(fd);

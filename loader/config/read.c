@@ -60,7 +60,7 @@ static int open_file(const char *what, const char *path, int *fd)
 			what, "there is no such file",
 			"write it, or name another one: packaging/ccbpf.toml of the sources, which is installed as " CONFIG_PATH
 			", is an example");
-	return fail_errno(what, "it", errno);
+	return fail_file(what, "it", errno, "name another file");
 }
 
 int config_read(const char *what, const char *path, struct config *out)

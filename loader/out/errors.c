@@ -177,6 +177,20 @@ int fail_errno(const char *what, const char *on, int err)
 			"`ccbpf check` shows what this kernel offers; `-v` shows libbpf's messages, if libbpf was called");
 }
 
+int fail_file(const char *what, const char *path, int err, const char *remedy)
+{
+	static const int of_files[] = { ENOENT,	      ENOTDIR, EISDIR,	   ELOOP,
+					ENAMETOOLONG, EROFS,   EOPNOTSUPP, ENXIO };
+
+	if (err < 0)
+		err = -err;
+	for (size_t i = 0; i < sizeof(of_files) / sizeof(of_files[0]); i++)
+		if (of_files[i] == err)
+			return FAIL(EXIT_FAILED, .what = what, .on = path, .why = strerror(err),
+				    .remedy = remedy);
+	return fail_errno(what, path, err);
+}
+
 int fail_load(const char *what, const char *on, int err)
 {
 	switch (-err) {

@@ -59,6 +59,13 @@ const char *fault_said(void);
 int fail_errno(const char *what, const char *on, int err);
 
 /*
+ * The same for a file that the user has named, or that was found by what the user has set: what is
+ * wrong with its path or its file system is said with this remedy.
+ */
+int fail_file(const char *what, const char *path, int err, const char *remedy);
+#define REMEDY_WRITE "make its directory, or name another file"
+
+/*
  * The same for `err` (negative) of bpf_object__load(): what this kernel or its verifier
  * does not accept is EXIT_KERNEL.
  */

@@ -195,8 +195,9 @@ def test_a_file_is_replaced_in_one_step(ccbpf: Cli, tmp_path: Path) -> None:
     assert stat.S_IMODE(target.stat().st_mode) == 0o644
     (tmp_path / "directory").mkdir()
     assert "directory" in ccbpf("metrics", "--output", tmp_path / "directory", code=1).err
-    ccbpf("metrics", "--output", tmp_path / "absent/file", code=1)
-    ccbpf("metrics", "--output", tmp_path / ("x" * 300), code=1)
+    for name, why in (("absent/file", "No such file or directory"), ("x" * 300, "File name too long")):
+        said = ccbpf("metrics", "--output", tmp_path / name, code=1).err
+        assert said == f"ccbpf: cannot print metrics {tmp_path / name}: {why}; make its directory, or name another file\n"
     full = tmp_path / "full"
     full.mkdir()
     kernel.run("mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", full)

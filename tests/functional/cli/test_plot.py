@@ -257,7 +257,7 @@ def test_nobody_traces_in_vain(plotting: Cli, tmp_path: Path) -> None:
     assert f"{old}: there was no flow while the trace ran; start the transfer first" in err
     assert old.read_text() == "mine"
     short = Cli(plotting.root, {**PYTHON, "TMPDIR": str(tmp_path / "none")}, plotting.command)
-    assert "cannot record" in short("trace", "--plot", old, code=1).err
+    assert "No such file or directory; set TMPDIR" in short("trace", "--plot", old, code=1).err
 
 
 def test_nothing_of_the_working_directory_is_run(plotting: Cli, tmp_path: Path) -> None:
@@ -271,4 +271,4 @@ def test_nothing_of_the_working_directory_is_run(plotting: Cli, tmp_path: Path) 
 def test_a_recording_that_cannot_be(plotting: Cli, tmp_path: Path, where: str) -> None:
     plotting("enable", "tcp_lp")
     err = plotting("flows", "--record", tmp_path / where, code=1).err
-    assert f"cannot record {tmp_path / where}" in err
+    assert f"cannot record {tmp_path / where}" in err and err.endswith("; make its directory, or name another file\n")

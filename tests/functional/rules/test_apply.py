@@ -223,9 +223,13 @@ def test_whose_file(host: Host) -> None:
         assert said in host("apply", host.file, code=1).err
 
     refused("there is no such file; write it, or name another one: packaging/ccbpf.toml")
+    assert "Not a directory; name another file" in host("apply", "/etc/passwd/x", code=1).err
     host.write("#" * ((1 << 20) + 1))
     refused("1048577 bytes")
     host.write("")
+    none = host.file.with_name("none")
+    said = host("apply", "--pods", none, host.file, code=1).err
+    assert said == f"ccbpf: {none}: cannot apply the list of pods: No such file or directory; name another file\n"
     for mode in (0o664, 0o646):
         host.file.chmod(mode)
         refused("others than root may write it")
