@@ -39,6 +39,11 @@ const char *endpoint(__u16 family, const __u8 *address, __u16 port)
 	return family == AF_INET6 ? text("[%s]:%u", name, port) : text("%s:%u", name, port);
 }
 
+static const char *counted(__u32 n, const char *one, const char *many)
+{
+	return text("%u %s", n, n == 1 ? one : many);
+}
+
 static const char *small_words(__u32 window, __u32 gap_us)
 {
 	return gap_us ? text("window %u: a pair every %s ms", window, human_ms(gap_us))
@@ -85,8 +90,10 @@ static const char *le_words(const struct ccbpf_flow_le *f)
 				 human_ms(f->noise_us));
 
 	if (f->pair_gap_us)
-		return text("%s; a pair every %s ms, then back to %u packets", queue,
-			    human_ms(f->pair_gap_us), f->back);
+		return text("%s; a pair every %s ms%s", queue, human_ms(f->pair_gap_us),
+			    f->back ? text(", then back to %s",
+					   counted(f->back, "packet", "packets"))
+				    : "");
 	return text("%s; a packet more for %u acknowledged ones", queue, f->every);
 }
 
@@ -116,8 +123,8 @@ static const char *chirp_trouble(const struct ccbpf_flow_nf *f)
 	if (!f->chirps_sent && wait)
 		return text("no estimate, no chirp: %s", wait->text);
 	if (end)
-		return text("no estimate, none of %u chirps is complete: %s", f->chirps_sent,
-			    end->text);
+		return text("no estimate, none of %s is complete: %s",
+			    counted(f->chirps_sent, "chirp", "chirps"), end->text);
 	return NULL;
 }
 
@@ -130,8 +137,9 @@ static const char *nf_words(const struct ccbpf_flow_nf *f)
 	if (f->estimate_age_ms != ~0u)
 		estimate = text("estimate %s %s ago", human_bps(f->estimate_kbps * 1000ull),
 				human_age(f->estimate_age_ms * 1000000ull));
-	return text("%s; %u chirps, %u complete, %u discarded, %.2f MB%s", estimate, f->chirps_sent,
-		    f->chirps_complete, f->chirps_discarded, f->probe_bytes / 1e6,
+	return text("%s; %s, %u complete, %u discarded, %.2f MB%s", estimate,
+		    counted(f->chirps_sent, "chirp", "chirps"), f->chirps_complete,
+		    f->chirps_discarded, f->probe_bytes / 1e6,
 		    f->chirping		? ", one under way"
 		    : f->range_max_kbps ? text("; the next from %s to %s",
 					       human_bps(f->range_min_kbps * 1000ull),
@@ -228,11 +236,21 @@ const char *flow_own_words(const struct ccbpf_flow *flow)
 	}
 }
 
+/* "47 indications (2 to the smallest window)" */
+static const char *indications_words(const struct ccbpf_flow *f)
+{
+	const char *all = counted(f->indications, "indication", "indications");
+	bool part = f->kind == CCBPF_KIND_hstcp_lp; /* its second indication leaves this part */
+
+	return f->cuts_to_one ? text("%s (%u %s)", all, f->cuts_to_one,
+				     part ? "by c" : "to the smallest window")
+			      : all;
+}
+
 const char *flow_met_words(const struct ccbpf_flow *f)
 {
-	return text(
-		"met: %u indications (%u second), %u losses, %s, %u undone; base RTT %s ms, delay by %s",
-		f->indications, f->cuts_to_one, f->losses,
-		f->ecn ? text("%u marks", f->marks) : "no ECN", f->undos, human_ms(f->rtt_min_us),
-		signal_word(f->delay_source));
+	return text("met: %s, %s, %s, %u undone; base RTT %s ms, delay by %s", indications_words(f),
+		    counted(f->losses, "loss", "losses"),
+		    f->ecn ? counted(f->marks, "mark", "marks") : "no ECN", f->undos,
+		    human_ms(f->rtt_min_us), signal_word(f->delay_source));
 }

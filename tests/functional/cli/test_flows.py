@@ -182,6 +182,8 @@ OWN = [
      "queue 1.2, 4.5 ms at the last cut; noise 0.3 ms; a packet more for 336 acknowledged ones"),
     ("le", "le", {"block_delay_us": 12_000, "cut_delay_us": 4500, "noise_us": 300, "back": 42, "pair_gap_us": 150_000},
      "queue 12.0, 4.5 ms at the last cut; noise 0.3 ms; a pair every 150 ms, then back to 42 packets"),
+    ("le", "le", {"block_delay_us": 12_000, "cut_delay_us": 4500, "noise_us": 300, "pair_gap_us": 100},
+     "queue 12.0, 4.5 ms at the last cut; noise 0.3 ms; a pair every 0.1 ms"),
 ]  # fmt: skip
 
 
@@ -198,9 +200,23 @@ def test_with_v_flows_shows_what_a_controller_knows(
                      (lines, enabled.with_columns(60)("flows", "-v").out.splitlines()))  # fmt: skip
     assert max(map(len, narrow)) <= 60 and " ".join(narrow).split() == " ".join(notes).split(), "wrapped, nothing left out"
     at = next(number for number, line in enumerate(lines) if line.startswith(name))
-    met_words = "met: 20 indications (4 second), 3 losses, 12 marks, 1 undone; base RTT 50.1 ms, delay by rtt"
+    least = "by c" if name == "hstcp_lp" else "to the smallest window"
+    met_words = f"met: 20 indications (4 {least}), 3 losses, 12 marks, 1 undone; base RTT 50.1 ms, delay by rtt"
     assert lines[at + 1 : at + 3] == [f"  {words}", f"  {met_words}"]
     assert enabled("flows").out.count("\n") == 4  # and not without it
+
+
+def test_one_is_not_several(enabled: Cli, flows_map: kernel.Map) -> None:
+    once = {"indications": 1, "losses": 1, "marks": 1, "ecn": 1}
+    flows_map.update(
+        struct.pack("=Q", 1), record(kind=kernel.KINDS["le"], controller=b"le", le={"pair_gap_us": 100, "back": 1}, **once)
+    )
+    flows_map.update(
+        struct.pack("=Q", 2), record(kind=kernel.KINDS["nf_tcp"], controller=b"nf_tcp", nf={"chirps_sent": 1, "chirps_why": 8})
+    )
+    shown = enabled("flows", "-v").out
+    assert "a pair every 0.1 ms, then back to 1 packet\n" in shown and "none of 1 chirp is complete" in shown
+    assert "met: 1 indication, 1 loss, 1 mark, 0 undone" in shown and "met: 0 indications, 0 losses, no ECN" in shown
 
 
 @pytest.mark.parametrize(("wait", "why", "words"), [(3, 0, ("fq", None)), (0, 8, (None, "sparse")), (99, 99, (None, None))])
