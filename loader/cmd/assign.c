@@ -26,6 +26,7 @@
 #include "rules/standing.h"
 #include "sys/kernel.h"
 #include "sys/pins.h"
+#include "util/nearest.h"
 #include "util/text.h"
 
 #define WHAT "assign"
@@ -271,14 +272,28 @@ static int list(const struct request *request)
 	return output_answer(err, doc);
 }
 
+/* The verb that a misspelt one was meant to be, or NULL. */
+static const char *meant(const struct request *request)
+{
+	static const char *const verbs[] = { "list", "remove" };
+
+	if (!request->n_args || controller_find(request->args[0]))
+		return NULL;
+	return nearest(request->args[0], verbs, sizeof(verbs) / sizeof(verbs[0]), sizeof(verbs[0]));
+}
+
 static int assign(const struct request *request)
 {
-	const char *verb = request->n_args ? request->args[0] : "";
+	const char *verb = request->n_args ? request->args[0] : "", *near = meant(request);
 
 	if (!strcmp(verb, "list"))
 		return list(request);
 	if (!strcmp(verb, "remove"))
 		return remove_rules(request);
+	if (near)
+		return FAIL(EXIT_USAGE, .what = WHAT, .on = verb,
+			    .why = "it is neither a controller nor a verb",
+			    .remedy = text("did you mean %s?", near));
 	return add(request);
 }
 

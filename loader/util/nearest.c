@@ -4,36 +4,43 @@
 
 #include "util/nearest.h"
 
-/* Levenshtein's distance, for words of up to 31 characters. */
+#define LONGEST 31
+
+static unsigned int least(unsigned int a, unsigned int b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * How many letters must be put in, left out, replaced or swapped with their neighbour (the optimal
+ * string alignment distance); more than LONGEST where b is longer.
+ */
 static unsigned int distance(const char *a, const char *b)
 {
-	unsigned int row[32], n = strlen(b);
+	unsigned int rows[3][LONGEST + 1], n = strlen(b), i;
 
-	if (n > 31)
-		return 32;
+	if (n > LONGEST)
+		return n;
 	for (unsigned int j = 0; j <= n; j++)
-		row[j] = j;
-	for (unsigned int i = 1; *a; a++, i++) {
-		unsigned int diagonal = row[0];
+		rows[0][j] = j;
+	for (i = 1; a[i - 1]; i++) {
+		unsigned int *row = rows[i % 3];
+		const unsigned int *last = rows[(i + 2) % 3], *older = rows[(i + 1) % 3];
 
 		row[0] = i;
 		for (unsigned int j = 1; j <= n; j++) {
-			unsigned int best = diagonal + (*a != b[j - 1]);
-
-			diagonal = row[j];
-			if (row[j] + 1 < best)
-				best = row[j] + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			row[j] = best;
+			row[j] = last[j - 1] + (a[i - 1] != b[j - 1]);
+			row[j] = least(row[j], least(last[j], row[j - 1]) + 1);
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				row[j] = least(row[j], older[j - 2] + 1);
 		}
 	}
-	return row[n];
+	return rows[(i + 2) % 3][n];
 }
 
 const char *nearest(const char *word, const void *names, unsigned int n, size_t stride)
 {
-	unsigned int best = strlen(word) / 3 + 2; /* farther is no typo */
+	unsigned int best = strlen(word) / 3 + 1; /* a third of it wrong is a typo, more is not */
 	const char *found = NULL;
 
 	for (unsigned int i = 0; i < n; i++) {

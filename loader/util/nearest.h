@@ -6,8 +6,8 @@
 #include <stddef.h>
 
 /*
- * Which of the n names is nearest to `word`, or NULL if none is near. `stride`
- * bytes lie between two pointers.
+ * Which of the n names is nearest to `word`, or NULL where more than a third of its letters would
+ * have to change. `stride` bytes lie between two pointers.
  */
 const char *nearest(const char *word, const void *names, unsigned int n, size_t stride);
 

@@ -82,6 +82,7 @@ def test_version_is_the_makefiles(ccbpf: Cli) -> None:
 USAGE = {
     "no command": ([], "no command"),
     "unknown command": (["enabel"], "did you mean enable?"),
+    "command nowhere near": (["foo"], "see `ccbpf --help`"),
     "unknown option": (["status", "--bogus"], "--bogus"),
     "option without its argument": (["enable", "tcp_lp", "--set"], "--set"),
     "no name": (["enable"], "no controller is named"),
