@@ -14,6 +14,7 @@ import re
 import sys
 import textwrap
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import tables
@@ -41,8 +42,11 @@ def paragraph(text: str) -> list[str]:
     return [escaped(line.replace("\0", " ")) for line in lines]
 
 
-def sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+def sentence(text: str, verbs: Sequence[str] = ()) -> str:
+    """With a capital letter, but not where it begins with `what is entered` or with "VERB: "."""
+    first, colon, _ = text.partition(": ")
+    begin = text[0] if colon and first in verbs else text[0].upper()
+    return f"{begin}{text[1:]}{'' if text.endswith('.') else '.'}"
 
 
 def quoted(word: str) -> str:
@@ -66,12 +70,12 @@ def usage(arguments: str) -> list[str]:
     return lines
 
 
-def option_list(options: list[Option]) -> list[str]:
+def option_list(options: list[Option], verbs: Sequence[str] = ()) -> list[str]:
     lines = [".Bl -tag -width Ds"]
     for option in options:
         head = " , ".join(f"Fl {form[1:]}" for form in option.forms())
         argument = f" Ns = Ns Ar {quoted(option.argument)}" if option.argument else ""
-        lines += [f".It {head}{argument}", *paragraph(sentence(option.text))]
+        lines += [f".It {head}{argument}", *paragraph(sentence(option.text, verbs))]
     return [*lines, ".El"]
 
 
@@ -134,7 +138,7 @@ def of_command(command: Command, t: Tables) -> str:
     if command.shows_params:
         description += [".Pp", "The parameters of each controller are listed in", ".Xr ccbpf-controllers 7 ."]
     if command.options:
-        description += [".Pp", "Its options:", *option_list(command.options)]
+        description += [".Pp", "Its options:", *option_list(command.options, command.verbs())]
     description += [".Pp", "The options of all commands are described in", ".Xr ccbpf 8 ."]
     sections = {
         "NAME": [*(f".Nm {name}{' ,' if name != names[-1] else ''}" for name in names), f".Nd {what}"],
@@ -203,11 +207,13 @@ def of_file(t: Tables) -> str:
     (assign,) = [command for command in t.commands if command.name == "assign"]
     keys = [option for option in assign.options if option.name != "--all"]
     rule = [".It Va controller No = Qq Ar NAME", "The controller that it gives, by default that of", ".Xr ccbpf-assign 8 ."]
+    switches = "|".join(option.name for option in keys if not option.argument)
     for option in keys:
+        text = re.sub(rf"(?:{switches})\b", lambda name: f"`{name[0][2:]} = true`", option.text)
         value = (
             "Cm true" if not option.argument else f"Qq Ar {quoted(option.argument.removesuffix('|PID'))}"
         )  # a process lives no boot
-        rule += [f".It Va {option.name[2:]} No = {value}", *paragraph(sentence(option.text))]
+        rule += [f".It Va {option.name[2:]} No = {value}", *paragraph(sentence(text))]
     sections = {
         "NAME": [".Nm ccbpf.toml", ".Nd which controllers a host has, and which connections get them"],
         "DESCRIPTION": [

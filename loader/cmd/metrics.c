@@ -166,7 +166,7 @@ static int metrics(const struct request *request)
 
 static const struct argp_option options[] = {
 	{ "format", OPTION_OWN + OWN_FORMAT, "FORMAT", 0,
-	  "prometheus (text 0.0.4, the default: also for node_exporter) or openmetrics", 0 },
+	  "`prometheus` (text 0.0.4, the default: also for node_exporter) or `openmetrics`", 0 },
 	{ "output", OPTION_OWN + OWN_OUTPUT, "FILE", 0, "write FILE in one step, by rename", 0 },
 	{ "listen", OPTION_OWN + OWN_LISTEN, "PORT", 0,
 	  "serve http://127.0.0.1:PORT" SERVER_PATH

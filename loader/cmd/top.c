@@ -44,8 +44,8 @@ struct top {
 	unsigned long count; /* batches that are left; 0: no end */
 };
 
-#define SORTS "rate, yielded, delay, cwnd, age or port"
-#define BYS "tree (cgroup, then process), cgroup, process or controller"
+#define SORTS "`rate`, `yielded`, `delay`, `cwnd`, `age` or `port`"
+#define BYS "`tree` (cgroup, then process), `cgroup`, `process` or `controller`"
 
 #define X(name, word, ...) word,
 static const char *const sorts[] = { ORDERS(X) NULL };
@@ -223,7 +223,7 @@ static const struct argp_option options[] = {
 	{ "count", OPTION_OWN + OWN_COUNT, "N", 0, "-b: end after N batches", 0 },
 	{ "for", OPTION_FOR, "SECONDS", 0, "end after SECONDS", 0 },
 	{ "sort", OPTION_OWN + OWN_SORT, "BY", 0, SORTS, 0 },
-	{ "group", OPTION_OWN + OWN_GROUP, "BY", 0, BYS "; by default tree, with -b controller",
+	{ "group", OPTION_OWN + OWN_GROUP, "BY", 0, BYS "; by default `tree`, with -b `controller`",
 	  0 },
 	{ "filter", OPTION_OWN + OWN_FILTER, "TEXT", 0,
 	  "only flows with TEXT in cgroup (unit, container), process, controller, address, port, phase or yield",

@@ -38,15 +38,32 @@ def test_every_command_has_a_page_and_no_other() -> None:
 def test_a_page_has_what_the_tables_have(command: str) -> None:
     described = ask("help", command)["commands"][0]
     page = plain(f"ccbpf-{command}.8")
+    verbs = re.findall(r"\b[a-z]+\b", described["arguments"])
     for option in described["options"]:
         argument = f"={option['argument']}" if option["argument"] else ""
         short = f"{option['short']}, " if option["short"] else ""
-        assert f"{short}{option['name']}{argument} {option['text'][0].upper()}" in page
-        assert option["text"][1:].replace("`", "") in page
+        text = option["text"].replace("`", "")
+        as_entered = option["text"].startswith("`") or text.partition(": ")[0] in verbs
+        begin = text[0] if as_entered else text[0].upper()
+        assert f"{short}{option['name']}{argument} {begin}{text[1:]}" in page
     assert f"ccbpf {command}" in page
     assert (described["more"] or "").replace("`", "") in page
     overview = plain("ccbpf.8")
     assert f" {command} {described['text'].replace('`', '')}. See ccbpf-{command}(8)." in overview
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("top", "--sort=BY rate, yielded"),
+        ("top", "--group=BY tree (cgroup"),
+        ("metrics", "--format=FORMAT prometheus (text"),
+        ("assign", "--all remove: all rules"),
+        ("gateway", "--all detach: from all devices"),
+    ],
+)
+def test_what_is_entered_has_no_capital_letter(command: str, text: str) -> None:
+    assert text in plain(f"ccbpf-{command}.8")
 
 
 def test_the_overview_has_options_and_exit_codes() -> None:
@@ -70,6 +87,7 @@ def test_the_file_has_the_keys_that_are_read() -> None:
     assert keys >= {"cgroup", "remote-port", "download", "ecn"}
     assert not [key for key in keys - {"set", "rule"} if not re.search(rf" {key} = |\[{key}\.NAME\]", page)]
     assert set(re.findall(r" ([a-z-]+) = (?:true|NUMBER|“NAME”)", page)) <= keys | {"set.KEY"}
+    assert "(the default; with download = true: both)" in page and "--download" not in page
     assert "[[rule]]" in page and "set.KEY = NUMBER" in page
 
 

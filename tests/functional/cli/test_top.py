@@ -380,8 +380,8 @@ def test_what_it_refuses(ccbpf: Cli, enabled: Cli) -> None:
     assert "no controller is enabled" in ccbpf("top", "-b", code=5).err
     error = ccbpf("-j", "top", code=2).error
     assert (error["why"], error["remedy"]) == ("`-j` and `--count` need -b", "add -b")
-    assert "rate, yielded" in ccbpf("top", "--sort", "name", code=2).err
-    assert "cgroup, process or controller" in ccbpf("top", "--group", "user", code=2).err
+    assert "`rate`, `yielded`" in ccbpf("top", "--sort", "name", code=2).err
+    assert "`cgroup`, `process` or `controller`" in ccbpf("top", "--group", "user", code=2).err
     assert "--count 0: it is not a whole number from 1 on; give" in ccbpf("top", "-b", "--count", "0", code=2).err
     assert "too long" in ccbpf("top", "--filter", "x" * 64, code=2).err
     assert "`ccbpf top -b`" in enabled("top", code=1, stdin=subprocess.DEVNULL).err
