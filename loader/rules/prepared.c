@@ -150,15 +150,24 @@ bool prepared_shut(const char *cgroup)
 	return true;
 }
 
+/* Returns 0, or -ENOENT where it is none of this user's. */
+static int find(const char *path)
+{
+	uid_t directory, procs;
+
+	return owner_of(path, NULL, &directory) || directory || owner_of(path, PROCS, &procs) ||
+			       procs != geteuid()
+		       ? -ENOENT
+		       : 0;
+}
+
 /* Returns 0, -ENOENT where it is none, -EACCES where it is out of reach. */
 static int enter(const char *path)
 {
-	uid_t directory, procs;
-	int dir, fd, err = 0;
+	int dir, fd, err = find(path);
 
-	if (owner_of(path, NULL, &directory) || directory || owner_of(path, PROCS, &procs) ||
-	    procs != geteuid())
-		return -ENOENT;
+	if (err)
+		return err;
 	dir = cgroup_open(path);
 	fd = dir < 0 ? -1 : openat(dir, PROCS, O_WRONLY | O_CLOEXEC);
 	if (fd < 0 || write(fd, "0", 1) != 1)
@@ -170,7 +179,8 @@ static int enter(const char *path)
 	return err;
 }
 
-int prepared_enter(const struct ccbpf_choice *choice, char *path)
+/* Tries those below the cgroups of this process, from its own upwards, then the one of its user. */
+static int try_each(const struct ccbpf_choice *choice, char *path, int (*try)(const char *path))
 {
 	char above[CCBPF_CGROUP_LEN];
 	int err = cgroup_reach();
@@ -180,11 +190,23 @@ int prepared_enter(const struct ccbpf_choice *choice, char *path)
 	while (!err) {
 		char *slash = strrchr(above, '/');
 
-		if (!name_below(above[1] ? above : "", choice, path) && enter(path) == 0)
+		if (!name_below(above[1] ? above : "", choice, path) && try(path) == 0)
 			return 0;
 		if (!slash || !above[1])
 			break;
 		slash[slash == above] = '\0';
 	}
-	return err || name_below(delegated_to(geteuid()), choice, path) ? -ENOENT : enter(path);
+	return err || name_below(delegated_to(geteuid()), choice, path) ? -ENOENT : try(path);
+}
+
+int prepared_enter(const struct ccbpf_choice *choice, char *path)
+{
+	return try_each(choice, path, enter);
+}
+
+bool prepared_exists(const struct ccbpf_choice *choice)
+{
+	char path[CCBPF_CGROUP_LEN];
+
+	return try_each(choice, path, find) == 0;
 }

@@ -46,4 +46,7 @@ bool prepared_shut(const char *cgroup);
  */
 int prepared_enter(const struct ccbpf_choice *choice, char *path);
 
+/* Whether there is one for this choice and for the user of this process, in reach or not. */
+bool prepared_exists(const struct ccbpf_choice *choice);
+
 #endif

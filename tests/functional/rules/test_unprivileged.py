@@ -107,8 +107,21 @@ def test_another_controller_and_a_mark(user: User, sinks: Sinks) -> None:
     user.cli("run", "--prepare", "nobody", "--dscp", "le", "tcpw_lp")
     client = sinks.client(python=SYSTEM_PYTHON)
     assert user.netnice("--dscp", "le", "tcpw_lp", *client).out.split()[:2] == ["tcpw_lp", "4"]
+    said = (
+        "ccbpf: cannot run: a cgroup is prepared for you, but only for uploads by tcpw_lp with --dscp; "
+        "`netnice tcpw_lp --dscp le COMMAND` uses it; for more `sudo netnice`, or ask an administrator\n"
+    )
     for words in (["tcpw_lp"], ["--dscp", "le"], []):  # as it was prepared, or not at all
-        assert "`ccbpf run --prepare USER`" in user.netnice(*words, *client).err
+        assert user.netnice(*words, *client).err == said
+
+
+def test_more_than_is_prepared(user: User) -> None:
+    user.cli("run", "-q", "--prepare", "nobody")
+    for words in (["-d"], ["tcpw_lp"], ["--dscp", "le"], ["--uid", "nobody"]):
+        done = user.netnice(*words, "true")
+        assert done.code == 125 and "only for uploads by le without --dscp; `netnice COMMAND` uses it" in done.err, done
+    user.cli("run", "-q", "--prepare", "nobody", "tcp_lp", "--dscp", "le")
+    assert "for uploads by tcp_lp with --dscp and le without --dscp; `netnice COMMAND` uses it" in user.netnice("-d", "true").err
 
 
 # --- where it is not prepared, one sentence says what helps ---
