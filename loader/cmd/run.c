@@ -44,6 +44,7 @@
 #include "util/text.h"
 
 #define WHAT "run"
+#define PREPARING "prepare"
 
 #define EXIT_NOT_EXECUTED 126
 #define EXIT_NOT_FOUND 127
@@ -66,12 +67,12 @@ static int check_name(const struct request *request)
 }
 
 /* A controller that any process may select, or a command of root. */
-static int check_restricted(const struct controller *c, uid_t uid)
+static int check_restricted(const char *what, const struct controller *c, uid_t uid)
 {
 	if (c->open || !uid)
 		return EXIT_OK;
 	return FAIL(
-		EXIT_PERMISSION, .what = WHAT, .on = c->name,
+		EXIT_PERMISSION, .what = what, .on = c->name,
 		.why = "it takes more than others, so only a process with cap_net_admin may select it",
 		.remedy =
 			"choose a background controller (`ccbpf list`), or run it in a shell of root's (`sudo -i`)");
@@ -91,7 +92,8 @@ static const char *prepared_words(const char **use)
 
 	for_each_controller (c) {
 		for (int le = 0; le < 2; le++) {
-			struct ccbpf_choice choice = { .dscp = le ? 1 : CCBPF_DSCP_KEEP };
+			struct ccbpf_choice choice = { .dscp = le ? CCBPF_DSCP_LE
+								  : CCBPF_DSCP_KEEP };
 
 			snprintf(choice.controller, sizeof(choice.controller), "%s", c->name);
 			if (!prepared_exists(&choice))
@@ -154,7 +156,7 @@ static int check_directions(const struct request *request)
 	return rule_fail_only_receives(WHAT, on);
 }
 
-static int describe(const struct request *request, const struct controller *c,
+static int describe(const char *what, const struct request *request, const struct controller *c,
 		    const struct user *user, unsigned int directions, struct ccbpf_run *about)
 {
 	const char *command = request->rest ? request->rest[0] : "", *slash = strrchr(command, '/');
@@ -166,7 +168,7 @@ static int describe(const struct request *request, const struct controller *c,
 		 directions & CCBPF_RUN_UPLOAD ? c->name : CCBPF_RECEIVER);
 	about->choice.flags = c->open ? 0 : CCBPF_CHOICE_RESTRICTED;
 	snprintf(about->command, sizeof(about->command), "%s", slash ? slash + 1 : command);
-	return rule_parse_dscp(WHAT, request->own[OWN_DSCP], &about->choice.dscp);
+	return rule_parse_dscp(what, request->own[OWN_DSCP], &about->choice.dscp);
 }
 
 /* A prepared cgroup is prepared once. */
@@ -180,43 +182,44 @@ static int check_new(const struct ccbpf_run *about)
 		there |= runs[i].phase == RUN_PREPARED &&
 			 !strcmp(runs[i].about.cgroup, about->cgroup);
 	free(runs);
-	return there ? FAIL(EXIT_NOTHING, .what = WHAT, .on = text("the cgroup %s", about->cgroup),
+	return there ? FAIL(EXIT_NOTHING, .what = PREPARING,
+			    .on = text("the cgroup %s", about->cgroup),
 			    .why = "it is prepared already", .remedy = "`ccbpf status` shows it")
 		     : EXIT_OK;
 }
 
 /* An enabled controller has its records in the shared map. */
-static int require_flows(void)
+static int require_flows(const char *what)
 {
-	int fd, err = shared_open(WHAT, SHARED_FLOWS, &fd);
+	int fd, err = shared_open(what, SHARED_FLOWS, &fd);
 
 	if (fd >= 0)
 		close(fd);
 	if (!err && fd < 0)
-		err = pin_unusable(WHAT, pin_path(shared_name(SHARED_FLOWS), NULL), -ENOENT);
+		err = pin_unusable(what, pin_path(shared_name(SHARED_FLOWS), NULL), -ENOENT);
 	return err;
 }
 
 /* Steps 1 and 2. */
-static int begin(const struct controller *c, const struct ccbpf_run *about, bool quiet,
-		 struct run *run)
+static int begin(const char *what, const struct controller *c, const struct ccbpf_run *about,
+		 bool quiet, struct run *run)
 {
 	bool did = false, upload = about->directions & CCBPF_RUN_UPLOAD;
-	int err = pins_lock_change(WHAT);
+	int err = pins_lock_change(what);
 
 	if (err)
 		return err;
-	err = sweep(WHAT, SWEEP_RESTS, NULL);
+	err = sweep(what, SWEEP_RESTS, NULL);
 	if (!err)
 		err = check_new(about);
 	if (!err && upload)
 		err = enable_needed(c, &did);
 	if (!err && upload)
-		err = require_flows();
+		err = require_flows(what);
 	if (!err) {
-		err = run_begin(WHAT, about, run);
+		err = run_begin(what, about, run);
 		if (err)
-			sweep(WHAT, SWEEP_UNUSED,
+			sweep(what, SWEEP_UNUSED,
 			      NULL); /* the shared maps, where nobody else uses them */
 	}
 	if (err && did)
@@ -315,30 +318,31 @@ static int prepare(const struct request *request, const struct controller *c)
 	const struct user nobody = { 0 };
 	struct ccbpf_run about;
 	struct run run;
-	int refused, err = request->download ? FAIL(EXIT_USAGE, .what = WHAT, .on = "--download",
-						    .why = "a prepared cgroup is for what is sent",
-						    .remedy = "`sudo netnice --download COMMAND`")
-			   : request->rest
-				   ? FAIL(EXIT_USAGE, .what = WHAT, .on = "--prepare",
-					  .why = "it takes no command, which the user runs later",
-					  .remedy = "leave the command out")
-				   : describe(request, c, &nobody, CCBPF_RUN_UPLOAD, &about);
+	int refused,
+		err = request->download ? FAIL(EXIT_USAGE, .what = PREPARING, .on = "--download",
+					       .why = "a prepared cgroup is for what is sent",
+					       .remedy = "`sudo netnice --download COMMAND`")
+		      : request->rest
+			      ? FAIL(EXIT_USAGE, .what = PREPARING, .on = "--prepare",
+				     .why = "it takes no command, which the user runs later",
+				     .remedy = "leave the command out")
+			      : describe(PREPARING, request, c, &nobody, CCBPF_RUN_UPLOAD, &about);
 
 	if (!err)
-		err = kernel_require(WHAT, NULL);
+		err = kernel_require(PREPARING, NULL);
 	if (!err)
-		err = prepared_plan(WHAT, request->own[OWN_PREPARE], &about);
+		err = prepared_plan(PREPARING, request->own[OWN_PREPARE], &about);
 	if (!err)
-		err = check_restricted(c, about.uid);
+		err = check_restricted(PREPARING, c, about.uid);
 	if (!err)
-		err = begin(c, &about, request->quiet, &run);
+		err = begin(PREPARING, c, &about, request->quiet, &run);
 	if (err && err != EXIT_NOTHING)
 		return err;
 	if (!err)
 		run_close(&run);
 	refused = prepared_open(&about);
 	if (refused)
-		return fail_errno(WHAT, text("the cgroup %s", about.cgroup), refused);
+		return fail_errno(PREPARING, text("the cgroup %s", about.cgroup), refused);
 	if (!err && !request->quiet)
 		note(text("user %u", about.uid),
 		     text("`netnice` uses %s, in the cgroup %s", c->name, about.cgroup), NULL);
@@ -366,9 +370,9 @@ static int run(const struct request *request)
 	if (!err)
 		err = check_directions(request);
 	if (!err)
-		err = check_restricted(c, user.uid);
+		err = check_restricted(WHAT, c, user.uid);
 	if (!err)
-		err = describe(request, c, &user, directions_of(request, c), &about);
+		err = describe(WHAT, request, c, &user, directions_of(request, c), &about);
 	if (!err && capabilities_missing(CAPABILITIES_CHANGING)) {
 		user_free(&user);
 		return become(request, &about);
@@ -376,7 +380,7 @@ static int run(const struct request *request)
 	if (!err)
 		err = kernel_require(WHAT, NULL);
 	if (!err)
-		err = begin(c, &about, request->quiet, &run);
+		err = begin(WHAT, c, &about, request->quiet, &run);
 	if (!err && !request->quiet) {
 		hint_received(request, c, about.directions);
 		hint_daemon(request, about.directions);

@@ -66,13 +66,16 @@ static int owner_of(const char *path, const char *file, uid_t *uid)
 	return err;
 }
 
-static int not_delegated(const char *what, const char *on, int err)
+static int not_delegated(const char *what, const char *given, const char *path, int err)
 {
 	return FAIL(
-		EXIT_FAILED, .what = what, .on = on,
+		EXIT_FAILED, .what = what, .on = text("the cgroup %s", path),
 		.why = err ? strerror(-err) : "it is not delegated to a user: its owner is root",
-		.remedy = "`loginctl enable-linger USER` starts a user's manager, whose cgroup is "
-			  "delegated; for another cgroup give its path");
+		.remedy =
+			*given == '/'
+				? "give the path of a cgroup that is delegated: a user owns its directory and its " PROCS
+				: "`loginctl enable-linger USER` starts a user's manager, whose cgroup is delegated; "
+				  "for another cgroup give its path");
 }
 
 /* The delegated cgroup, into `path`, and whose it is. */
@@ -99,7 +102,7 @@ static int find_delegated(const char *what, const char *given, char *path, uid_t
 	if (!err)
 		err = owner_of(path, PROCS, &procs);
 	if (err || !*uid || *uid != procs || (*given != '/' && *uid != user.uid))
-		return not_delegated(what, text("the cgroup %s", path), err);
+		return not_delegated(what, given, path, err);
 	return EXIT_OK;
 }
 

@@ -189,7 +189,7 @@ def test_no_other_command_is_opened(user: User) -> None:
 def test_ltcp_is_not_to_be_had(user: User) -> None:
     user.cli("enable", "ltcp")
     said = user.cli("run", "--prepare", "nobody", "ltcp", code=4).err
-    assert "only a process with cap_net_admin may select it" in said
+    assert said.startswith("ccbpf: cannot prepare ltcp: ") and "only a process with cap_net_admin may select it" in said
     user.cli("run", "--prepare", "nobody")
     assert "only a process with cap_net_admin may select it" in user.netnice("ltcp", "true").err
 
@@ -232,7 +232,10 @@ def test_what_cannot_be_prepared(user: User) -> None:
         ("/no/such", 1, "No such file"),
         ("/user.slice/..", 2, "it is not a cgroup"),
     ):
-        assert said in user.cli("run", "--prepare", given, code=code).err
+        err = user.cli("run", "--prepare", given, code=code).err
+        assert err.startswith("ccbpf: cannot prepare ") and said in err
+        assert ("for another cgroup give its path" in err) == (given == "root"), err
+    assert "cannot prepare --dscp ef" in user.cli("run", "--prepare", "nobody", "--dscp", "ef", code=2).err
     assert "it takes no command" in user.cli("run", "--prepare", "nobody", "true", code=2).err
     assert not user.cli("-j", "status").json["runs"]
 
@@ -243,7 +246,8 @@ def test_what_cannot_be_prepared(user: User) -> None:
 def test_clean_takes_it_back(user: User, sinks: Sinks) -> None:
     """Even while a process is in it, which goes on."""
     user.cli("run", "--prepare", "nobody")
-    assert "it is prepared already" in user.cli("run", "--prepare", "nobody", code=5).err
+    said = user.cli("run", "--prepare", "nobody", code=5).err
+    assert said.startswith("ccbpf: cannot prepare the cgroup ") and "it is prepared already" in said
     words = user.words(CCBPF, "run", SYSTEM_PYTHON, "-c", AGAIN, sinks.port)
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=user.cli.env()) as process:
         assert process.stdin and process.stdout
