@@ -36,6 +36,13 @@ static const char *range_of(const struct param *param)
 		    param->unit, param->def);
 }
 
+const char *param_range(const struct controller *c, const char *key)
+{
+	int i = index_of(c, key, strlen(key));
+
+	return i < 0 ? NULL : range_of(&c->params[i]);
+}
+
 static int unknown_key(const char *what, const struct controller *c, const char *key)
 {
 	const char *near = nearest(key, &c->params[0].name, c->n_params, sizeof(c->params[0]));

@@ -35,6 +35,9 @@ struct settings {
 int settings_parse(const char *what, const struct controller *c, char *const *strings,
 		   unsigned int n, struct settings *out);
 
+/* "delta takes 10 to 900 permille, by default 50"; NULL where the controller has no such parameter. */
+const char *param_range(const struct controller *c, const char *key);
+
 /* Put those that are given over `values`. */
 void settings_apply(const struct controller *c, const struct settings *settings,
 		    struct values *values);

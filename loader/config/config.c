@@ -151,12 +151,14 @@ static int parse_settings(const char *what, const struct config *config, const s
 	int err = EXIT_OK;
 
 	for (const struct node *node = set->first; !err && node; node = node->next) {
-		const struct key number = { text("set.%s", node->key), NODE_NUMBER, NODE_NUMBER };
+		const char *range = param_range(c, node->key);
 		char *setting = text("%s=%lld", node->key, node->number);
 
 		at(config, node->line);
-		err = check_kind(what, node, &number);
-		if (!err)
+		if (range && node->kind != NODE_NUMBER)
+			err = wrong(what, text("set.%s", node->key), "it must be a whole number",
+				    range);
+		else
 			err = settings_parse(what, c, &setting, 1, &settings);
 		if (!err)
 			settings_apply(c, &settings, values);

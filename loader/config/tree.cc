@@ -12,6 +12,7 @@
 #undef NDEBUG /* it would turn some assertions into assumptions of the compiler */
 #include <algorithm>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 
 #include <stdio.h>
@@ -202,6 +203,15 @@ void say(struct tree_error *error, unsigned int line, std::string_view why)
 	error->line = line;
 	snprintf(error->why, sizeof(error->why), "%.*s", static_cast<int>(why.size()), why.data());
 }
+
+/* Of a string that does not end, the library names the end of the line or of the file. */
+std::string explained(std::string_view why)
+{
+	bool open = why.find("string: unescaped control") != why.npos ||
+		    why.find("string: encountered end-of-file") != why.npos;
+
+	return std::string(why) + (open ? " (is a closing quote missing?)" : "");
+}
 } // namespace
 
 void tree_free(struct node *node)
@@ -227,7 +237,7 @@ struct node *tree_parse(const char *bytes, size_t length, struct tree_error *err
 		fill(root, toml::parse(document));
 		return root;
 	} catch (const toml::parse_error &why) {
-		say(error, why.source().begin.line, why.description());
+		say(error, why.source().begin.line, explained(why.description()));
 	} catch (const fault &why) {
 		say(error, why.line, why.what());
 	} catch (const refusal &why) {
