@@ -181,6 +181,16 @@ LAW bool rx_chance(const struct rx *x)
 	return carries && !rx_small(x) && x->hole_us < RX_THRESHOLD_US;
 }
 
+/* packets: what a loss leaves of @used, where the law left @to */
+LAW_APART u32 rx_left(struct rx *x, u32 used, u32 to)
+{
+	if (rx_small(x) || !x->law.bare || x->hole_us >= RX_THRESHOLD_US)
+		return to;
+	to = law_max(to, used - used / RX_BARE);
+	x->law.back_q8 = le_q8(to);
+	return to;
+}
+
 /* A loss, by the queue that was at the hole. */
 LAW_APART enum rx_verdict rx_loss(struct rx *x, const struct rx_ack *a)
 {
@@ -196,10 +206,8 @@ LAW_APART enum rx_verdict rx_loss(struct rx *x, const struct rx_ack *a)
 		to = RX_LEAST;
 		x->noise.flat = 0;
 		x->law.cut_q = 0;
-	} else if (x->law.bare && x->hole_us < RX_THRESHOLD_US) {
-		to = law_max(to, used - used / RX_BARE);
-		x->law.back_q8 = le_q8(to);
 	}
+	to = law_forget(rx_left(x, used, to));
 	rx_set(x, a, law_min(to, x->packets));
 	x->undoable = !small;
 	x->from_start = from_start;
