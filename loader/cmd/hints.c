@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What `ccbpf run` says about its command: see hints.h. */
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -7,6 +8,7 @@
 #include "cmd/hints.h"
 #include "out/errors.h"
 #include "rules/daemons.h"
+#include "rules/prepared.h"
 #include "sys/chirps.h"
 #include "util/text.h"
 
@@ -60,4 +62,31 @@ void hint_user(const struct request *request, const struct user *user, int statu
 		     text("it ended with %d; it ran as %s, who called sudo", WEXITSTATUS(status),
 			  user->name ?: text("user %u", user->uid)),
 		     "`sudo netnice sudo COMMAND` runs it as root");
+}
+
+/* How netnice uses what is prepared for a choice: "netnice tcpw_lp --dscp le COMMAND". */
+static const char *use_words(const struct controller *c, bool le)
+{
+	return text("netnice %s%s%sCOMMAND", c == controller_background() ? "" : c->name,
+		    c == controller_background() ? "" : " ", le ? "--dscp le " : "");
+}
+
+const char *hint_prepared(const char **use)
+{
+	char words[TEXT_MOST] = "";
+
+	for_each_controller (c) {
+		for (int le = 0; le < 2; le++) {
+			struct ccbpf_choice choice = { .dscp = le ? CCBPF_DSCP_LE
+								  : CCBPF_DSCP_KEEP };
+
+			snprintf(choice.controller, sizeof(choice.controller), "%s", c->name);
+			if (!prepared_exists(&choice))
+				continue;
+			append(words, sizeof(words), " and ", "%s %s --dscp", c->name,
+			       le ? "with" : "without");
+			*use = use_words(c, le);
+		}
+	}
+	return text("%s", words);
 }

@@ -78,38 +78,10 @@ static int check_restricted(const char *what, const struct controller *c, uid_t 
 			"choose a background controller (`ccbpf list`), or run it in a shell of root's (`sudo -i`)");
 }
 
-/* How netnice uses what is prepared for a choice: "netnice tcpw_lp --dscp le COMMAND". */
-static const char *use_words(const struct controller *c, bool le)
-{
-	return text("netnice %s%s%sCOMMAND", c == controller_background() ? "" : c->name,
-		    c == controller_background() ? "" : " ", le ? "--dscp le " : "");
-}
-
-/* What is prepared for this user, as "le without --dscp", or "" where nothing is; `*use`: of one. */
-static const char *prepared_words(const char **use)
-{
-	char words[TEXT_MOST] = "";
-
-	for_each_controller (c) {
-		for (int le = 0; le < 2; le++) {
-			struct ccbpf_choice choice = { .dscp = le ? CCBPF_DSCP_LE
-								  : CCBPF_DSCP_KEEP };
-
-			snprintf(choice.controller, sizeof(choice.controller), "%s", c->name);
-			if (!prepared_exists(&choice))
-				continue;
-			append(words, sizeof(words), " and ", "%s %s --dscp", c->name,
-			       le ? "with" : "without");
-			*use = use_words(c, le);
-		}
-	}
-	return text("%s", words);
-}
-
 /* `out`: the path of a prepared cgroup that cannot be entered, or NULL. */
 static int not_permitted(const char *out)
 {
-	const char *use = "", *prepared = prepared_words(&use);
+	const char *use = "", *prepared = hint_prepared(&use);
 
 	if (out)
 		return FAIL(
