@@ -35,11 +35,11 @@ def nearest(tmp_path_factory: pytest.TempPathFactory) -> Nearest:
     ("word", "meant"),
     [
         ("enabel", "enable"),  # two letters swapped are one edit
-        ("enbale", "enable"),
+        ("neable", "enable"),
         ("anabla", "enable"),
-        ("emable", "enable"),
+        ("enablu", "enable"),
         ("lst", "list"),
-        ("lits", "list"),
+        ("ilst", "list"),
         ("tcp_pl", "tcp_lp"),
         ("tcp_lp_enc", "tcp_lp_ecn"),
         ("tcpw_l", "tcpw_lp"),

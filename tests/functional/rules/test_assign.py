@@ -418,7 +418,7 @@ def test_killed_at_every_step(assign: Cli, kill_at: Path, sinks: Sinks) -> None:
         (["--not", "--force", "--remote", "::1"], "no controller, force or dscp"),
         (["remove"], "no id is given"),
         (["lst"], "did you mean list?"),
-        (["remvoe", "1"], "did you mean remove?"),
+        (["remov", "1"], "did you mean remove?"),
         (["tcp_pl", "--remote", "::1"], "did you mean tcp_lp?"),
         (["remove", "x"], "it is no rule's id"),
         (["remove", "--all", "1"], "--all takes no ids"),
