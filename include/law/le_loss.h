@@ -36,10 +36,10 @@ LAW void le_learn_buffer(struct le *l, u16 queue, const struct le_path *p)
  * first loss of all. */
 LAW bool le_chance(const struct le *l, bool starting, const struct le_path *p)
 {
-	bool soon = l->rounds < LE_CHANCE_ROUNDS, first = starting && !l->back_q8 && p->base_us;
+	bool first = starting && !l->back_q8 && p->base_us, soon = l->rounds < LE_CHANCE_ROUNDS;
+	bool may = law_forget(first || (l->fits && !starting));
 
-	return (first || (l->fits && !starting)) && !soon && l->stage != LE_SMALL &&
-	       le_us(l->last) < p->threshold_us;
+	return may && !soon && l->stage != LE_SMALL && le_us(l->last) < p->threshold_us;
 }
 
 /* A loss seemed to be chance. @retransmits: packets that were sent again so far, as below */
