@@ -119,7 +119,8 @@ def script(names: Iterable[str]) -> str:
         plain=" ".join(name for name in names if name not in MARKED),
         marked=" ".join(name for name in names if name in MARKED),
         ways=ways.SCRIPT.format(
-            controller=ways.CONTROLLER, unable=ways.UNABLE, many=ways.MANY, moves=ways.MOVES, listeners=ways.LISTENERS,
+            controller=ways.CONTROLLER, unable=ways.UNABLE, many=ways.MANY, moves=ways.MOVES,
+            moves_most=ways.MOVES_MOST, least_churn=ways.LEAST_CHURN, listeners=ways.LISTENERS,
             address=topology.receiver_address(0, 1),
         ),
         address=topology.receiver_address(0, 1), ecn_address=topology.receiver_address(0, 1, ecn=True),

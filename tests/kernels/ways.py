@@ -23,7 +23,7 @@ GATEWAY = "gateway"
 NAMES = (*CONTROLLING, DOWNLOAD, MOVED, GATEWAY)
 UNABLE = 3  # its exit code where the kernel lacks something
 MANY = 40  # connections that `renice` moves there and back
-MOVES = 9  # of all of them: an odd number, so that the last one gives CONTROLLER
+MOVES, MOVES_MOST = 9, 21  # of all of them, until LEAST_CHURN: an odd number, so that the last one gives CONTROLLER
 LISTENERS = 20
 LEAST_CHURN = 3  # clients of ten connections each that came and went meanwhile
 WARNING = re.compile(r"WARNING|BUG|Oops|Call Trace|stall|lockup|deadlock|blocked for more than")
@@ -71,10 +71,11 @@ until_true '[ "$(ip netns exec sender ss -Htn state established "dport = :5201" 
 while [ ! -e renice/still ]; do
     ip netns exec sender timeout 5 iperf3 -c {address} -p 5202 -P 9 -n 2K >/dev/null 2>&1 && echo >>renice/churn
 done & churn=$!
-for move in $(seq {moves}); do
+for move in $(seq {moves_most}); do
     [ $((move % 2)) = 1 ] && to={controller} || to=cubic
     ccbpf -j renice $to --all >>renice/many.jsonl 2>>renice/many.err || echo $? >>renice/failed
     sleep 0.1
+    [ $move -ge {moves} ] && [ $((move % 2)) = 1 ] && [ "$(cat renice/churn 2>/dev/null | wc -l)" -ge {least_churn} ] && break
 done
 touch renice/still
 ip netns exec sender ss -tinHO state established "dport = :5201" >renice/many.txt
