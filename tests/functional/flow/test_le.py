@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -41,6 +42,12 @@ class Path_(Behaviour):
 def le(request: pytest.FixtureRequest) -> Iterator[Controller]:
     with enabled(request, ["le"]) as found, found["le"].set(**BESIDE):
         yield found["le"]
+
+
+def flow_of(le: Controller, flow: Flow) -> Any:
+    record = le.flow(flow.sock)
+    assert record
+    return record
 
 
 def grown(le: Controller, peer: Peer, behaviour: Path_) -> Flow:
@@ -106,19 +113,38 @@ def test_a_queue_that_its_own_cut_ends_is_its_own(le: Controller, peer: Peer) ->
     flow.close()
 
 
-def test_a_loss_takes_half(le: Controller, peer: Peer) -> None:
-    """No queue was ever seen on the path: a policer may have caused the loss."""
-    behaviour = Path_()
-    flow = grown(le, peer, behaviour)
+def loses(le: Controller, flow: Flow, behaviour: Path_, *after: int) -> list[int]:
+    """Loses the segments so many behind the newest one. Packets before each reduction, and after it, in one list."""
     le.ring.read()
     le.listen(10)
+    before = flow_of(le, flow).losses
     try:
-        behaviour.losing = {flow.end.segments[-1].number + 10}
-        record = eventually(lambda: (f := le.flow(flow.sock)) and f.losses and f.phase == PHASE.AVOIDANCE and f, 5, "a loss")
+        newest = flow.end.segments[-1].number
+        behaviour.losing = {newest + number for number in after}
+        eventually(lambda: flow_of(le, flow).losses > before, 5, "a loss")
+        eventually(lambda: tcp_info(flow.sock).ca_state == OPEN and flow.end.segments[-1].number > newest + 60, 5, "its repair")
     finally:
         le.listen(0)
-    (loss,) = [event for event in le.ring.read() if event.word == "loss"]
-    assert record.losses == 1 and 2 <= loss.b <= loss.cwnd // 2
+    return [size for event in le.ring.read() if event.word == "loss" for size in (event.cwnd, event.b)]
+
+
+def test_a_first_loss_without_a_queue_is_chance_and_the_second_takes_half(le: Controller, peer: Peer) -> None:
+    """No queue was ever seen on the path: a policer may have caused the second one."""
+    behaviour = Path_()
+    flow = grown(le, peer, behaviour)
+    before, left = loses(le, flow, behaviour, 10)
+    assert before - 2 <= left <= before
+    before, left = loses(le, flow, behaviour, 10)
+    assert 2 <= left <= before // 2
+    flow.close()
+
+
+def test_a_first_burst_of_losses_takes_half(le: Controller, peer: Peer) -> None:
+    """Also where the kernel has found only its first packets when it asks for ssthresh."""
+    behaviour = Path_()
+    flow = grown(le, peer, behaviour)
+    sizes = loses(le, flow, behaviour, *range(10, 34, 4))
+    assert 2 <= sizes[-1] <= sizes[0] // 2, sizes
     flow.close()
 
 
