@@ -66,17 +66,14 @@ int gateway_in(struct __sk_buff *ctx)
 		return TC_ACT_UNSPEC;
 	}
 	c = &entry->of;
-	bpf_spin_lock(&entry->lock);
-	sent(c, &s);
-	bpf_spin_unlock(&entry->lock);
 	if (part(&s, c, false))
 		return TC_ACT_UNSPEC;
 	now = bpf_ktime_get_ns();
 	c->heard_ns = now;
-	if (c->left || !s.payload || !s.options.stamped)
-		return TC_ACT_UNSPEC;
 	bpf_spin_lock(&entry->lock);
-	arrive(c, &s, now / 1000);
+	sent(c, &s);
+	if (!c->left && s.payload && s.options.stamped)
+		arrive(c, &s, now / 1000);
 	bpf_spin_unlock(&entry->lock);
 	return TC_ACT_UNSPEC;
 }
@@ -89,8 +86,8 @@ static __always_inline u32 offered(const struct segment *s, const struct gateway
 }
 
 /*
- * What the law reads of an ACK. Returns whether it is the law's turn: an older one that comes late
- * tells nothing, nor does one beside which another CPU has one with the law. The first one only
+ * What the law reads of an ACK. Returns whether the law decides on it: not on an older one that
+ * comes late, nor while another CPU has one of this connection with the law. The first ACK only
  * tells where the window begins.
  */
 static __noinline bool read_ack(struct gateway_entry *entry, const struct segment *s,
@@ -129,7 +126,7 @@ static __noinline bool read_ack(struct gateway_entry *entry, const struct segmen
 	a->hole = hole;
 	a->again = options_again(&s->options, s->ack);
 	a->fresh = known && at.us != c->answered_us && (hole || advanced);
-	/* After half an hour without data what was answered then seems to be ahead. */
+	/* The clock wraps: after 36 minutes without data the last answer would seem to be ahead. */
 	if ((s32)(at.us - c->answered_us) > 0 || !c->answered_us ||
 	    (u32)a->long_us - c->answered_us > LAW_S32_MAX)
 		c->answered_us = at.us;
@@ -233,7 +230,7 @@ static __always_inline void answer(struct __sk_buff *ctx, const struct segment *
 	u16 field;
 
 	if (c->sends && law_after(s->ack, c->sent))
-		return; /* of what was never sent: the sender drops it */
+		return; /* it acknowledges what was never sent, and the sender drops it */
 	turn = read_ack(entry, s, &a);
 	bytes = want(s, c, &a, turn);
 	if (turn)

@@ -80,10 +80,10 @@
  *  8. Growth: 1/8, 1/4, 1/2, then one packet per RTT, and where no queue (T / 4) was seen for
  *     quiet_rounds = 8, twice as much in each further round up to a sixteenth of the window: long
  *     fat paths. After a loss on a path that has never carried a queue of T, half a packet, until
- *     the window is 5/4 of the one that was lost at: a policer would have lost there again. (Without
- *     that end: 20 Mbit/s, 40 ms, 0.1 % loss, alone: .40 of the link in the worst of 16 draws, now
- *     .96. From the window of the loss itself on, reno keeps .93 at a policer of 50 Mbit/s, now
- *     .97.)
+ *     the window is 5/4 of the one at which that loss came: a policer would have lost there again.
+ *     (Without that end: 20 Mbit/s, 40 ms, 0.1 % loss, alone: .40 of the link in the worst of 16
+ *     draws, now .96. From the window of the loss itself on, reno keeps .93 at a policer of 50
+ *     Mbit/s, now .97.)
  *  9. The first slow start begins with 4 packets and is half as fast (law/gentle_start.h); it
  *     ends with the first block above T.
  * 10. Loss: half, and what a drain would leave if that is less. One or two packets lost without a
@@ -91,14 +91,15 @@
  *     drain; a second loss within two rounds is not. A policer and a buffer of a few packets never
  *     carried such a queue; the block that the loss ended counts as well. The first loss of the
  *     start, with no queue, is chance, too. (100 Mbit/s, 100 ms, .01 % loss: in the second to fifth
- *     minute 5 % of the draws had .13 of the link or less, now .95.) Losses of a burst are found
- *     one by one: where a repair has sent more than two packets again it was none, and takes the
- *     half at its end (a start into a policer sent twice as much again). A chance loss far below
- *     the largest queue says that an earlier one in it was chance, too: the buffer is not small.
- *     (10 Mbit/s, 50 ms, .1 %: 5 % of the draws had .69 or less, now .89.) After a loss's cut that
- *     was judged needless the window returns to 7/8. A timeout is never chance. After it the window
- *     grows before the cut is judged: in the kernel's state Loss nothing else ends the repair. A
- *     path that stands still delays all that is on it: no proof that its buffer holds a queue
+ *     minute 5 % of the draws had .13 of the link or less, now .95.) The losses of a burst are
+ *     found one by one, so the first of them looks like a lone one: if the repair sends more than
+ *     two packets again, the window is halved at its end. (Without this a start into a policer sent
+ *     twice as many packets again.) After a chance loss far below the largest queue the buffer is
+ *     not taken for small any more: an earlier loss in that queue was chance, too. (10 Mbit/s, 50
+ *     ms, .1 %: 5 % of the draws had .69 or less, now .89.) After a loss's cut that was judged
+ *     needless the window returns to 7/8. A timeout is never chance. After it the window grows
+ *     before the cut is judged: in the kernel's state Loss nothing else ends the repair. A path
+ *     that stands still delays all that is on it: no proof that its buffer holds a queue
  *     (law/silence.h; after a stall of 200 ms the losses in a buffer of 20 packets passed for
  *     chance, and reno kept .14 of what it has beside reno, now 1.3).
  * 11. Mark (ECN): an indication that is certain. It takes the drain, at least an eighth and a

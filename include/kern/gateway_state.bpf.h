@@ -32,8 +32,8 @@ struct gateway_connection {
 	u32 newest; /* counts the arrivals */
 	struct gateway_arrival arrivals[ARRIVALS];
 	u32 mss; /* bytes: the largest packet so far */
-	u32 sent; /* the sequence number behind all that the sender has sent, if `sends` */
-	u8 sends;
+	u32 sent; /* the sequence number behind all that the sender has sent */
+	u8 sends; /* it has sent something */
 	u8 deciding; /* an ACK of it is with the law */
 	u32 ack; /* the newest that the host has sent */
 	u32 edge; /* the right edge that was advertised: never taken back */
@@ -66,7 +66,7 @@ static __always_inline struct rx *gateway_law(const struct gateway_connection *c
 	return (struct rx *)c->law;
 }
 
-/* The sender has sent this much: no ACK of more is true. Under the lock. */
+/* The sender has sent this much: an ACK of more is false. Under the lock. */
 static __always_inline void sent(struct gateway_connection *c, const struct segment *s)
 {
 	u32 end = s->seq + s->payload + !!(s->flags & FIN);

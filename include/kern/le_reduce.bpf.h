@@ -75,9 +75,9 @@ static __noinline u32 le_be_marked(struct sock *sk)
 	return to;
 }
 
-/* In set_state(): must a loss that has left more than half of the window still take it? The kernel
- * enters Loss also for a smaller MTU, which is no loss: there prior_ssthresh is 0. After an undo,
- * which found that nothing was lost, undo_marker is 0. */
+/* In set_state(): has a loss left more than half of the window, which must be halved now? The kernel
+ * enters Loss also for a smaller MTU, which is no loss: there prior_ssthresh is 0. Where it has
+ * found that nothing was lost (undo), undo_marker is 0. */
 static __always_inline bool le_is_loss(struct sock *sk, u8 state)
 {
 	struct tcp_sock *tp = tcp_of(sk);

@@ -22,14 +22,21 @@ LAW u32 le_lost_us(const struct le *l)
 	return law_forget(le_us(law_min(l->last, block)));
 }
 
+/* A loss far below the largest queue: the buffer was not full, so it is not known to be small. */
+LAW void le_doubt_small(struct le *l, u16 queue)
+{
+	if (queue < l->most / 2)
+		l->small_buffer = law_forget(0);
+}
+
 /* What a loss in this queue (16 us) says of the buffer. */
 LAW void le_learn_buffer(struct le *l, u16 queue, const struct le_path *p)
 {
 	l->bare = law_forget(!l->fits);
 	if (le_us(l->most) >= p->threshold_min_us && queue >= l->most / 4 * 3)
 		l->small_buffer = law_forget(1);
-	else if (queue < l->most / 2)
-		l->small_buffer = law_forget(0);
+	else
+		le_doubt_small(l, queue);
 }
 
 /* Is a loss chance? There was no queue, and this path has carried one without a loss, or it is the
@@ -49,8 +56,8 @@ LAW void le_seems_alone(struct le *l, u32 retransmits)
 		l->cut_q = retransmits & LE_MOST;
 }
 
-/* A repair is over. Did a loss that seemed to be chance show to be one of many? A burst is found
- * packet by packet. */
+/* A repair is over. Was a loss that seemed to be chance one of many? The losses of a burst are found
+ * one by one. */
 LAW bool le_was_many(const struct le *l, u32 retransmits)
 {
 	return l->stage == LE_FREE && l->of_loss && (u16)(retransmits - l->cut_q) > LE_LEAST;
@@ -68,8 +75,7 @@ LAW u32 le_loss(struct le *l, u32 window, bool chance, const struct le_path *p)
 	if (l->stage == LE_SMALL)
 		return LE_LEAST;
 	if (chance) {
-		if (le_units(queue_us) < l->most / 2)
-			l->small_buffer = law_forget(0);
+		le_doubt_small(l, le_units(queue_us));
 		l->of_loss = 1;
 		return law_max(le_pipe(window_q8, queue_us, p) >> LE_Q8_SHIFT, LE_LEAST);
 	}

@@ -33,7 +33,8 @@
 #define LE_FAST 16 /* the same, of the fastest growth otherwise */
 #define LE_SLOW 3 /* after a cut: 1/8 packet per RTT */
 #define LE_GROWTH_MOST 17
-#define LE_BEYOND 5 /* quarters of a loss's window: nothing was lost there, so it was no limit */
+#define LE_BEYOND \
+	5 /* quarters of the window of a loss: a flow that grew so far met no limit there */
 #define LE_CHANCE_ROUNDS 2 /* a second loss within these is no chance */
 #define LE_LOST_MOST 3
 #define LE_FLAT_US 800000 /* of each of the pairs that mean a longer path */

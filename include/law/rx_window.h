@@ -173,18 +173,24 @@ LAW void rx_grow(struct rx *x, const struct rx_ack *a, u32 came)
 		x->packets = law_min(x->packets, x->return_to);
 }
 
-/* Was there no queue at the hole, where the path has carried one? The sender reduces for it. */
+/* Was there no queue at the hole? In SMALL nothing can be said. */
+LAW bool rx_no_queue(const struct rx *x)
+{
+	return !rx_small(x) && x->hole_us < RX_THRESHOLD_US;
+}
+
+/* Is a loss chance? There was no queue, and the path has carried one. The sender reduces for it. */
 LAW bool rx_chance(const struct rx *x)
 {
 	bool carries = x->law.fits || le_us(x->law.most) >= RX_CARRIED * RX_THRESHOLD_US;
 
-	return carries && !rx_small(x) && x->hole_us < RX_THRESHOLD_US;
+	return carries && rx_no_queue(x);
 }
 
-/* packets: what a loss leaves of @used, where the law left @to */
+/* packets: what a loss leaves of @used, where law/le_loss.h leaves @to */
 LAW_APART u32 rx_left(struct rx *x, u32 used, u32 to)
 {
-	if (rx_small(x) || !x->law.bare || x->hole_us >= RX_THRESHOLD_US)
+	if (!x->law.bare || !rx_no_queue(x))
 		return to;
 	to = law_max(to, used - used / RX_BARE);
 	x->law.back_q8 = le_q8(to);

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A flow under the law of le, for the tests: its state, its path, and the steps that they share."""
 
+from hypothesis import strategies as st
+
 from tests.unit.cdata import Ffi, Laws, Struct
 
 FREE, CUT, JUDGE, SMALL = range(4)
@@ -8,6 +10,9 @@ GO_ON, DRAIN, GROW, YIELD, WAIT, BACK = range(6)
 UNIT_US, ONE = 16, 256
 PATH = {"base_us": 50_000, "threshold_us": 4000, "threshold_min_us": 1000, "noise_us": 0, "packet_us": 0, "base_seen": True,
         "gap_max": 16, "gap_share": 150, "quiet_rounds": 8}  # fmt: skip
+
+delays = st.one_of(st.integers(0, 30_000), st.integers(0, 2**23))
+windows = st.one_of(st.integers(1, 200), st.integers(1, 2**32 - 1))
 
 
 class Flow:

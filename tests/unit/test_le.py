@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The window law of le against its header's description: blocks, threshold, drain, judgement, pairs (include/law/le.h), losses (le_loss.h)."""
+"""The window law of le against its header's description: blocks, threshold, drain, judgement, pairs, growth (include/law/le.h)."""
 
 import random
 from collections.abc import Iterator
@@ -11,12 +11,9 @@ from hypothesis import strategies as st
 
 from tests.unit.cdata import Laws
 from tests.unit.headers import constants
-from tests.unit.le import BACK, CUT, DRAIN, FREE, GO_ON, GROW, JUDGE, ONE, SMALL, UNIT_US, WAIT, YIELD, Flow
+from tests.unit.le import BACK, CUT, DRAIN, FREE, GO_ON, GROW, JUDGE, ONE, SMALL, UNIT_US, WAIT, YIELD, Flow, delays, windows
 
 NAMES = constants()
-
-delays = st.one_of(st.integers(0, 30_000), st.integers(0, 2**23))
-windows = st.one_of(st.integers(1, 200), st.integers(1, 2**32 - 1))
 
 
 # --- blocks and threshold ----------------------------------------------------------------------------------------
@@ -332,6 +329,17 @@ def test_a_longer_path_takes_as_long_at_any_gap(new_le: Any, pairs: int, gap_us:
         assert enough * gap_us <= pairs * 800_000 < (enough + 1) * gap_us
 
 
+def test_between_pairs_no_delay_stands_still_yet(new_le: Any) -> None:
+    """The first pair's is the first: not that of the cut, which has the same place."""
+    flow = new_le()
+    flow.judged()
+    assert flow.l.cut_q
+    for _ in range(2):
+        flow.block(5000)
+        verdict = flow.decide()
+    assert verdict == YIELD and flow.l.cut_q == 0
+
+
 # --- growth ---------------------------------------------------------------------------------------------------------
 
 
@@ -381,203 +389,6 @@ def test_a_flow_that_is_not_limited_does_not_accelerate(new_le: Any) -> None:
     for _ in range(50):
         flow.round(grows=False)
     assert flow.l.growth == 3 and flow.l.count == 0
-
-
-# --- losses and marks -----------------------------------------------------------------------------------------------
-
-
-def fits(flow: Flow) -> None:
-    """A queue of T has passed without a loss."""
-    flow.block(4100)
-    flow.block(0)
-
-
-def test_between_pairs_no_delay_stands_still_yet(new_le: Any) -> None:
-    """The first pair's is the first: not that of the cut, which has the same place."""
-    flow = new_le()
-    flow.judged()
-    assert flow.l.cut_q
-    for _ in range(2):
-        flow.block(5000)
-        verdict = flow.decide()
-    assert verdict == YIELD and flow.l.cut_q == 0
-
-
-def test_a_single_loss_without_a_queue_is_chance(new_le: Any) -> None:
-    flow = new_le()
-    fits(flow)
-    assert flow.law.le_chance(flow.l, False, flow.path)
-    assert flow.law.le_loss(flow.l, 40, True, flow.path) == 40 and flow.l.stage == FREE
-    assert not flow.law.le_chance(flow.l, False, flow.path), "a second one soon after"
-    flow.round()
-    assert not flow.law.le_chance(flow.l, False, flow.path)
-    flow.round()
-    assert flow.law.le_chance(flow.l, False, flow.path)
-
-
-def test_the_first_loss_of_a_start_is_chance(new_le: Any) -> None:
-    """Once, and not at a queue."""
-    flow = new_le()
-    flow.ack(3900)
-    assert flow.law.le_chance(flow.l, True, flow.path)
-    flow.path.base_us = 0
-    assert not flow.law.le_chance(flow.l, True, flow.path), "no delay is known"
-    flow.path.base_us = 50_000
-    flow.ack(4000)
-    flow.ack(4000)
-    assert not flow.law.le_chance(flow.l, True, flow.path), "a queue"
-    flow.ack(0)
-    assert flow.law.le_loss(flow.l, 80, True, flow.path) == 80 and not flow.l.bare
-    assert not flow.law.le_chance(flow.l, True, flow.path), "a second one soon after"
-    flow.l.rounds = 3
-    assert not flow.law.le_chance(flow.l, False, flow.path), "the start is over"
-    flow.law.le_loss(flow.l, 80, False, flow.path)
-    flow.l.rounds = 3
-    assert not flow.law.le_chance(flow.l, True, flow.path), "a return is no start"
-
-
-@pytest.mark.parametrize(("queue_us", "small"), [(2016, 0), (2064, 1)])
-def test_a_chance_loss_far_below_the_largest_queue_forgets_a_small_buffer(new_le: Any, queue_us: int, small: int) -> None:
-    flow = new_le()
-    fits(flow)
-    assert flow.l.most == 4096 // UNIT_US
-    flow.l.small_buffer = 1
-    flow.ack(queue_us)
-    flow.ack(queue_us)
-    flow.l.q = queue_us // UNIT_US
-    flow.law.le_loss(flow.l, 40, True, flow.path)
-    assert flow.l.small_buffer == small
-
-
-@pytest.mark.parametrize("before", [0, 0xFFFE, 0x1FFFF])
-def test_a_burst_that_began_as_chance_is_none(new_le: Any, before: int) -> None:
-    """It is found packet by packet: of three and more that were sent again the first one was not alone."""
-    flow = new_le()
-    fits(flow)
-    flow.law.le_loss(flow.l, 40, True, flow.path)
-    flow.law.le_seems_alone(flow.l, before)
-    assert not flow.law.le_was_many(flow.l, before + 2) and flow.law.le_was_many(flow.l, before + 3)
-    for stage in (CUT, JUDGE, SMALL):
-        flow.l.stage = stage
-        assert not flow.law.le_was_many(flow.l, before + 3), "it was reduced"
-    cut_q = flow.l.cut_q
-    flow.law.le_seems_alone(flow.l, before + 100)
-    assert flow.l.cut_q == cut_q, "of a cut"
-    flow.l.stage, flow.l.of_loss = FREE, 0
-    assert not flow.law.le_was_many(flow.l, before + 3)
-
-
-def test_chance_needs_a_path_that_has_carried_a_queue(new_le: Any) -> None:
-    flow = new_le()
-    flow.block(0)
-    assert not flow.law.le_chance(flow.l, False, flow.path)
-    fits(flow)
-    flow.l.back_q8 = ONE
-    assert flow.law.le_chance(flow.l, False, flow.path) and not flow.law.le_chance(flow.l, True, flow.path)
-    flow.ack(4100)
-    assert not flow.law.le_chance(flow.l, False, flow.path), "a queue"
-
-
-@pytest.mark.parametrize(("acks", "queue_us", "known"), [(3, 4000, 1), (3, 3999, 0), (2, 4000, 0)])
-def test_the_block_that_a_loss_ends_shows_the_buffer(new_le: Any, acks: int, queue_us: int, known: int) -> None:
-    """A start may meet its first queue and its first loss in the same block."""
-    flow = new_le()
-    for _ in range(acks):
-        flow.ack(queue_us, window=400)
-    flow.law.le_loss(flow.l, 400, False, flow.path)
-    assert flow.l.fits == known and flow.l.bare != known
-
-
-@pytest.mark.parametrize(("stood_us", "known"), [(200_000, 0), (90_000, 1)])
-def test_a_path_that_stood_still_has_shown_no_buffer(new_le: Any, stood_us: int, known: int) -> None:
-    """Not by a block, nor by the one that a loss ends; a standstill below half of the delay may have been a burst."""
-    flow = new_le(stood_us=stood_us)
-    flow.block(190_000)
-    assert flow.l.q == 190_000 // 16, "a delay it is all the same"
-    assert flow.l.fits == known and flow.l.most == known * (190_000 // 16)
-    for _ in range(3):
-        flow.ack(190_000, window=400)
-    flow.law.le_loss(flow.l, 400, False, flow.path)
-    assert flow.l.fits == known
-    flow.path.stood_us = 0
-    fits(flow)
-    assert flow.l.fits and flow.l.most
-
-
-@given(windows, delays, st.booleans(), st.booleans())
-def test_a_loss_leaves_at_most_half(new_le: Any, window: int, queue_us: int, queued: bool, judging: bool) -> None:
-    flow = new_le()
-    if queued:
-        fits(flow)
-    flow.ack(queue_us)
-    flow.l.stage = JUDGE if judging else FREE
-    to = flow.law.le_loss(flow.l, window, False, flow.path)
-    assert 2 <= to <= max(window // 2, 2)
-    assert flow.l.stage == (JUDGE if judging else SMALL if window < 24 else CUT) and flow.l.of_loss
-    assert flow.l.bare == (not flow.l.fits)
-
-
-def test_a_loss_between_pairs_leaves_a_pair(new_le: Any) -> None:
-    flow = new_le()
-    flow.small()
-    assert flow.law.le_loss(flow.l, 4, False, flow.path) == 2 and flow.l.stage == SMALL
-
-
-def test_a_loss_in_the_largest_queue_tells_of_a_small_buffer(new_le: Any) -> None:
-    for queue_us, small in ((3200, 1), (1200, 0)):
-        flow = new_le()
-        for _ in range(4):
-            flow.ack(3200)
-        flow.l.small_buffer = not small
-        flow.law.le_learn_buffer(flow.l, queue_us // UNIT_US, flow.path)
-        assert flow.l.small_buffer == small
-        assert flow.law.le_threshold(flow.l, flow.path) == (1600 if small else 4000)
-
-
-@given(st.integers(3, 100_000), delays)
-def test_a_mark_takes_at_least_an_eighth_and_a_packet_once(new_le: Any, window: int, queue_us: int) -> None:
-    flow = new_le()
-    flow.ack(queue_us)
-    to = flow.law.le_mark(flow.l, window, flow.path)
-    assert 2 <= to <= max(window - max(window // 8, 1), 2) and flow.l.stage == CUT
-    assert flow.law.le_mark(flow.l, to, flow.path) == to, "of the queue before"
-    flow.round()
-    assert flow.l.stage == JUDGE
-    assert flow.law.le_mark(flow.l, to, flow.path) == 2 and flow.l.stage == SMALL
-
-
-@pytest.mark.parametrize(("most_us", "threshold_us", "left"), [(3200, 1600, 50), (40_000, 4000, 87)])
-def test_a_mark_in_a_short_queue_tells_of_a_small_buffer(new_le: Any, most_us: int, threshold_us: int, left: int) -> None:
-    """A router that marks below T keeps the queue there: T must lie below, and half is taken. In a deep queue it is the router
-    that marks only the background."""
-    flow = new_le(base_us=1_000_000)
-    flow.l.most, flow.l.last = most_us // UNIT_US, 3200 // UNIT_US
-    flow.l.q = flow.l.last
-    assert flow.law.le_mark(flow.l, 100, flow.path) == left + (left == 87)
-    assert flow.law.le_threshold(flow.l, flow.path) == threshold_us
-
-
-def test_where_a_router_marks_growth_is_not_accelerated(new_le: Any) -> None:
-    flow = new_le()
-    for marks in (True, False):
-        if marks:
-            flow.law.le_mark(flow.l, 100, flow.path)
-        else:
-            flow.law.le_moved(flow.l)
-        flow.l.stage, flow.l.q, flow.l.growth, flow.l.count, flow.l.fits = FREE, 0, 3, 0, 1
-        flow.l.bare = 0
-        for _ in range(20):
-            flow.round()
-        assert (flow.l.growth > 3) != marks
-
-
-@pytest.mark.parametrize(("stage", "count", "growth"), [(FREE, 0, 3), (SMALL, 9, 17)])
-def test_a_rest_ends_what_was_known_of_the_queue(new_le: Any, stage: int, count: int, growth: int) -> None:
-    flow = new_le()
-    flow.ack(3000)
-    flow.l.stage, flow.l.count, flow.l.growth = stage, 9, 17
-    flow.law.le_rested(flow.l)
-    assert (flow.l.last, flow.l.samples, flow.l.count, flow.l.growth) == (0, 0, count, growth)
 
 
 # --- anything -------------------------------------------------------------------------------------------------------
