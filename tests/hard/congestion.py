@@ -36,6 +36,7 @@ TIMED = [
 
 # The largest part of a window below 38 packets that a loss may leave. TCPW-LP keeps what the path carried.
 KEPT = {name: 1.0 if name == "tcpw_lp" else 0.5 for name in ALL}
+KEPT_OF_ONE = {**KEPT, "le": 1.0}  # the same after a single loss: le takes the first one for chance
 
 _NEVER_US = 10_000_000
 _LP = {"delta": 900, "pace_rtt": _NEVER_US}

@@ -16,6 +16,7 @@ from tests.hard.congestion import (
     FIRST,
     INITIAL_WINDOW,
     KEPT,
+    KEPT_OF_ONE,
     MSS,
     RTT_S,
     TIMED,
@@ -42,8 +43,8 @@ def offsets(segments: Iterable[Segment]) -> list[int]:
     return sorted(segment.offset for segment in segments)
 
 
-def assert_reduced(name: str, before: TcpInfo, after: TcpInfo) -> None:
-    assert 2 <= after.ssthresh <= max(2, int(before.cwnd * KEPT[name])), (before, after)
+def assert_reduced(before: TcpInfo, after: TcpInfo, kept: float) -> None:
+    assert 2 <= after.ssthresh <= max(2, int(before.cwnd * kept)), (before, after)
     assert after.cwnd <= after.ssthresh + 1, (before, after)
 
 
@@ -53,7 +54,7 @@ def test_fast_recovery(name: str, connect: Connect) -> None:
     flow = connect(name, Path_([AT]))
     flow.pump()
     before, after = around(flow, untouched)
-    assert_reduced(name, before, after)
+    assert_reduced(before, after, KEPT_OF_ONE[name])
     goes_on(flow, 10)
     assert offsets(again(flow)) == offsets([flow.end.segments[AT]])
     assert {info.ca_state for info in infos(flow)} >= {DISORDER, RECOVERY} and LOSS not in {i.ca_state for i in infos(flow)}
@@ -67,7 +68,7 @@ def test_several_losses_in_a_window(name: str, connect: Connect) -> None:
     flow = connect(name, Path_(losing))
     flow.pump()
     before, after = around(flow, untouched)
-    assert_reduced(name, before, after)
+    assert_reduced(before, after, KEPT[name])
     goes_on(flow, 10)
     assert offsets(again(flow)) == offsets(flow.end.segments[number] for number in losing)
     assert LOSS not in {info.ca_state for info in infos(flow)}
@@ -81,7 +82,7 @@ def test_fast_recovery_without_sack(name: str, connect: Connect) -> None:
     flow = connect(name, path)
     flow.pump()
     before, after = around(flow, untouched)
-    assert_reduced(name, before, after)
+    assert_reduced(before, after, KEPT_OF_ONE[name])
     goes_on(flow, 10)
     assert len(again(flow)) == 1 and LOSS not in {info.ca_state for info in infos(flow)}
     finish(flow)
