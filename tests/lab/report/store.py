@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import functools
 import json
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -163,10 +164,25 @@ def write(name: str, store: Store) -> None:
 # --- taking over what the lab has made -----------------------------------------------------------------------------------
 
 
+@functools.cache
+def is_behind(commit: str, other: str) -> bool:
+    """Whether a commit comes before the other one. Of a commit that git does not have, nobody can say that."""
+    commit, other = commit.removesuffix("-dirty"), other.removesuffix("-dirty")
+    asked = ["git", "merge-base", "--is-ancestor", commit, other]
+    return commit != other and not subprocess.run(asked, cwd=REPOSITORY, capture_output=True).returncode
+
+
+def is_left_behind(made: Made, stored: Made) -> bool:
+    """Whether what is stored was measured later, or alone has the programs of today."""
+    both = made["of"].keys() & stored["of"].keys()
+    behind = any(is_behind(made["of"][name]["commit"], stored["of"][name]["commit"]) for name in both)
+    return bool(set(older(made)) - set(older(stored))) or (behind and bool(older(made)))
+
+
 def put(own: dict[str, Any], row: rows.Row, made: Made) -> bool:
-    """Replaces the result of the same kernel and set, unless the old one is of today's programs and the new one is not."""
+    """Replaces the result of the same kernel and set, unless the new one is of older programs."""
     same = [old for old in own["made"] if (old["guest"], old["set"]) == (made["guest"], made["set"])]
-    if same and set(older(made)) - set(older(same[0])):
+    if same and is_left_behind(made, same[0]):
         return False
     others = [old for old in own["made"] if old not in same]
     own["made"] = sorted([*others, kept_of(same[0], row, made) if same else made], key=order)

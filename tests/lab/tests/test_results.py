@@ -8,6 +8,7 @@ import copy
 import json
 import re
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +223,30 @@ def test_older_programs_do_not_take_the_place_of_todays(lab: Path, capsys: pytes
     left(lab, result("0" * 12, git="old"))
     store.update()
     assert not store.older(stored()[0]) and "older programs" in capsys.readouterr().err
+
+
+@pytest.fixture
+def commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Two of a repository of its own, the earlier one first."""
+
+    def git(*words: str) -> str:
+        identity = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.org"]
+        return subprocess.run(["git", *identity, *words], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    monkeypatch.setattr(store, "REPOSITORY", tmp_path)
+    git("init", "--quiet")
+    for name in ("first", "second"):
+        git("commit", "--quiet", "--allow-empty", "--message", name)
+    return git("rev-list", "--reverse", "HEAD").split()
+
+
+@pytest.mark.parametrize("age", ["older", "of today"])
+def test_only_todays_programs_of_an_earlier_commit_replace_a_later_one(lab: Path, commits: list[str], age: str) -> None:
+    earlier, later = commits
+    for digest, commit in [("0" * 12, later), ("0" * 12 if age == "older" else "", earlier)]:
+        left(lab, result(digest, git=commit))
+        store.update()
+    assert stored()[0]["of"]["tcp_lp"]["commit"] == (later if age == "older" else earlier)
 
 
 @pytest.mark.parametrize("broken", ["{", "[]", "no programs", "another file"])
