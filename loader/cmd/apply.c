@@ -300,7 +300,7 @@ const struct command cmd_apply = {
 		"the file are removed at the next apply; what was set up by hand stays. One file is in force at a time. "
 		"LIST is what Kubernetes' API server answers to GET /api/v1/pods, as a file or, with `-`, on standard input: "
 		"each pod of this node with the annotation " PODS_ANNOTATION
-		": NAME gets the controller NAME, as by a rule of the file. The rules of pods that are not in the list, or have ended, go.",
+		": NAME gets the controller NAME, as by a rule of the file. Rules of pods that have ended, or are not in the list, are removed.",
 	.options = options,
 	.run = apply,
 };

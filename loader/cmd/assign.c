@@ -306,7 +306,7 @@ static const struct argp_option options[] = {
 	{ "remote-port", OPTION_OWN + OWN_REMOTE_PORT, "N[-M]", 0, "the other end's port", 0 },
 	{ "netns", OPTION_OWN + OWN_NETNS, "NAME|PATH|PID", 0, "in this network namespace", 0 },
 	{ "from", OPTION_OWN + OWN_FROM, "NAME", 0,
-	  "that have this controller without the rule, whatever chose it", 0 },
+	  "connections that had this controller before the rule acted, whatever chose it", 0 },
 	{ "download", 'd', 0, 0, "what these connections receive is in the background", 0 },
 	{ "upload", 'u', 0, 0, "what they send (the default; with --download: both)", 0 },
 	{ "dscp", OPTION_OWN + OWN_DSCP, "le", 0, "mark the packets as well: lower effort", 0 },

@@ -74,9 +74,9 @@ static const struct argp_option options[] = {
 const struct command cmd_clean = {
 	.name = "clean",
 	.args = "[--all]",
-	.text = "Remove stale pins, only those of ccbpf",
-	.more = "--all removes controllers, rules, queues, runs, prepared cgroups and the pins of units, and "
-		"restores the sysctls that ccbpf has set in the network namespace in which it runs; a note says how to set those of others. The processes of a run go on. Open connections keep their controller until they close; `ccbpf renice` gives "
+	.text = "Remove stale pins; with --all end everything of ccbpf",
+	.more = "--all removes controllers, rules, queues, gateways, runs, prepared cgroups and the pins of units, opens the "
+		"receive windows that are held, and restores the sysctls that ccbpf has set in the network namespace in which it runs; a note says how to set those of others. The processes of a run go on. Open connections keep their controller until they close; `ccbpf renice` gives "
 		"them another one. Drop-ins of systemd and /etc/ccbpf.toml stay.",
 	.options = options,
 	.run = clean,

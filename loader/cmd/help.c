@@ -240,6 +240,6 @@ const struct command cmd_help = {
 	.name = "help",
 	.args = "[COMMAND [NAME]]",
 	.text = "Explain ccbpf or one of its commands",
-	.more = "Of a command that takes parameters, NAME shows those of this controller alone.",
+	.more = "With NAME, only the parameters of that controller are shown.",
 	.run = help,
 };

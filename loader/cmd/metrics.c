@@ -173,7 +173,7 @@ static const struct argp_option options[] = {
 	  " until a signal; elsewhere by ADDRESS:PORT or [ADDRESS]:PORT",
 	  0 },
 	{ "units", OPTION_OWN + OWN_UNITS, 0, 0,
-	  "also by the cgroup of the sockets: of 500 at the most, those with the most bytes", 0 },
+	  "also by the cgroup of the sockets: at most 500, those that carried the most bytes", 0 },
 	{ 0 },
 };
 

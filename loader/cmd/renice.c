@@ -223,7 +223,7 @@ static const struct argp_option options[] = {
 	{ "dst", OPTION_OWN + OWN_DST, "PREFIX", 0,
 	  "to this address or prefix, IPv4 or IPv6 (192.0.2.0/24)", 0 },
 	{ "port", OPTION_OWN + OWN_PORT, "N", 0, "with this local or remote port, 1 to 65535", 0 },
-	{ "from", OPTION_OWN + OWN_FROM, "NAME", 0, "that have this controller", 0 },
+	{ "from", OPTION_OWN + OWN_FROM, "NAME", 0, "transfers that have this controller now", 0 },
 	{ "all", OPTION_ALL, 0, 0,
 	  "all transfers of this system, also those that no controller of ccbpf has", 0 },
 	{ "download", 'd', 0, 0, "put what they receive in the background", 0 },

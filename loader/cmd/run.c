@@ -374,7 +374,9 @@ static const struct argp_option options[] = {
 	  "allow this user to run commands without privilege, with what they send in the background, in a cgroup that is delegated to the "
 	  "user (or give the path of that cgroup); runs no command",
 	  0 },
-	{ "quiet", 'q', 0, 0, "say nothing at the end", 0 },
+	{ "quiet", 'q', 0, 0,
+	  "print only errors: nothing at the end, and no warning at the start, for example that downloads are not held back",
+	  0 },
 	{ 0 },
 };
 

@@ -114,8 +114,8 @@ const struct command cmd_gateway = {
 	.args = "attach|show|detach [DEV]",
 	.text = "Hold back what other hosts receive through a device",
 	.more = "For a router, an access point, or a host with containers or guests. DEV is the device towards the senders: downloads "
-		"come in there, and in the ACKs that go out there the receive window is lowered to what the law of `ccbpf run "
-		"--download` wants. Packets are never dropped or delayed, windows never raised, and what was advertised is never "
+		"come in there, and in the ACKs that go out there the receive window is lowered to what `ccbpf run --download` "
+		"would use. Packets are never dropped or delayed, windows never raised, and what was advertised is never "
 		"taken back. Connections that began before, or have no TCP timestamps, are left alone. show without DEV shows all.",
 	.options = options,
 	.run = gateway,

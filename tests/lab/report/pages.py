@@ -30,14 +30,17 @@ Each page has, for one kernel and one set of runs:
   the bottleneck. They do not count for the verdict.
 - **every run**: the figures of each place. "The foreground keeps" is its goodput, of its goodput alone.
 - **distance to the ideal**: for each class take the difference between its goodput and its goodput under strict priority. Half of the sum
-  of both differences, divided by the link's rate, is the distance. 0 % equals strict priority. Where nobody else is there: what is left
-  unused. It counts goodput only; beside web traffic, which gets its bytes anyway, it says what the background leaves, not what is
+  of both differences, divided by the link's rate, is the distance. 0 % equals strict priority. For a flow that is alone it is the unused
+  part of the link. It counts goodput only; beside web traffic, which gets its bytes anyway, it says what the background leaves, not what is
   felt. Where the last run of a row had no strict priority, an earlier one stands. † is of older programs, ‡ of one of the kernel's
   own controllers in an earlier run than ours.
 - **programs**: the commit whose programs were measured. They are compared with the sources of today by a digest, in which comments
   and white space do not count; **older** says that they differ. The lab's clock counts instructions: the same commit, built with the
   same compiler and libraries, on the same QEMU and guest packages, gives the same bytes, however fast or busy the machine is. Another
   compiler or QEMU version is another draw.
+
+“Rows judged” leaves out rows without a bound. The last column counts all rows; a row counts there only if all its controllers have
+the programs of today.
 
 A draw is one run of a row; another build, or one packet more, is another draw. The table below has the number of draws of each row.
 Where it is 1, another draw may be on the other side of the bound; `make lab EXP=ROW REPEAT=3` makes three."""
