@@ -83,11 +83,13 @@
  *     the window is 5/4 of the one at which that loss came: a policer would have lost there again.
  *     (Without that end: 20 Mbit/s, 40 ms, 0.1 % loss, alone: .40 of the link in the worst of 16
  *     draws, now .96. From the window of the loss itself on, reno keeps .93 at a policer of 50
- *     Mbit/s, now .97.)
+ *     Mbit/s, now .97.) Not faster than a packet per RTT either where the round trip is 2 T above its
+ *     base: that the queue is in the other direction is only the word of the peer's clock. (With T
+ *     ten of a kind use .957 of their link, now .973.)
  *  9. The first slow start begins with 4 packets and is half as fast (law/gentle_start.h); it
  *     ends with the first block above T.
  * 10. Loss: half, and what a drain would leave if that is less. One or two packets lost without a
- *     queue, on a path that has carried a queue of T without a loss, are chance and take only the
+ *     queue in either direction, on a path that has carried a queue of T without a loss, are chance and take only the
  *     drain; a second loss within two rounds is not. A policer and a buffer of a few packets never
  *     carried such a queue; the block that the loss ended counts as well. The first loss of the
  *     start, with no queue, is chance, too. (100 Mbit/s, 100 ms, .01 % loss: in the second to fifth
@@ -258,10 +260,10 @@ static __always_inline void le_act(struct sock *sk, struct le_flow *f, enum le_v
 		le_return(sk);
 	else
 		le_grow(sk, f, acked);
+	if (law_unlikely(le_small(f)))
+		le_keep_small(sk, tp);
 	if (sock_ca_state(sk) != TCP_CA_Open)
 		return;
-	if (law_unlikely(le_small(f)))
-		small_keep(tp);
 	f->law.paced = pace_keep(sk, f->law.paced,
 				 le_small(f) || delay_base_us(&f->delay) >= param_pace_rtt());
 }
@@ -303,6 +305,8 @@ void BPF_PROG(le_set_state, struct sock *sk, __u8 state)
 {
 	if (law_unlikely(le_is_loss(sk, state)))
 		le_lose_after_all(sk);
+	if (sock_ca_state(sk) > TCP_CA_Disorder && state <= TCP_CA_Disorder)
+		le_block(&le_of(sk)->law); /* le_seems_alone() */
 }
 
 /* The kernel found a reduction to be needless. What a loss took comes back; an early cut
@@ -370,9 +374,14 @@ void BPF_PROG(le_release, struct sock *sk)
 	struct le_flow *f = le_of(sk);
 	struct ccbpf_flow *r = flow_of(sk);
 
+	if (!f->law.open)
+		return; /* before Linux 6.14 also without init(): a connection that was refused */
+	f->law.open = 0;
 	le_event(sk, f, CCBPF_EVENT_CLOSED, r ? r->indications : 0, r ? r->losses : 0);
 	if (f->law.paced)
 		pace_off(sk);
+	if (le_small(f) && sk->__sk_common.skc_state != BPF_TCP_CLOSE)
+		tcp_of(sk)->snd_ssthresh = law_max(f->law.back_q8 >> LE_Q8_SHIFT, LE_RETURN);
 	flow_close(sk);
 }
 

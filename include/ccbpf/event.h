@@ -20,7 +20,8 @@
 	  "second indication, in the inference phase: the window is reduced to one packet; a: smoothed, b: threshold us") \
 	X(5, INFERENCE_END, "inference-end",                                                                              \
 	  "no further indication, growth resumes; a: length us, b: 0")                                                    \
-	X(6, LOSS, "loss", "a loss or RTO reduced the window; a: old ssthresh, b: new ssthresh")                          \
+	X(6, LOSS, "loss",                                                                                                \
+	  "a loss or RTO reduced the window, or (le) more of it; a: old ssthresh, b: new ssthresh")                       \
 	X(7, MARK, "mark", "an ECN echo reduced the window; a: old window, b: new window")                                \
 	X(8, UNDO, "undo", "the kernel undid a reduction; a: restored window, b: 0")                                      \
 	X(9, SMALL_ENTER, "small-enter", "window below small_window; a: us between pairs, b: 0")                          \

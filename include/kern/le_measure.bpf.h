@@ -67,6 +67,15 @@ static __noinline int le_notice_flat(struct sock *sk)
 	return 0;
 }
 
+/* us: what the round trip says of the queue, in both directions; that a queue is in the other one is only
+ * the peer's clock's word */
+static __always_inline u32 le_rtt_queue_us(struct tcp_sock *tp, const struct le_path *p)
+{
+	u32 rtt_us = law_min(sock_rtt_us(tp), sock_srtt_us(tp));
+
+	return rtt_us - law_min(rtt_us, p->base_us);
+}
+
 /* A round has ended. */
 static __noinline int le_round_ended(struct sock *sk)
 {
@@ -76,6 +85,7 @@ static __noinline int le_round_ended(struct sock *sk)
 
 	le_path(tp, f, &p);
 	le_round(&f->law, le_window_q8(tp, f), sock_cwnd_limited(tp), &p);
+	le_distrust(&f->law, le_rtt_queue_us(tp, &p), &p);
 	silence_turn(&f->silence);
 	if (!le_small(f))
 		noise_learn(&f->noise);

@@ -25,16 +25,23 @@ static __always_inline void le_begin_round(struct tcp_sock *tp, struct le_flow *
 	noise_begin(&f->noise);
 }
 
-/* Count and report it. @was: the stage before it; @to: packets that are left */
-static __always_inline void le_reduced(struct sock *sk, u32 was, bool loss, u32 to)
+/* The stage was this before a reduction. */
+static __always_inline void le_turned(struct sock *sk, u32 was)
 {
 	struct le_flow *f = le_of(sk);
-	struct flow_event e = le_now(sk, f);
 
 	if (was == LE_FREE && f->law.stage == LE_CUT)
 		le_begin_round(tcp_of(sk), f);
 	if (was != LE_SMALL && le_small(f))
 		f->noise.flat = 0;
+}
+
+/* Count and report it. @was: the stage before it; @to: packets that are left */
+static __always_inline void le_reduced(struct sock *sk, u32 was, bool loss, u32 to)
+{
+	struct flow_event e = le_now(sk, le_of(sk));
+
+	le_turned(sk, was);
 	flow_reduced(sk, &e, loss, to);
 	le_fill(sk);
 	flow_repairs(sk, to);
@@ -50,7 +57,8 @@ static __noinline u32 le_lose(struct sock *sk, u32 window, u32 few)
 	bool chance;
 
 	le_path(tp, f, &p);
-	chance = law_forget(few && le_chance(&f->law, sock_in_slow_start(tp), &p));
+	chance = law_forget(few && le_rtt_queue_us(tp, &p) < p.threshold_us &&
+			    le_chance(&f->law, sock_in_slow_start(tp), &p));
 	to = law_forget(le_loss(&f->law, window, chance, &p));
 	if (chance)
 		le_seems_alone(&f->law, tp->total_retrans);
@@ -75,26 +83,39 @@ static __noinline u32 le_be_marked(struct sock *sk)
 	return to;
 }
 
-/* In set_state(): has a loss left more than half of the window, which must be halved now? The kernel
- * enters Loss also for a smaller MTU, which is no loss: there prior_ssthresh is 0. Where it has
- * found that nothing was lost (undo), undo_marker is 0. */
+/* In set_state(): has a loss left more than half of the window, which must be halved now? Where the
+ * kernel has found that nothing was lost (undo), and where it enters Loss for a smaller MTU, which is no
+ * loss either, undo_marker is 0. */
 static __always_inline bool le_is_loss(struct sock *sk, u8 state)
 {
 	struct tcp_sock *tp = tcp_of(sk);
 	u8 before = sock_ca_state(sk);
 	bool marked = before == TCP_CA_CWR && state >= TCP_CA_Recovery;
-	bool repaired = before == TCP_CA_Recovery && state < TCP_CA_CWR && tp->undo_marker;
+	bool repaired = before == TCP_CA_Recovery && state < TCP_CA_CWR;
 	bool many = repaired && le_was_many(&le_of(sk)->law, tp->total_retrans);
 
-	return (marked || many || (state == TCP_CA_Loss && tp->prior_ssthresh)) &&
+	return (marked || ((many || state == TCP_CA_Loss) && tp->undo_marker)) &&
 	       le_of(sk)->law.open && tp->snd_ssthresh > law_max(tp->prior_cwnd / 2, LE_LEAST);
 }
 
+/* A loss takes half. ssthresh() has counted it already, unless a mark came first. */
 static __always_inline void le_lose_after_all(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_of(sk);
-	u32 to = le_lose(sk, tp->prior_cwnd, false);
+	struct le_flow *f = le_of(sk);
+	u32 was = law_forget(f->law.stage), to;
+	struct le_path p;
 
+	if (sock_ca_state(sk) == TCP_CA_CWR) {
+		to = le_lose(sk, tp->prior_cwnd, false);
+	} else {
+		le_path(tp, f, &p);
+		to = law_forget(le_loss_again(&f->law, tp->prior_cwnd, &p));
+		le_turned(sk, was);
+		le_event(sk, f, CCBPF_EVENT_LOSS, tp->snd_ssthresh, to);
+		le_fill(sk);
+		flow_repairs(sk, to);
+	}
 	tp->snd_ssthresh = law_min(tp->snd_ssthresh, to);
 }
 

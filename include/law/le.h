@@ -117,6 +117,17 @@ LAW void le_round(struct le *l, u32 window_q8, bool grows, const struct le_path 
 		l->growth++;
 }
 
+/* A round has ended. @rtt_queue_us: what the round trip says of the queue. Where that is above 2 T the
+ * one-way delay may still say that there is none; but that is by the peer's clock, and no flow grows
+ * faster than reno on the word of a peer. */
+LAW void le_distrust(struct le *l, u32 rtt_queue_us, const struct le_path *p)
+{
+	if (l->stage != LE_FREE || rtt_queue_us <= 2 * le_threshold(l, p))
+		return;
+	l->count = 0;
+	l->growth = law_min(l->growth, LE_SLOW);
+}
+
 /* The connection was idle: forget the queue, and for how long there was none. */
 LAW void le_rested(struct le *l)
 {

@@ -49,18 +49,19 @@ LAW bool le_chance(const struct le *l, bool starting, const struct le_path *p)
 	return may && !soon && l->stage != LE_SMALL && le_us(l->last) < p->threshold_us;
 }
 
-/* A loss seemed to be chance. @retransmits: packets that were sent again so far, as below */
+/* A loss seemed to be chance. @retransmits: packets that were sent again so far, as below. No ACK is
+ * measured during a repair, so `block` is free to remember it. */
 LAW void le_seems_alone(struct le *l, u32 retransmits)
 {
-	if (l->stage == LE_FREE)
-		l->cut_q = retransmits & LE_MOST;
+	le_block(l);
+	l->block = retransmits & LE_MOST;
 }
 
 /* A repair is over. Was a loss that seemed to be chance one of many? The losses of a burst are found
  * one by one. */
 LAW bool le_was_many(const struct le *l, u32 retransmits)
 {
-	return l->stage == LE_FREE && l->of_loss && (u16)(retransmits - l->cut_q) > LE_LEAST;
+	return l->stage != LE_SMALL && l->of_loss && (u16)(retransmits - l->block) > LE_LEAST;
 }
 
 /* packets: what a loss leaves of this window; @chance: it was le_chance() */
@@ -91,6 +92,19 @@ LAW u32 le_loss(struct le *l, u32 window, bool chance, const struct le_path *p)
 		le_small_begin(l, LE_GAP_START, false);
 	l->of_loss = 1;
 	return first ? LE_LEAST : to;
+}
+
+/* packets: what is left where a loss that was counted already takes more than it seemed to. What was
+ * known before that loss is still what le_needless() brings back. */
+LAW u32 le_loss_again(struct le *l, u32 window, const struct le_path *p)
+{
+	u8 small = l->was_small, bare = l->was_bare, first = l->was_first;
+	u32 to = le_loss(l, window, false, p);
+
+	l->was_small = small;
+	l->was_bare = bare;
+	l->was_first = first;
+	return to;
 }
 
 /* packets: what a mark leaves. A mark is a certain indication. A router that marks a queue below

@@ -70,11 +70,11 @@ struct le {
 	u32 then_q8; /* 1/256 packet: `then` of law/le.h; 0: not known */
 	u16 low; /* 16 us: smallest queueing delay of this block */
 	u16 q; /* 16 us: ... of the last one */
-	u16 cut_q; /* 16 us: q of the last cut; SMALL: first delay of those that stand still; FREE,
-		    * in a repair: what was sent again before it (le_seems_alone()) */
+	u16 cut_q; /* 16 us: q of the last cut; SMALL: first delay of those that stand still */
 	u16 last; /* 16 us: queueing delay of the last ACK */
 	u16 most; /* 16 us: largest delay of two ACKs in a row */
-	u16 block; /* packets acknowledged in this block */
+	u16 block; /* packets acknowledged in this block; in a repair: what was sent again before it
+		    * (le_seems_alone()) */
 	u8 count; /* FREE: rounds without a queue; JUDGE: blocks above T; SMALL: gap, RTTs */
 	u8 samples : 4; /* ACKs of this block, up to LE_SAMPLES_NOISY */
 	u8 stage : 2; /* enum le_stage */

@@ -134,7 +134,7 @@ class Behaviour:
         return False
 
     # the receiver
-    def tsval(self, now_s: float) -> int:
+    def tsval(self, now_s: float, echo: int) -> int:
         return int(now_s / self.tick_s) + self.clock_offset
 
     def tsecr(self, echo: int) -> int:
@@ -207,7 +207,7 @@ class End:
             reply += b"\1\1\4\2"
         if self._timestamps:
             self._ts_recent = struct.unpack(">II", offered[8])[0]
-            reply += struct.pack(">BBBBII", 1, 1, 8, 10, b.tsval(now) & U32, self._ts_recent)
+            reply += struct.pack(">BBBBII", 1, 1, 8, 10, b.tsval(now, self._ts_recent) & U32, self._ts_recent)
         reply += struct.pack(">BBBB", 1, 3, 3, WINDOW_SHIFT)
         packet = self._packet(SYN | ACK | (ECE if self.ecn else 0), self._iss, seq + 1, min(b.window_bytes, 65535), reply)
         self.peer.at(now + b.rtt_s, lambda _: self.peer.write(packet))
@@ -290,7 +290,7 @@ class End:
         self._last_ack = self.received
         options = b""
         if self._timestamps:
-            options = struct.pack(">BBBBII", 1, 1, 8, 10, b.tsval(now) & U32, b.tsecr(self._ts_recent) & U32)
+            options = struct.pack(">BBBBII", 1, 1, 8, 10, b.tsval(now, self._ts_recent) & U32, b.tsecr(self._ts_recent) & U32)
         blocks = ([duplicate] if duplicate else []) + self._recent
         if self._sack and blocks:
             edges = [self._irs + 1 + edge & U32 for block in blocks[:3] for edge in block]

@@ -441,3 +441,15 @@ def test_a_new_path_forgets_the_buffer(new_le: Any) -> None:
     flow.law.le_moved(flow.l)
     assert flow.l.most == 0 and not (flow.l.small_buffer or flow.l.fits or flow.l.bare)
     assert not flow.law.le_chance(flow.l, False, flow.path)
+
+
+@pytest.mark.parametrize(("queue_us", "trusted"), [(8000, True), (8001, False)])
+def test_no_flow_grows_faster_than_reno_on_the_word_of_a_peer(new_le: Any, queue_us: int, trusted: bool) -> None:
+    """The peer's clock says that there is no queue, and the round trip is 2 T longer than its base."""
+    flow = new_le()
+    flow.l.growth, flow.l.count = 9, 12
+    flow.law.le_distrust(flow.l, queue_us, flow.path)
+    assert (flow.l.growth, flow.l.count) == ((9, 12) if trusted else (3, 0))
+    flow.l.stage, flow.l.count = SMALL, 4
+    flow.law.le_distrust(flow.l, 100_000, flow.path)
+    assert flow.l.count == 4, "the gap of its pairs"

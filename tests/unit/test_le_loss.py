@@ -71,14 +71,26 @@ def test_a_burst_that_began_as_chance_is_none(new_le: Any, before: int) -> None:
     flow.law.le_loss(flow.l, 40, True, flow.path)
     flow.law.le_seems_alone(flow.l, before)
     assert not flow.law.le_was_many(flow.l, before + 2) and flow.law.le_was_many(flow.l, before + 3)
-    for stage in (CUT, JUDGE, SMALL):
+    for stage in (FREE, CUT, JUDGE):
         flow.l.stage = stage
-        assert not flow.law.le_was_many(flow.l, before + 3), "it was reduced"
-    cut_q = flow.l.cut_q
-    flow.law.le_seems_alone(flow.l, before + 100)
-    assert flow.l.cut_q == cut_q, "of a cut"
+        assert flow.law.le_was_many(flow.l, before + 3)
+    flow.l.stage = SMALL
+    assert not flow.law.le_was_many(flow.l, before + 3), "it is reduced"
     flow.l.stage, flow.l.of_loss = FREE, 0
-    assert not flow.law.le_was_many(flow.l, before + 3)
+    assert not flow.law.le_was_many(flow.l, before + 3), "there was no loss"
+
+
+def test_a_loss_that_takes_more_than_it_seemed_to_is_still_one(new_le: Any) -> None:
+    """It halves, and what a needless one brings back is what was known before it was met first."""
+    flow = new_le()
+    fits(flow)
+    flow.l.small_buffer = flow.l.bare = 1
+    flow.law.le_loss(flow.l, 40, True, flow.path)
+    assert not flow.l.small_buffer, "it was far below the largest queue"
+    assert flow.law.le_loss_again(flow.l, 40, flow.path) == 20
+    assert flow.l.stage == CUT and flow.l.back_q8
+    flow.law.le_needless(flow.l)
+    assert flow.l.small_buffer and flow.l.bare and not flow.l.back_q8
 
 
 def test_chance_needs_a_path_that_has_carried_a_queue(new_le: Any) -> None:

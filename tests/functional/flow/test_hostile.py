@@ -51,6 +51,7 @@ class Liar(Behaviour):
 
     def __init__(self, lie: str, lying: bool = False, **path: Any) -> None:
         super().__init__(rtt_s=RTT_S, **path)
+        self.lie = lie
         self.clock = {**CLOCKS, **REFUSED_CLOCKS}.get(lie)
         self.echo = ECHOES.get(lie)
         self.ecn = True
@@ -63,8 +64,10 @@ class Liar(Behaviour):
         self._number = 0
         self._echoes = 0
 
-    def tsval(self, now_s: float) -> int:
-        honest = super().tsval(now_s)
+    def tsval(self, now_s: float, echo: int) -> int:
+        honest = super().tsval(now_s, echo)
+        if self.lying and self.lie == SENDERS:
+            return echo
         if not self.lying or not self.clock:
             return honest
         if not self._begun:
@@ -80,7 +83,8 @@ class Liar(Behaviour):
         return latched or self.lying and self.echoes_congestion
 
 
-LIES = ["no timestamps", "no SACK", "SACK reneging", "congestion on every ACK", *CLOCKS, *ECHOES]
+SENDERS = "the sender's own"  # clock: each packet seems to have come at once
+LIES = ["no timestamps", "no SACK", "SACK reneging", "congestion on every ACK", SENDERS, *CLOCKS, *ECHOES]
 
 
 def set_lying(flow: Flow, lying: bool) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -75,7 +76,7 @@ def test_pairs_while_others_keep_a_queue_and_back_when_it_is_gone(le: Controller
     try:
         flow = grown(le, peer, behaviour)
         behaviour.extra_s = EXTRA_S
-        record = eventually(lambda: (f := le.flow(flow.sock)) and f.phase == PHASE.SMALL and f, 3, "pairs")
+        record = eventually(lambda: (f := le.flow(flow.sock)) and f.phase == PHASE.SMALL and f.cwnd <= 4 and f, 3, "pairs")
         at = len(flow.end.segments)
         eventually(lambda: len(bursts(flow, at, EXTRA_S)) >= 4, 5, "some pairs")
         small = le.flow(flow.sock)
@@ -97,6 +98,45 @@ def test_pairs_while_others_keep_a_queue_and_back_when_it_is_gone(le: Controller
     for word in ("opened", "indication", "cut-to-one", "small-leave"):
         assert word in words, words
     assert words.index("indication") < words.index("cut-to-one") < words.index("small-leave")
+    flow.close()
+
+
+def yielding(le: Controller, peer: Peer) -> tuple[Path_, Flow]:
+    """A flow that sends pairs, because others keep a queue."""
+    behaviour = Path_()
+    flow = grown(le, peer, behaviour)
+    behaviour.extra_s = EXTRA_S
+    eventually(lambda: (f := le.flow(flow.sock)) and f.phase == PHASE.SMALL and f.cwnd <= 4, 3, "pairs")
+    return behaviour, flow
+
+
+def test_what_is_left_of_the_old_window_counts_and_is_not_replaced(le: Controller, peer: Peer) -> None:
+    """At a loss the kernel sends in proportion to the window before it: a window of 1 would let the whole of the old one go on."""
+    _, flow = yielding(le, peer)
+    after = [sample.info for sample in flow.end.samples if sample.info.ssthresh <= 4]
+    left = [(info.cwnd, info.unacked) for info in after if info.unacked > 4]
+    assert left and all(cwnd == unacked for cwnd, unacked in left), left
+    assert all(later <= before for (_, before), (_, later) in zip(left, left[1:])), left
+    flow.close()
+
+
+def test_a_timeout_between_pairs_is_repaired_by_a_few_packets_at_once(le: Controller, peer: Peer) -> None:
+    behaviour, flow = yielding(le, peer)
+    behaviour.losing = set(range(flow.end.segments[-1].number + 1, 10**6))
+    eventually(lambda: tcp_info(flow.sock).ca_state == LOSS, 5, "a timeout", 0.001)
+    behaviour.losing = set()
+    behaviour.extra_s = 0.0
+    eventually(lambda: tcp_info(flow.sock).ca_state == OPEN, 5, "its end")
+    assert 4 in {sample.info.cwnd for sample in flow.end.samples if sample.info.ca_state == LOSS}
+    flow.close()
+
+
+def test_another_controller_begins_with_the_window_that_the_path_carried(le: Controller, peer: Peer) -> None:
+    """It need not grow from a pair by a packet per round trip."""
+    _, flow = yielding(le, peer)
+    back = flow_of(le, flow).le.back
+    flow.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
+    assert tcp_info(flow.sock).ssthresh == back > WINDOW // 2
     flow.close()
 
 
@@ -145,6 +185,7 @@ def test_a_first_burst_of_losses_takes_half(le: Controller, peer: Peer) -> None:
     flow = grown(le, peer, behaviour)
     sizes = loses(le, flow, behaviour, *range(10, 34, 4))
     assert 2 <= sizes[-1] <= sizes[0] // 2, sizes
+    assert flow_of(le, flow).losses == 1
     flow.close()
 
 
