@@ -202,9 +202,9 @@ static __always_inline u32 want(const struct segment *s, struct gateway_connecti
 }
 
 /* The field for a window of @bytes: not more than the host's, and no less than what was advertised
- * before. The edge is where the sender sees it. */
+ * before. The edge is where the sender sees it, if it @takes this ACK. */
 static __always_inline u16 advertise(struct gateway_entry *entry, const struct segment *s,
-				     u32 bytes)
+				     u32 bytes, bool takes)
 {
 	struct gateway_connection *c = &entry->of;
 	u32 unit = 1 << (c->scale & 15), left, field;
@@ -214,7 +214,7 @@ static __always_inline u16 advertise(struct gateway_entry *entry, const struct s
 	if ((s32)left > 0 && left > bytes)
 		bytes = left;
 	field = law_min((bytes + unit - 1) >> (c->scale & 15), s->window);
-	if (law_after(s->ack + (field << (c->scale & 15)), c->edge))
+	if (takes && law_after(s->ack + (field << (c->scale & 15)), c->edge))
 		c->edge = s->ack + (field << (c->scale & 15));
 	bpf_spin_unlock(&entry->lock);
 	return field;
@@ -225,13 +225,18 @@ static __always_inline void answer(struct __sk_buff *ctx, const struct segment *
 {
 	struct gateway_connection *c = &entry->of;
 	struct rx_ack a = {};
-	bool turn, started;
+	/* What was never sent cannot be acknowledged, and the sender drops such an ACK. But data may have
+	 * come that could not be read (fragments): so it tells nothing, and is lowered as any other. */
+	bool takes = !c->sends || !law_after(s->ack, c->sent), turn = false, started;
 	u32 bytes;
 	u16 field;
 
-	if (c->sends && law_after(s->ack, c->sent))
-		return; /* it acknowledges what was never sent, and the sender drops it */
-	turn = read_ack(entry, s, &a);
+	if (law_likely(takes)) {
+		turn = read_ack(entry, s, &a);
+	} else {
+		a.mss = law_max(c->mss, 1);
+		a.unit = 1 << (c->scale & 15);
+	}
 	bytes = want(s, c, &a, turn);
 	if (turn)
 		c->deciding = 0;
@@ -240,7 +245,7 @@ static __always_inline void answer(struct __sk_buff *ctx, const struct segment *
 		publish(ctx, &s->key, c);
 	if (law_unlikely(c->left))
 		return;
-	field = advertise(entry, s, bytes);
+	field = advertise(entry, s, bytes, takes);
 	if (!started)
 		return;
 	count(acks);

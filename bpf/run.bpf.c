@@ -130,8 +130,10 @@ static __always_inline void state_changed(struct bpf_sock_ops *ctx, struct tcp_s
 		bytes--;
 	__sync_fetch_and_add(&to->bytes, bytes - account->bytes);
 	account->bytes = bytes;
-	if (state == BPF_TCP_CLOSE)
-		choose_count(to, closed);
+	if (state != BPF_TCP_CLOSE)
+		return;
+	choose_count(to, closed);
+	bpf_sk_storage_delete(&accounts, tp); /* the socket may be connected anew */
 }
 
 SEC("sockops")

@@ -28,6 +28,16 @@ static __always_inline void segment(struct bpf_sock_ops *ctx, struct tcp_sock *t
 		receive_end(ctx, tp, r, NULL);
 }
 
+/* The socket is connected anew: what is remembered is of the connection before, and its clamp is gone
+ * (tcp_disconnect(), net/ipv4/tcp.c). A window of 0 is of that one, too. */
+static __always_inline void forget(struct bpf_sock_ops *ctx, struct tcp_sock *tp, struct receive *r)
+{
+	u64 key = r->key;
+
+	bpf_map_delete_elem(&flows, &key);
+	receive_forget(ctx, tp, r);
+}
+
 SEC("sockops")
 int ccbpf_rx_moved(struct bpf_sock_ops *ctx)
 {
@@ -38,7 +48,7 @@ int ccbpf_rx_moved(struct bpf_sock_ops *ctx)
 		return 1;
 	switch (ctx->op) {
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
-		receive_not(ctx, tp); /* the socket is connected anew */
+		forget(ctx, tp, r);
 		break;
 	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
 		segment(ctx, tp, r);

@@ -139,22 +139,53 @@ static __always_inline void note_end(struct gateway_end *end, const struct segme
 	end->scale = s->options.scale;
 }
 
+/* A SYN of a connection whose handshake is over. The host's own begins another one. One that comes may
+ * be forged: it does so when the host agrees. Until then the host's answer is an ACK (RFC 5961, 4). */
+static __always_inline struct gateway_entry *meet_again(const struct segment *s,
+							struct gateway_entry *entry, bool by_host)
+{
+	bool first = !(s->flags & ACK);
+	struct gateway_end remote = entry->of.again;
+
+	if (by_host && first)
+		return begin(&s->key);
+	if (!by_host && first)
+		note_end(&entry->of.again, s);
+	if (!by_host || !remote.seen)
+		return NULL;
+	entry = begin(&s->key);
+	if (entry)
+		entry->of.remote = remote;
+	return entry;
+}
+
 /* A SYN, by the host or by the sender. */
 static __always_inline void meet(const struct segment *s, bool by_host)
 {
+	struct gateway_entry *entry = bpf_map_lookup_elem(&connections, &s->key);
 	bool first = !(s->flags & ACK);
 	u64 now = bpf_ktime_get_ns();
 	struct gateway_connection *c;
-	struct gateway_entry *entry;
 
-	entry = first ? begin(&s->key) : bpf_map_lookup_elem(&connections, &s->key);
+	if (entry && entry->of.agreed)
+		entry = meet_again(s, entry, by_host);
+	else if (first)
+		entry = begin(&s->key);
 	if (!entry)
 		return;
 	c = &entry->of;
 	note_end(by_host ? &c->host : &c->remote, s);
 	if (!first)
-		c->rtt_us = (now - c->syn_ns) / 1000;
+		c->rtt_us = c->syn_ns ? (now - c->syn_ns) / 1000 : 0;
 	c->syn_ns = c->heard_ns = now;
+}
+
+/* Does a RST end it? One that comes must lie in the host's window (RFC 5961, 3). */
+static __always_inline bool resets(const struct segment *s, const struct gateway_connection *c,
+				   bool by_host)
+{
+	return s->flags & RST && (by_host || !c->agreed ||
+				  (!law_after(c->ack, s->seq) && !law_after(s->seq, c->sent)));
 }
 
 /* RST, or both ends have said that they are at their end. Returns whether it is forgotten. */
@@ -165,7 +196,7 @@ static __always_inline bool part(const struct segment *s, struct gateway_connect
 
 	if (s->flags & FIN)
 		end->fin = 1;
-	if (!(s->flags & RST) && (!c->host.fin || !c->remote.fin))
+	if (!resets(s, c, by_host) && (!c->host.fin || !c->remote.fin))
 		return false;
 	forget(&s->key, c);
 	return true;

@@ -95,7 +95,7 @@ def test_alone_it_has_the_link(net: Network) -> None:
 
 def test_what_is_left_alone(net: Network) -> None:
     """Without timestamps, or older than the gateway: counted, and not touched. Without a window scale its unit is a byte."""
-    older = start(net, Reading(BYTES, rate=2_000_000))
+    older = start(net, Reading(BYTES, rate=500_000))
     kernel.eventually(lambda: "10.0.1.2:7" in net.path.command(net.host, "ss", "-Htn"), ENDS_S, "a connection")
     net.attach()
     kernel.eventually(lambda: net.counts()["unseen"] > 10, ENDS_S, "its data")

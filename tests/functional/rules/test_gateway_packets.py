@@ -201,7 +201,7 @@ def test_random_bytes_pass(wire: Wire) -> None:
 
 
 def test_the_end_of_a_connection_is_seen(wire: Wire) -> None:
-    """A reset by either end, the ends of both, and a SYN, which begins another one."""
+    """A reset by either end, the ends of both, and a SYN of the host, which begins another one."""
 
     def known() -> int:
         found: int = wire.line.ccbpf("-j", "gateway", "show").json["gateways"][0]["connections"]
@@ -218,7 +218,7 @@ def test_the_end_of_a_connection_is_seen(wire: Wire) -> None:
 
     for ends in (
         [wire.segment(flags=RST | ACK)],
-        [wire.segment(flags=RST, to_host=True)],
+        [wire.segment(flags=RST, seq=wire.next, to_host=True)],
         [wire.segment(flags=FIN | ACK, seq=9000, to_host=True), wire.segment(flags=FIN | ACK)],
     ):
         rewritten_until(*ends)
@@ -226,6 +226,34 @@ def test_the_end_of_a_connection_is_seen(wire: Wire) -> None:
         wire.begin()
     rewritten_until(wire.segment(flags=SYN, seq=5, ack=0))
     assert known() == 1
+
+
+def test_what_a_host_would_not_accept_ends_nothing(wire: Wire) -> None:
+    """Anybody can write a reset or a SYN with the two addresses: the host answers by an ACK (RFC 5961)."""
+    options = struct.pack(">BBBB", 1, 3, 3, SCALE) + stamps(1, 0)
+    for forged in (
+        wire.segment(flags=RST, seq=wire.next - 5000, to_host=True),
+        wire.segment(flags=RST, seq=wire.next + 1, to_host=True),
+        wire.segment(flags=RST, seq=wire.next + 0x40000000, to_host=True),
+        wire.segment(flags=SYN, seq=77, ack=0, options=options, to_host=True),
+        wire.segment(flags=SYN | ACK, seq=77, ack=1001, options=options, to_host=True),
+    ):
+        wire.come(forged)
+        assert wire.is_rewritten(), forged
+
+
+def test_a_syn_that_the_host_agrees_to_begins_another_connection(wire: Wire) -> None:
+    options = struct.pack(">BBBB", 1, 3, 3, SCALE)
+    before = wire.counts()["connections"]
+    wire.come(wire.segment(flags=SYN, seq=2000, ack=0, options=options + stamps(1, 0), to_host=True))
+    wire.send(wire.segment(flags=SYN | ACK, seq=1000, ack=2001, options=options + stamps(100, 1)))
+    wire.next = 2001
+    wire.send(wire.segment(ack=wire.next, window=SMALL))
+    for _ in range(4):
+        wire.data()
+        wire.send(wire.segment(ack=wire.next, window=SMALL))
+    wire.data()
+    assert wire.is_rewritten() and wire.counts()["connections"] == before + 1
 
 
 def bpftool(*words: object) -> Any:
@@ -267,9 +295,12 @@ def test_a_connection_that_another_cpu_has_just_heard_of_is_not_silent(wire: Wir
 
 
 def test_an_ack_of_what_was_never_sent_changes_nothing(wire: Wire) -> None:
-    """The sender drops it. Anybody in the host's network could write one, and end the holding so."""
+    """The sender drops it. Anybody in the host's network could write one, and end the holding so. Where data came that could
+    not be read, it is no forgery: its window is lowered as any other."""
     forged = wire.segment(ack=wire.next + 0x30000000)
-    assert wire.send(forged) == [forged.ip()]
+    (seen,) = wire.send(forged)
+    at = (20 if wire.version == 4 else 40) + 14
+    assert struct.unpack_from(">H", seen, at)[0] <= SMALL + 1 < forged.window
     assert wire.is_rewritten()
     wire.data()
     assert wire.is_rewritten() and received(wire.line.ccbpf) < 1_000_000
