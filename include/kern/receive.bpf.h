@@ -40,6 +40,8 @@
  *     what is in flight beyond it. There the clamp follows what is left of the window.
  *  9. Of two programs at nested cgroups the inner one wins, which is called first: a connection
  *     for which a program asks for HDR_OPT_LEN_CB already is left to that.
+ * 10. Where an ACK has three SACK blocks its options are full, and the kernel does not call: until
+ *     there are fewer holes the window stays as it was.
  *
  * Cost: nothing for a segment that is received, and one call for each that is sent.
  */
