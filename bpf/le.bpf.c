@@ -65,10 +65,10 @@
  *     kind shared by Jain .90 with 4. After the first indication of all the gap is of 4 RTT and
  *     the old window counts: a flow alone is back within about 10 RTT.
  *  6. After a gap of 3 RTT or more one empty pair is not enough, as the foreground may have
- *     halved: a second pair must find no queue either. It leaves when the old gap is over; the
- *     gap behind it is 1 RTT. If it finds a queue, the gap doubles as always (with gaps from 1
- *     RTT on again reno keeps .986 instead of .991 on half a BDP). (Asking for six empty pairs where the queue
- *     had doubled: ten of a kind share by Jain .65.)
+ *     halved: a second pair must find no queue either. It leaves when the old gap is over; the gap
+ *     behind it is 1 RTT. If it finds a queue, the gap doubles as always (with gaps from 1 RTT on
+ *     again reno keeps .986 instead of .991 on half a BDP). (Asking for six empty pairs where the
+ *     queue had doubled: ten of a kind share by Jain .65.)
  *  7. The return is a slow start, half as fast, to where the cut began. `back` loses an eighth
  *     of the difference by each judgement that the queue was one's own. Where the buffer is
  *     below 4 `threshold` there is no slow start, as it costs the others a loss (6 ms at 50 ms:
@@ -89,21 +89,21 @@
  *  9. The first slow start begins with 4 packets and is half as fast (law/gentle_start.h); it
  *     ends with the first block above T.
  * 10. Loss: half, and what a drain would leave if that is less. One or two packets lost without a
- *     queue in either direction, on a path that has carried a queue of T without a loss, are chance and take only the
- *     drain; a second loss within two rounds is not. A policer and a buffer of a few packets never
- *     carried such a queue; the block that the loss ended counts as well. The first loss of the
- *     start, with no queue, is chance, too. (100 Mbit/s, 100 ms, .01 % loss: in the second to fifth
- *     minute 5 % of the draws had .13 of the link or less, now .95.) The losses of a burst are
- *     found one by one, so the first of them looks like a lone one: if the repair sends more than
- *     two packets again, the window is halved at its end. (Without this a start into a policer sent
- *     twice as many packets again.) After a chance loss far below the largest queue the buffer is
- *     not taken for small any more: an earlier loss in that queue was chance, too. (10 Mbit/s, 50
- *     ms, .1 %: 5 % of the draws had .69 or less, now .89.) After a loss's cut that was judged
- *     needless the window returns to 7/8. A timeout is never chance. After it the window grows
- *     before the cut is judged: in the kernel's state Loss nothing else ends the repair. A path
- *     that stands still delays all that is on it: no proof that its buffer holds a queue
- *     (law/silence.h; after a stall of 200 ms the losses in a buffer of 20 packets passed for
- *     chance, and reno kept .14 of what it has beside reno, now 1.3).
+ *     queue in either direction, on a path that has carried a queue of T without a loss, are
+ *     chance and take only the drain; a second loss within two rounds is not. A policer and a
+ *     buffer of a few packets never carried such a queue; the block that the loss ended counts as
+ *     well. The first loss of the start, with no queue, is chance, too. (100 Mbit/s, 100 ms, .01 %
+ *     loss: in the second to fifth minute 5 % of the draws had .13 of the link or less, now .95.)
+ *     The losses of a burst are found one by one, so the first of them looks like a lone one: if
+ *     the repair sends more than two packets again, the window is halved at its end. (Without this
+ *     a start into a policer sent twice as many packets again.) After a chance loss far below the
+ *     largest queue the buffer is not taken for small any more: an earlier loss in that queue was
+ *     chance, too. (10 Mbit/s, 50 ms, .1 %: 5 % of the draws had .69 or less, now .89.) After a
+ *     loss's cut that was judged needless the window returns to 7/8. A timeout is never chance.
+ *     After it the window grows before the cut is judged: in the kernel's state Loss nothing else
+ *     ends the repair. A path that stands still delays all that is on it: no proof that its buffer
+ *     holds a queue (law/silence.h; after a stall of 200 ms the losses in a buffer of 20 packets
+ *     passed for chance, and reno kept .14 of what it has beside reno, now 1.3).
  * 11. Mark (ECN): an indication that is certain. It takes the drain, at least an eighth and a
  *     packet; in JUDGE it means others; in CUT it is of the queue before. If packets are lost before
  *     that reduction is over, the kernel asks for no second one: half of the window before the mark
@@ -306,7 +306,7 @@ void BPF_PROG(le_set_state, struct sock *sk, __u8 state)
 	if (law_unlikely(le_is_loss(sk, state)))
 		le_lose_after_all(sk);
 	if (sock_ca_state(sk) > TCP_CA_Disorder && state <= TCP_CA_Disorder)
-		le_block(&le_of(sk)->law); /* le_seems_alone() */
+		le_block(&le_of(sk)->law); /* in a repair `block` is not of a block */
 }
 
 /* The kernel found a reduction to be needless. What a loss took comes back; an early cut
@@ -336,7 +336,7 @@ static __always_inline void le_transmit_start(struct sock *sk)
 	struct tcp_sock *tp = tcp_of(sk);
 	struct le_flow *f = le_of(sk);
 
-	if (flow_idle(tp, f->published_kius)) {
+	if (sock_ca_state(sk) <= TCP_CA_Disorder && flow_idle(tp, f->published_kius)) {
 		le_rested(&f->law);
 		f->law.rounds = 0; /* no delay is known: no loss is chance */
 		le_begin_round(tp, f);
@@ -380,8 +380,7 @@ void BPF_PROG(le_release, struct sock *sk)
 	le_event(sk, f, CCBPF_EVENT_CLOSED, r ? r->indications : 0, r ? r->losses : 0);
 	if (f->law.paced)
 		pace_off(sk);
-	if (le_small(f) && sk->__sk_common.skc_state != BPF_TCP_CLOSE)
-		tcp_of(sk)->snd_ssthresh = law_max(f->law.back_q8 >> LE_Q8_SHIFT, LE_RETURN);
+	le_hand_over(sk, f);
 	flow_close(sk);
 }
 

@@ -180,12 +180,14 @@ static __always_inline void meet(const struct segment *s, bool by_host)
 	c->syn_ns = c->heard_ns = now;
 }
 
-/* Does a RST end it? One that comes must lie in the host's window (RFC 5961, 3). */
+/* Does a RST end it? One that comes must be the next that the host expects, or the next that the
+ * sender sends: to others the host answers by an ACK (RFC 5961, 3). */
 static __always_inline bool resets(const struct segment *s, const struct gateway_connection *c,
 				   bool by_host)
 {
-	return s->flags & RST && (by_host || !c->agreed ||
-				  (!law_after(c->ack, s->seq) && !law_after(s->seq, c->sent)));
+	bool next = s->seq == c->ack || (c->sends && s->seq == c->sent);
+
+	return s->flags & RST && (by_host || !c->agreed || next);
 }
 
 /* RST, or both ends have said that they are at their end. Returns whether it is forgotten. */
@@ -194,7 +196,7 @@ static __always_inline bool part(const struct segment *s, struct gateway_connect
 {
 	struct gateway_end *end = by_host ? &c->host : &c->remote;
 
-	if (s->flags & FIN)
+	if (s->flags & FIN && (by_host || !c->agreed || !law_after(c->ack, s->seq)))
 		end->fin = 1;
 	if (!resets(s, c, by_host) && (!c->host.fin || !c->remote.fin))
 		return false;

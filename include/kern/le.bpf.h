@@ -76,20 +76,33 @@ static __always_inline u32 le_gap_us(struct tcp_sock *tp, struct le_flow *f)
 	return small_gap_us(le_gap(&f->law), base_us ?: sock_srtt_us(tp));
 }
 
-/* Set the kernel's window while only pairs are sent. The packets of the old window are not replaced, but they
- * count: at a loss among them the kernel sends in proportion to the window before it
- * (tcp_cwnd_reduction(), net/ipv4/tcp_input.c), two packets for each that arrives if that was 1. After a
- * timeout nothing is left of it; what was lost is sent again from a few packets on. */
+/* Set the kernel's window while only pairs are sent. The packets of the old window are not replaced
+ * (in Disorder the kernel does so until it knows that the hole is a loss), but they count: at a loss
+ * among them the kernel sends in proportion to the window before it (tcp_cwnd_reduction(),
+ * net/ipv4/tcp_input.c), two packets for each that arrives if that was 1. After a timeout nothing is
+ * left of it; what was lost is sent again from a few packets on. */
 static __always_inline void le_keep_small(struct sock *sk, struct tcp_sock *tp)
 {
 	u8 state = sock_ca_state(sk);
 
 	if (state == TCP_CA_Loss)
 		tp->snd_cwnd = law_max(tp->snd_cwnd, LE_RETURN);
-	else if (state <= TCP_CA_Disorder && tp->packets_out > 2 * SMALL_PAIR)
+	else if (state == TCP_CA_Disorder ||
+		 (state == TCP_CA_Open && tp->packets_out > 2 * SMALL_PAIR))
 		tp->snd_cwnd = sock_in_flight(tp) ?: 1;
 	else if (state == TCP_CA_Open)
 		small_keep(tp);
+}
+
+/* Another controller has the flow from now on: where only pairs were sent it begins with slow start,
+ * to the window of before. Not in a repair, at whose end the kernel makes ssthresh the window. */
+static __always_inline void le_hand_over(struct sock *sk, struct le_flow *f)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+
+	if (le_small(f) && sock_ca_state(sk) <= TCP_CA_Disorder &&
+	    sk->__sk_common.skc_state != BPF_TCP_CLOSE)
+		tp->snd_ssthresh = law_max(f->law.back_q8 >> LE_Q8_SHIFT, LE_RETURN);
 }
 
 /* An event with the present state of the flow. */

@@ -67,8 +67,8 @@ static __noinline int le_notice_flat(struct sock *sk)
 	return 0;
 }
 
-/* us: what the round trip says of the queue, in both directions; that a queue is in the other one is only
- * the peer's clock's word */
+/* us: what the round trip says of the queue. That it is in the other direction only the peer's clock
+ * can say. */
 static __always_inline u32 le_rtt_queue_us(struct tcp_sock *tp, const struct le_path *p)
 {
 	u32 rtt_us = law_min(sock_rtt_us(tp), sock_srtt_us(tp));

@@ -53,7 +53,6 @@ LAW bool le_chance(const struct le *l, bool starting, const struct le_path *p)
  * measured during a repair, so `block` is free to remember it. */
 LAW void le_seems_alone(struct le *l, u32 retransmits)
 {
-	le_block(l);
 	l->block = retransmits & LE_MOST;
 }
 

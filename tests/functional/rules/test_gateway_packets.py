@@ -233,6 +233,7 @@ def test_what_a_host_would_not_accept_ends_nothing(wire: Wire) -> None:
     options = struct.pack(">BBBB", 1, 3, 3, SCALE) + stamps(1, 0)
     for forged in (
         wire.segment(flags=RST, seq=wire.next - 5000, to_host=True),
+        wire.segment(flags=RST, seq=wire.next - 1, to_host=True),
         wire.segment(flags=RST, seq=wire.next + 1, to_host=True),
         wire.segment(flags=RST, seq=wire.next + 0x40000000, to_host=True),
         wire.segment(flags=SYN, seq=77, ack=0, options=options, to_host=True),
