@@ -12,7 +12,7 @@
  *			 decide, act	rx_step()
  *			 set		the window field, and the checksum
  *			 publish	the record in `flows`, every 9 ms
- *	both  RST, FIN	 forget; also after a silence
+ *	both  RST, FIN	 forget, where the host would (RFC 5961); also after a silence
  *
  * All packets pass, in order. Only the window field and the checksum of a segment change, and the
  * window only becomes smaller:
@@ -119,8 +119,6 @@ static __noinline bool read_ack(struct gateway_entry *entry, const struct segmen
 	bpf_spin_unlock(&entry->lock);
 
 	a->left = law_forget((s32)a->left < 0 ? 0 : a->left);
-	a->mss = law_max(c->mss, 1);
-	a->unit = 1 << (c->scale & 15);
 	if (!turn)
 		return false;
 	a->hole = hole;
@@ -224,19 +222,14 @@ static __always_inline void answer(struct __sk_buff *ctx, const struct segment *
 				   struct gateway_entry *entry)
 {
 	struct gateway_connection *c = &entry->of;
-	struct rx_ack a = {};
-	/* What was never sent cannot be acknowledged, and the sender drops such an ACK. But data may have
-	 * come that could not be read (fragments): so it tells nothing, and is lowered as any other. */
-	bool takes = !c->sends || !law_after(s->ack, c->sent), turn = false, started;
+	struct rx_ack a = { .mss = law_max(c->mss, 1), .unit = 1 << (c->scale & 15) };
+	bool takes = !c->sends || !law_after(s->ack, c->sent), turn, started;
 	u32 bytes;
 	u16 field;
 
-	if (law_likely(takes)) {
-		turn = read_ack(entry, s, &a);
-	} else {
-		a.mss = law_max(c->mss, 1);
-		a.unit = 1 << (c->scale & 15);
-	}
+	/* An ACK of more than was sent is forged, and the sender drops it; or data came that could not be
+	 * read (fragments). So the law learns nothing of it, and its window is lowered as of any other. */
+	turn = law_likely(takes) && read_ack(entry, s, &a);
 	bytes = want(s, c, &a, turn);
 	if (turn)
 		c->deciding = 0;

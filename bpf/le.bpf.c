@@ -83,9 +83,9 @@
  *     the window is 5/4 of the one at which that loss came: a policer would have lost there again.
  *     (Without that end: 20 Mbit/s, 40 ms, 0.1 % loss, alone: .40 of the link in the worst of 16
  *     draws, now .96. From the window of the loss itself on, reno keeps .93 at a policer of 50
- *     Mbit/s, now .97.) Not faster than a packet per RTT either where the round trip is 2 T above its
- *     base: that the queue is in the other direction is only the word of the peer's clock. (With T
- *     ten of a kind use .957 of their link, now .973.)
+ *     Mbit/s, now .97.) Growth is also no faster than a packet per RTT while the round trip is
+ *     more than 2 T above its base: only the peer's clock tells in which direction that queue is,
+ *     and a peer may lie. (With T instead of 2 T ten of a kind use .957 of their link, now .973.)
  *  9. The first slow start begins with 4 packets and is half as fast (law/gentle_start.h); it
  *     ends with the first block above T.
  * 10. Loss: half, and what a drain would leave if that is less. One or two packets lost without a
@@ -306,7 +306,7 @@ void BPF_PROG(le_set_state, struct sock *sk, __u8 state)
 	if (law_unlikely(le_is_loss(sk, state)))
 		le_lose_after_all(sk);
 	if (sock_ca_state(sk) > TCP_CA_Disorder && state <= TCP_CA_Disorder)
-		le_block(&le_of(sk)->law); /* in a repair `block` is not of a block */
+		le_block(&le_of(sk)->law); /* it held a count: le_seems_alone() */
 }
 
 /* The kernel found a reduction to be needless. What a loss took comes back; an early cut
@@ -375,7 +375,7 @@ void BPF_PROG(le_release, struct sock *sk)
 	struct ccbpf_flow *r = flow_of(sk);
 
 	if (!f->law.open)
-		return; /* before Linux 6.14 also without init(): a connection that was refused */
+		return; /* older kernels call it also where init() has not run */
 	f->law.open = 0;
 	le_event(sk, f, CCBPF_EVENT_CLOSED, r ? r->indications : 0, r ? r->losses : 0);
 	if (f->law.paced)

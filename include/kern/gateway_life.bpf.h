@@ -139,23 +139,29 @@ static __always_inline void note_end(struct gateway_end *end, const struct segme
 	end->scale = s->options.scale;
 }
 
-/* A SYN of a connection whose handshake is over. The host's own begins another one. One that comes may
- * be forged: it does so when the host agrees. Until then the host's answer is an ACK (RFC 5961, 4). */
+/* A SYN of a connection whose handshake is over. One of the host begins another connection. One from
+ * outside may be forged: it counts when the host agrees to it by SYN|ACK. If it does not, it answers by
+ * an ACK (RFC 5961, 4). */
 static __always_inline struct gateway_entry *meet_again(const struct segment *s,
 							struct gateway_entry *entry, bool by_host)
 {
-	bool first = !(s->flags & ACK);
 	struct gateway_end remote = entry->of.again;
+	u64 syn_ns = entry->of.syn_ns;
 
-	if (by_host && first)
-		return begin(&s->key);
-	if (!by_host && first)
+	if (!(s->flags & ACK)) {
+		if (by_host)
+			return begin(&s->key);
 		note_end(&entry->of.again, s);
+		entry->of.syn_ns = bpf_ktime_get_ns();
+		return NULL;
+	}
 	if (!by_host || !remote.seen)
 		return NULL;
 	entry = begin(&s->key);
-	if (entry)
+	if (entry) {
 		entry->of.remote = remote;
+		entry->of.syn_ns = syn_ns;
+	}
 	return entry;
 }
 
@@ -176,7 +182,7 @@ static __always_inline void meet(const struct segment *s, bool by_host)
 	c = &entry->of;
 	note_end(by_host ? &c->host : &c->remote, s);
 	if (!first)
-		c->rtt_us = c->syn_ns ? (now - c->syn_ns) / 1000 : 0;
+		c->rtt_us = (now - c->syn_ns) / 1000;
 	c->syn_ns = c->heard_ns = now;
 }
 
@@ -190,7 +196,8 @@ static __always_inline bool resets(const struct segment *s, const struct gateway
 	return s->flags & RST && (by_host || !c->agreed || next);
 }
 
-/* RST, or both ends have said that they are at their end. Returns whether it is forgotten. */
+/* RST, or both ends have said that they are at their end; a FIN from outside must not be of the past.
+ * Returns whether it is forgotten. */
 static __always_inline bool part(const struct segment *s, struct gateway_connection *c,
 				 bool by_host)
 {

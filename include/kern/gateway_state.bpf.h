@@ -41,8 +41,7 @@ struct gateway_connection {
 
 	/* Without: */
 	struct gateway_end host, remote;
-	struct gateway_end
-		again; /* a SYN that the remote sent later, and the host has not answered */
+	struct gateway_end again; /* a later SYN of the remote, which the host has not answered */
 	u8 scale; /* of the host's window field */
 	u8 agreed; /* the handshake is over, and it has timestamps */
 	u8 left; /* it is left alone */

@@ -76,11 +76,12 @@ static __always_inline u32 le_gap_us(struct tcp_sock *tp, struct le_flow *f)
 	return small_gap_us(le_gap(&f->law), base_us ?: sock_srtt_us(tp));
 }
 
-/* Set the kernel's window while only pairs are sent. The packets of the old window are not replaced
- * (in Disorder the kernel does so until it knows that the hole is a loss), but they count: at a loss
- * among them the kernel sends in proportion to the window before it (tcp_cwnd_reduction(),
- * net/ipv4/tcp_input.c), two packets for each that arrives if that was 1. After a timeout nothing is
- * left of it; what was lost is sent again from a few packets on. */
+/* Set the kernel's window while only pairs are sent. Packets of the old window may still be in
+ * flight: they count, and are not replaced. At a loss among them the kernel sends in proportion to the
+ * window before the loss (tcp_cwnd_reduction(), net/ipv4/tcp_input.c): if that were 1, two packets for
+ * each one that arrives. In Disorder the kernel itself replaces them until it knows that the hole is a
+ * loss. After a timeout nothing of the old window is left: what was lost is sent again from LE_RETURN
+ * packets on. */
 static __always_inline void le_keep_small(struct sock *sk, struct tcp_sock *tp)
 {
 	u8 state = sock_ca_state(sk);

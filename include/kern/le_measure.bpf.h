@@ -67,8 +67,8 @@ static __noinline int le_notice_flat(struct sock *sk)
 	return 0;
 }
 
-/* us: what the round trip says of the queue. That it is in the other direction only the peer's clock
- * can say. */
+/* us: what the round trip says of the queue. Only the peer's clock can tell in which direction it
+ * is. */
 static __always_inline u32 le_rtt_queue_us(struct tcp_sock *tp, const struct le_path *p)
 {
 	u32 rtt_us = law_min(sock_rtt_us(tp), sock_srtt_us(tp));

@@ -85,7 +85,7 @@ static __noinline u32 le_be_marked(struct sock *sk)
 
 /* In set_state(): has a loss left more than half of the window, which must be halved now? undo_marker
  * is 0 where the kernel has found that nothing was lost (undo), and where it enters Loss for a smaller
- * MTU. Out of CWR it is always 0, and says nothing. */
+ * MTU. In CWR it is always 0, and tells nothing. */
 static __always_inline bool le_is_loss(struct sock *sk, u8 state)
 {
 	struct tcp_sock *tp = tcp_of(sk);

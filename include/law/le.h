@@ -117,9 +117,9 @@ LAW void le_round(struct le *l, u32 window_q8, bool grows, const struct le_path 
 		l->growth++;
 }
 
-/* A round has ended. @rtt_queue_us: what the round trip says of the queue. Where that is above 2 T the
- * one-way delay may still say that there is none; but that is by the peer's clock, and no flow grows
- * faster than reno on the word of a peer. */
+/* A round has ended. @rtt_queue_us: what the round trip says of the queue. Above 2 T the one-way delay
+ * may still show none, but that rests on the peer's clock, and a peer may lie. Then growth is no
+ * faster than reno's. */
 LAW void le_distrust(struct le *l, u32 rtt_queue_us, const struct le_path *p)
 {
 	if (l->stage != LE_FREE || rtt_queue_us <= 2 * le_threshold(l, p))

@@ -93,8 +93,8 @@ LAW u32 le_loss(struct le *l, u32 window, bool chance, const struct le_path *p)
 	return first ? LE_LEAST : to;
 }
 
-/* packets: what is left where a loss that was counted already takes more than it seemed to. What was
- * known before that loss is still what le_needless() brings back. */
+/* packets: what is left when a loss that was taken for chance turns out to be one of many, or a
+ * timeout. le_needless() still brings back what was known before that loss. */
 LAW u32 le_loss_again(struct le *l, u32 window, const struct le_path *p)
 {
 	u8 small = l->was_small, bare = l->was_bare, first = l->was_first;

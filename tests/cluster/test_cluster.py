@@ -146,7 +146,7 @@ def test_an_annotation_gives_a_controller(node: Cluster) -> None:
 
 
 def test_the_config_map(node: Cluster) -> None:
-    """Of all nodes: it is followed, and an error in it changes nothing."""
+    """Of all nodes: it is followed."""
     node.kubectl("apply", "--filename=-", input=pod("plain"))
     node.kubectl("wait", "--for=condition=Ready", "pod/plain", f"--timeout={STARTS_S:.0f}s")
     text = '[[rule]]\ncgroup = "/kubepods/besteffort"\ncontroller = "tcpw_lp"\n'

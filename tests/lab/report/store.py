@@ -173,7 +173,7 @@ def is_behind(commit: str, other: str) -> bool:
 
 
 def is_left_behind(made: Made, stored: Made) -> bool:
-    """Whether what is stored was measured later, or alone has the programs of today."""
+    """Whether the new result is of older programs than the stored one. Where neither has those of today, its commit says so."""
     both = made["of"].keys() & stored["of"].keys()
     behind = any(is_behind(made["of"][name]["commit"], stored["of"][name]["commit"]) for name in both)
     return bool(set(older(made)) - set(older(stored))) or (behind and bool(older(made)))
