@@ -32,7 +32,7 @@ SCRIPT = """\
 mkdir run assign renice download moved gateway
 ccbpf enable {controller} >/dev/null
 client() {{ # seconds, options
-    ip netns exec sender timeout 20 iperf3 -c {address} -J -t "$@"
+    ip netns exec sender timeout 40 iperf3 -c {address} -J -t "$@"
 }}
 serve
 ip netns exec sender timeout 20 ccbpf -vv -j run {controller} iperf3 -c {address} -J -t 1 >run/iperf3.json 2>run/log
@@ -94,8 +94,8 @@ ccbpf -j assign list >download/said.json
 ccbpf assign remove --all >download/disable.txt 2>&1
 echo $? >download/disabled
 
-serve
-client 10 -R >moved/iperf3.json & flow=$!
+serve; server=$!
+client 30 -R -b 20M >moved/iperf3.json & flow=$! # the verifier needs ten seconds of a guest's time
 until_true 'ip netns exec sender ss -tinHO state established "dport = :5201" | grep -qE "bytes_received:[0-9]{{6}}"'
 ccbpf -j renice --download --dst {address} >moved/said.json 2>moved/log
 code=$?
@@ -104,6 +104,7 @@ ccbpf -j flows >moved/flows.json
 ccbpf -j check >moved/check.json
 [ $code != {unable} ] || {{ echo "{{}}" >moved/said.json; code=0; }}
 echo $code >moved/enabled
+kill $server # its client ends, too
 wait $flow
 ccbpf clean --all >moved/disable.txt 2>&1
 echo $? >moved/disabled
