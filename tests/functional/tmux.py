@@ -55,8 +55,8 @@ class Tmux:
     def lines(self, styles: bool = False) -> list[str]:
         return self._tmux("capture-pane", "-p", *(["-e"] if styles else [])).splitlines()
 
-    def until(self, condition: Callable[[list[str]], object], what: str) -> list[str]:
-        """The lines of the screen, as soon as they satisfy it and are the same twice.
+    def until(self, condition: Callable[[list[str]], object], what: str, styles: bool = False) -> list[str]:
+        """The lines of the screen, with the escape sequences of their `styles`, as soon as they satisfy it and are the same twice.
 
         A screen that is being drawn mixes the lines of two pictures.
         """
@@ -64,7 +64,7 @@ class Tmux:
 
         def holds() -> bool:
             before = last[:]
-            last[:] = self.lines()
+            last[:] = self.lines(styles)
             return bool(last and last == before and condition(last))
 
         try:

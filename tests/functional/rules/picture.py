@@ -36,7 +36,8 @@ PORT = 5201
 def transfer(path: native.Path, port: int, *words: str, cgroup: Path | None = None) -> native.Child:
     """iperf3 to a server of its own, in a cgroup. `ip netns exec` has a /sys of its own, so the cgroup comes before it."""
     server = path.start(path.receiver, "iperf3", "-s", "-1", "-p", str(port), "--forceflush")
-    server.drain(5.0, until=lambda: any("listening" in line for line in server.lines))
+    server.drain(20.0, until=lambda: any("listening" in line for line in server.lines))
+    assert server.lines, f"iperf3 does not listen on port {port}"
     enter = f"echo $$ > {cgroup}/cgroup.procs; " if cgroup else ""
     client = ["ip", "netns", "exec", path.sender, "iperf3", "-c", native.RECEIVER[4], "-p", str(port), "-t", "60", *words]
     return native.Child(["sh", "-c", f'{enter}exec "$@"', "sh", *client])
@@ -58,6 +59,12 @@ def units(cli: Cli, slice_: str) -> Iterator[dict[str, Path]]:
         remove_cgroup(top)
 
 
+def whole(lines: list[str]) -> bool:
+    """The screen shows both units and all of their processes."""
+    text = "\n".join(lines)
+    return all(f"/{name}: " in text for name in UNITS) and text.count("- iperf3 (") == PROCESSES
+
+
 def photograph(cli: Cli, slice_: str, alone_s: float = ALONE_S, beside_s: float = BESIDE_S) -> str:
     """The picture. `slice_`: a cgroup that is made for it, below the root."""
     port = PORT
@@ -71,9 +78,7 @@ def photograph(cli: Cli, slice_: str, alone_s: float = ALONE_S, beside_s: float 
             time.sleep(alone_s)
             transfers.callback(transfer(path, port, "-C", "cubic").end)
             time.sleep(beside_s)
-            screen.until(lambda lines: all(f"/{name}: " in "".join(lines) for name in UNITS), "both units")
-            screen.until(lambda lines: sum("- iperf3 (" in line for line in lines) == PROCESSES, "their processes")
-            return svg.picture(screen.lines(styles=True), WIDTH, TITLE)
+            return svg.picture(screen.until(whole, "both units and their processes", styles=True), WIDTH, TITLE)
 
 
 def main() -> None:
