@@ -155,6 +155,7 @@ class Watcher:
         return total
 
 
+@pytest.mark.rerun("on a busy host Linux 6.18 ends some connections without a call of release(): docs/limits.md, Kernels and tools")
 def test_thousands_of_connections_while_controllers_come_and_go(ccbpf: Cli, netns_pair: Pair, quiet_kernel: None) -> None:
     a, b = netns_pair
     ccbpf("enable", *OURS)
@@ -187,7 +188,7 @@ def test_thousands_of_connections_while_controllers_come_and_go(ccbpf: Cli, netn
         assert all(churn.chosen[name] > 300 for name in OURS), churn.chosen
     eventually(lambda: watcher.records() == 0, 10, "no record is left")
     total = watcher.counted()
-    assert total["flows_opened"] == total["flows_closed"] > CONNECTIONS
+    assert total["flows_opened"] == total["flows_closed"] > CONNECTIONS, total
     assert total["flows_untracked"] == 0
     ccbpf.run("disable", "--all")
     eventually(lambda: not set(OURS) & {ops.name for ops in kernel.struct_ops().values()}, 10, "the controllers are gone")
