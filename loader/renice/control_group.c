@@ -16,7 +16,7 @@
 static int find_unit(const char *what, const char *option, const char *name, const char **path)
 {
 	const char *unit = unit_name(name, UNIT_SUFFIX), *paths[2] = { 0 };
-	unsigned int n = unit ? cgroup_find(unit, true, paths) : 0;
+	unsigned int n = unit ? cgroup_find(unit, paths) : 0;
 
 	*path = paths[0];
 	if (n == 1)

@@ -94,12 +94,12 @@ static int parse_unit(const char *what, const char *given, const char *name, con
 	return EXIT_OK;
 }
 
-/* The first two cgroups with this in their names. A dash in the name of a slice means "below",
+/* The first two cgroups with this id. A dash in the name of a slice means "below",
  * so the kubelet writes a pod's id with underscores there. */
 static unsigned int find_named(const char *id, const char *paths[2])
 {
 	char underscored[CCBPF_CGROUP_LEN];
-	unsigned int n = cgroup_find(id, false, paths);
+	unsigned int n = cgroup_find_id(id, paths);
 
 	if (n || !strchr(id, '-'))
 		return n;
@@ -107,10 +107,10 @@ static unsigned int find_named(const char *id, const char *paths[2])
 	for (char *c = underscored; *c; c++)
 		if (*c == '-')
 			*c = '_';
-	return cgroup_find(underscored, false, paths);
+	return cgroup_find_id(underscored, paths);
 }
 
-/* A container or pod, by a part of its cgroup's name. */
+/* A container or pod, by its id in its cgroup's name. */
 static int find_cgroup(const char *what, const char *given, const char *id, char *path)
 {
 	const char *paths[2];
@@ -128,8 +128,8 @@ static int find_cgroup(const char *what, const char *given, const char *id, char
 	if (n == 1)
 		return fail_errno(what, text("--cgroup %s", given), ENAMETOOLONG);
 	return FAIL(EXIT_FAILED, .what = what, .on = text("--cgroup %s", given),
-		    .why = n ? "several cgroups have it in their names"
-			     : "no cgroup has it in its name: it does not run",
+		    .why = n ? "several cgroups have this id"
+			     : "no cgroup has this id: it does not run",
 		    .remedy = n ? "give the whole id"
 				: "start it first, or give its cgroup's path");
 }

@@ -60,10 +60,20 @@ int cgroup_path(uint64_t id, char *path, unsigned int size);
 bool cgroup_removed(int err);
 
 /*
- * The cgroups with this name or, unless `whole`, with names in which it is, where no cgroup
- * above is one as well. Returns how many there are, 2 for several, and the paths of the first
- * two, each a text().
+ * The cgroups with this name, where no cgroup above is one as well. Returns how many there are, 2 for
+ * several, and the paths of the first two, each a text().
  */
-unsigned int cgroup_find(const char *name, bool whole, const char *paths[2]);
+unsigned int cgroup_find(const char *name, const char *paths[2]);
+
+/*
+ * The same of the containers and pods with this id, which may be cut short. Their names:
+ *
+ *   docker-ID.scope, cri-containerd-ID.scope, libpod-ID.scope, crio-ID.scope   a systemd driver
+ *   ID, libpod-ID, crio-ID                                                     a cgroupfs driver
+ *   kubepods-besteffort-podID.slice, podID, machine-libpod_pod_ID.slice        pods
+ *
+ * Not the cgroups of their monitors: libpod-conmon-ID.scope, crio-conmon-ID.scope.
+ */
+unsigned int cgroup_find_id(const char *id, const char *paths[2]);
 
 #endif

@@ -171,12 +171,34 @@ def test_a_slice(assign: Cli, sinks: Sinks) -> None:
 @pytest.mark.parametrize("kind", ["container", "pod"])
 def test_containers_and_pods(assign: Cli, sinks: Sinks, kind: str) -> None:
     identity = f"{os.getpid():012d}abcdef"
-    assert "no cgroup has it in its name" in assign("assign", "--cgroup", f"{kind}:{identity}", code=1).err
+    assert "no cgroup has this id" in assign("assign", "--cgroup", f"{kind}:{identity}", code=1).err
     with cgroup(f"{UNIQUE}.slice", f"docker-{identity}.scope", "inner") as below:
         assign("assign", "tcp_lp", "--cgroup", f"{kind}:{identity}")
         assert got(sinks, prefix=within(below)) == "tcp_lp"
         with cgroup(UNIQUE, identity):
             assert "several cgroups" in assign("assign", "--cgroup", f"{kind}:{identity}", code=1).err
+
+
+@pytest.mark.parametrize("digits", [12, 64])
+@pytest.mark.parametrize(
+    ("container", "others"),
+    [
+        ("docker-{}.scope", []),
+        ("docker/{}", []),
+        ("libpod-{}.scope", ["libpod-conmon-{}.scope", "{}-1a2b3c4d.service"]),  # of conmon, of a health check
+        ("crio-{}.scope", ["crio-conmon-{}.scope"]),
+        ("cri-containerd-{}.scope", ["cri-containerd-0{}.scope"]),
+    ],
+)
+def test_a_container_of_each_runtime(assign: Cli, sinks: Sinks, container: str, others: list[str], digits: int) -> None:
+    """Its monitor, and other cgroups that have the id in their names, are not it."""
+    identity = f"{os.getpid():012d}{'abcdef0123456789' * 4}"[:64]
+    with ExitStack() as stack:
+        beside = [stack.enter_context(cgroup(f"{UNIQUE}.slice", name.format(identity))) for name in others]
+        here = stack.enter_context(cgroup(f"{UNIQUE}.slice", *container.format(identity).split("/")))
+        assign("assign", "tcp_lp", "--cgroup", f"container:{identity[:digits]}")
+        assert got(sinks, prefix=within(here)) == "tcp_lp"
+        assert {got(sinks, prefix=within(other)) for other in beside} <= {default()}
 
 
 def test_a_cgroup_that_is_removed_under_its_rule(assign: Cli, sinks: Sinks) -> None:
