@@ -49,7 +49,7 @@ static bool look_for_words(void *data)
 	return true;
 }
 
-static const char *words(void *data, uint64_t flow)
+static const char *words(void *data, const struct flow *flow)
 {
 	struct known *known = data;
 	const struct origin *origin = known->read ? origins_of(&known->origins, flow) : NULL;

@@ -82,7 +82,7 @@ struct sockets {
 static uint64_t cgroup_of(const void *data, const struct flow *flow)
 {
 	const struct sockets *sockets = data;
-	const struct origin *origin = origins_of(sockets->origins, flow->key);
+	const struct origin *origin = origins_of_socket(sockets->origins, flow->key);
 	const struct held_socket *held = origin ? NULL : held_of(&sockets->held, flow->key);
 
 	return origin ? origin->cgroup : held ? held->cgroup : 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Who gave a connection its controller: see origins.h. */
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,12 +19,31 @@ struct giver {
 	bool receives; /* their records have another key */
 	enum origin_by by;
 	unsigned int id; /* of the run; a rule's is in the record */
+	const char *controller; /* that it gives; a rule's is in `standing` */
 };
 
 struct givers {
 	struct giver *all;
 	size_t n;
 };
+
+/* What a rule gives, "" if it was removed; a rule whose choice changes gets another id. */
+static const char *controller_of(const struct standing *standing, unsigned int rule)
+{
+	for (unsigned int i = 0; i < standing->n; i++)
+		if (standing->rules[i].id == rule)
+			return standing->rules[i].choice.controller;
+	return "";
+}
+
+static void name_controller(const struct giver *giver, struct origin *origin)
+{
+	const char *name = giver->controller;
+
+	if (giver->by == ORIGIN_RULE)
+		name = controller_of(&giver->to->standing, origin->id);
+	snprintf(origin->controller, sizeof(origin->controller), "%s", name ?: "");
+}
 
 static void collect(const struct remembered *map, const struct ccbpf_chosen_record *r)
 {
@@ -33,13 +53,16 @@ static void collect(const struct remembered *map, const struct ccbpf_chosen_reco
 	/* Doubled whenever its number is a power of two. */
 	if (!(to->n & (to->n - 1)))
 		to->all = must_grow(to->all, (2 * to->n + 1) * sizeof(*to->all));
-	to->all[to->n++] = (struct origin){
+	to->all[to->n] = (struct origin){
 		.flow = giver->receives ? r->cookie : r->flow,
 		.cgroup = r->cgroup,
 		.inode = r->inode,
 		.by = giver->by,
 		.id = giver->by == ORIGIN_RULE ? r->rule : giver->id,
 	};
+	if (!giver->receives)
+		name_controller(giver, &to->all[to->n]);
+	to->n++;
 }
 
 static int by_flow(const void *a, const void *b)
@@ -117,15 +140,18 @@ void origins_read(struct origins *out)
 		unsigned int id = out->runs[i].id;
 
 		add(&givers, run_open_chosen(id), run_open_receives(id),
-		    (struct giver){ .to = out, .by = ORIGIN_RUN, .id = id });
+		    (struct giver){ .to = out,
+				    .by = ORIGIN_RUN,
+				    .id = id,
+				    .controller = out->runs[i].about.choice.controller });
 	}
 	n_units = units_read(&units);
 	for (unsigned int i = 0; i < n_units; i++) {
 		add(&givers, copy_of(units[i].chosen_fd), copy_of(units[i].receives_fd),
-		    (struct giver){ .to = out, .by = ORIGIN_UNIT });
+		    (struct giver){
+			    .to = out, .by = ORIGIN_UNIT, .controller = units[i].controller });
 		out->units_unstamped += units[i].counts.unstamped;
 	}
-	units_free(units, n_units);
 	if (!moved_open(&moved))
 		add(&givers, -1, copy_of(moved.receives_fd),
 		    (struct giver){ .to = out, .by = ORIGIN_RENICE });
@@ -136,6 +162,7 @@ void origins_read(struct origins *out)
 	for (size_t i = 0; i < givers.n; i++)
 		close(givers.all[i].map.fd);
 	free(givers.all);
+	units_free(units, n_units);
 	sort(out);
 }
 
@@ -154,13 +181,27 @@ void origins_free(struct origins *origins)
 	*origins = (struct origins){ 0 };
 }
 
-const struct origin *origins_of(const struct origins *origins, uint64_t flow)
+const struct origin *origins_of_socket(const struct origins *origins, uint64_t flow)
 {
 	const struct origin key = { .flow = flow };
 
 	if (gateway_instance_of(flow))
 		return gateway_of(origins, flow);
 	return origins->n ? bsearch(&key, origins->all, origins->n, sizeof(key), by_flow) : NULL;
+}
+
+/* `renice` to another controller, or a choice that the program makes later, ends what it was given. */
+static bool has_another(const struct ccbpf_flow *record, const struct origin *origin)
+{
+	return record->kind != CCBPF_KIND_rx_le && *origin->controller &&
+	       strncmp(record->controller, origin->controller, CCBPF_NAME_LEN);
+}
+
+const struct origin *origins_of(const struct origins *origins, const struct flow *flow)
+{
+	const struct origin *origin = origins_of_socket(origins, flow->key);
+
+	return origin && !has_another(&flow->record, origin) ? origin : NULL;
 }
 
 size_t origins_count(const struct origins *origins, enum origin_by by)

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cc/flows.h"
 #include "gateway/gateway.h"
 #include "rules/run.h"
 #include "rules/standing.h"
@@ -31,6 +32,7 @@ struct origin {
 	enum origin_by by;
 	unsigned int id; /* of the rule or run, else 0 */
 	const char *device; /* of the gateway, else NULL */
+	char controller[CCBPF_NAME_LEN]; /* that it gives; "": not known, or a receive window */
 };
 
 #define ORIGIN_NAMES 64 /* cgroups and processes whose names are kept: most flows share theirs */
@@ -59,8 +61,14 @@ struct origins {
 void origins_read(struct origins *out);
 void origins_free(struct origins *origins);
 
-/* That of the connection with this key in `flows`, or NULL. */
-const struct origin *origins_of(const struct origins *origins, uint64_t flow);
+/*
+ * Who gave this flow the controller that it has, or holds its receive window; NULL: nobody of these.
+ * A rule's memory stays with the socket when `renice` or the program chooses another controller.
+ */
+const struct origin *origins_of(const struct origins *origins, const struct flow *flow);
+
+/* Who gave the socket with this key in `flows` a controller at its beginning, whatever it has now, or NULL. */
+const struct origin *origins_of_socket(const struct origins *origins, uint64_t flow);
 
 /* The first of the processes that hold its socket, and their number; NULL: none is seen. */
 const struct holder *origin_processes(struct origins *origins, const struct origin *origin,

@@ -113,7 +113,8 @@ static void find_groups(struct owners *owners, struct model *model)
 /* Whose the flow is that is held. */
 static void say(struct owners *owners, const struct model *model)
 {
-	const char *words = owners->source.words(owners->source.data, model->held.key);
+	const struct watched *held = model_find(model, &model->held);
+	const char *words = held ? owners->source.words(owners->source.data, &held->flow) : NULL;
 
 	if (!words && flow_id_is(&owners->said_of, &model->held))
 		return; /* it has ended */

@@ -17,7 +17,7 @@ struct owner_source {
 	void (*groups)(void *data, uint64_t flow, uint64_t group[GROUP_KINDS]);
 	bool (*look_for_words)(void *data); /* anew; false: not possible just now */
 	/* What gave it its controller, its cgroup and process, a text(); NULL: not known. */
-	const char *(*words)(void *data, uint64_t flow);
+	const char *(*words)(void *data, const struct flow *flow);
 	void *data;
 };
 

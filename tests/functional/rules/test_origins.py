@@ -72,6 +72,25 @@ def test_other_rules_do_not_forget_it(run: Cli, sinks: Sinks) -> None:
         assert "by rule 1 (removed)" in row_of(run, port)
 
 
+def test_after_renice_it_is_nobodys(run: Cli, sinks: Sinks) -> None:
+    """The socket still remembers its rule or run, but has another controller than these give."""
+    run("assign", "le", "--remote-port", sinks.port)
+    run("enable", "tcp_lp")
+    with sinks.held() as (_, ruled), sinks.held(str(CCBPF), "run", "-q", env=run.env()) as (_, led):
+        given = {ruled: "rule", led: "run"}
+        for port, by in given.items():
+            assert origin_of(run, port)["by"] == by
+            run("renice", "tcp_lp", "--port", port)
+            assert flow_of(run, port)["controller"] == "tcp_lp"
+            assert origin_of(run, port) is None and not row_of(run, port).splitlines()[0].endswith(f" {by} 1")
+        assert run.status()["tcp_lp"]["origins"] == run.status()["le"]["origins"] == []
+        assert "flow by" not in run("status").out
+        for port, by in given.items():
+            run("renice", "le", "--port", port)
+            assert (origin_of(run, port)["by"], origin_of(run, port)["id"]) == (by, 1)
+        assert run.status()["le"]["origins"] == [{"by": by, "id": 1, "flows": 1} for by in given.values()]
+
+
 def test_in_which_cgroup_and_by_whom(run: Cli, sinks: Sinks) -> None:
     """A cgroup that is removed has no name any more; for a shared socket all processes are named."""
     here = MOUNT / UNIQUE / "a.service"
