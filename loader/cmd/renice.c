@@ -218,8 +218,8 @@ static int renice(const struct request *request)
 
 static const struct argp_option options[] = {
 	{ "pid", OPTION_SET, "PID", 0, "the sockets of a process (can be repeated)", 0 },
-	{ "cgroup", OPTION_OWN + OWN_CGROUP, "PATH|unit:NAME", 0,
-	  "sockets made in this cgroup v2, or in one below it", 0 },
+	{ "cgroup", OPTION_OWN + OWN_CGROUP, "CGROUP", 0,
+	  "sockets made in PATH, unit:NAME, slice:NAME, container:ID or pod:UID, or below", 0 },
 	{ "dst", OPTION_OWN + OWN_DST, "PREFIX", 0,
 	  "to this address or prefix, IPv4 or IPv6 (192.0.2.0/24)", 0 },
 	{ "port", OPTION_OWN + OWN_PORT, "N", 0, "with this local or remote port, 1 to 65535", 0 },

@@ -7,26 +7,22 @@
 #include "out/errors.h"
 #include "renice/control_group.h"
 #include "sys/cgroup.h"
-#include "sys/unit.h"
+#include "sys/cgroupword.h"
 #include "util/text.h"
 
-#define UNIT "unit:"
-#define UNIT_SUFFIX ".service"
-
-static int find_unit(const char *what, const char *option, const char *name, const char **path)
+static int find_unit(const char *what, const char *on, const char *unit, const char **path)
 {
-	const char *unit = unit_name(name, UNIT_SUFFIX), *paths[2] = { 0 };
-	unsigned int n = unit ? cgroup_find(unit, paths) : 0;
+	const char *paths[2] = { 0 };
+	unsigned int n = cgroup_find(unit, paths);
 
 	*path = paths[0];
 	if (n == 1)
 		return EXIT_OK;
 	if (n == 2)
-		return FAIL(EXIT_USAGE, .what = what, .on = text("%s %s", option, name),
+		return FAIL(EXIT_USAGE, .what = what, .on = on,
 			    .why = text("several units have this name: %s, %s", paths[0], paths[1]),
 			    .remedy = "give the path of one");
-	return FAIL(EXIT_FAILED, .what = what, .on = text("%s " UNIT "%s", option, name),
-		    .why = "no running unit has this name",
+	return FAIL(EXIT_FAILED, .what = what, .on = on, .why = "no running unit has this name",
 		    .remedy = "`systemctl` lists the units, `systemd-cgls` their cgroups");
 }
 
@@ -43,13 +39,16 @@ static const char *below_mount(const char *name)
 
 int control_group_find(const char *what, const char *option, const char *name, uint64_t *id)
 {
-	const char *path = name;
+	const char *on = text("%s %s", option, name), *path = NULL;
+	struct cgroup_word word;
 	int fd, err = cgroup_require(what, option);
 
-	if (!err && strncmp(name, UNIT, strlen(UNIT)) == 0)
-		err = find_unit(what, option, name + strlen(UNIT), &path);
+	if (!err)
+		err = cgroup_word_parse(what, option, name, &word);
+	if (!err && word.unit)
+		err = find_unit(what, on, word.unit, &path);
 	else if (!err)
-		path = below_mount(name);
+		path = word.path ?: below_mount(name);
 	if (err)
 		return err;
 	fd = cgroup_open(path);
@@ -58,7 +57,7 @@ int control_group_find(const char *what, const char *option, const char *name, u
 		close(fd);
 	if (*id)
 		return EXIT_OK;
-	return FAIL(EXIT_FAILED, .what = what, .on = text("%s %s", option, name),
+	return FAIL(EXIT_FAILED, .what = what, .on = on,
 		    .why = fd >= 0 || fd == -ENOTDIR
 				   ? "this is not a cgroup of version 2"
 				   : text("%s, below %s", strerror(-fd), cgroup_mount()),

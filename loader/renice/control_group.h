@@ -7,7 +7,7 @@
 
 /*
  * Find a cgroup by its path, in the file system or from the root of the hierarchy
- * ("/system.slice/backup.service"), or by "unit:NAME", a unit of systemd that runs;
+ * ("/system.slice/backup.service"), or as sys/cgroupword.h says, where a unit or slice must run;
  * `option` is said in errors. Puts out its id, which is its inode. Returns EXIT_OK, or the
  * exit code after saying why not: no cgroup v2, no such cgroup, several units of the name.
  */

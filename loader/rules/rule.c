@@ -10,13 +10,11 @@
 #include "out/errors.h"
 #include "rules/rule.h"
 #include "sys/cgroup.h"
+#include "sys/cgroupword.h"
 #include "sys/netns.h"
 #include "sys/prefix.h"
-#include "sys/unit.h"
 #include "util/number.h"
 #include "util/text.h"
-
-#define ID_LEAST 12 /* digits of a container's id: what `docker ps` shows */
 
 static int wrong(const char *what, const char *option, const char *given, const char *why,
 		 const char *remedy)
@@ -78,82 +76,27 @@ static int parse_ports(const char *what, const char *option, const char *given, 
 	return EXIT_OK;
 }
 
-/* A unit's or slice's name, with the ending that it may lack. */
-static int parse_unit(const char *what, const char *given, const char *name, const char *ending,
-		      struct ccbpf_rule *rule)
+/* Of a unit or slice, which need not run. */
+static int take_unit(const char *what, const char *given, const char *unit, struct ccbpf_rule *rule)
 {
-	const char *unit = unit_name(name, ending);
-
-	if (!unit || strlen(unit) >= CCBPF_UNIT_LEN)
+	if (strlen(unit) >= CCBPF_UNIT_LEN)
 		return wrong(what, "--cgroup", given,
-			     text("a unit's name has 1 to %d letters, digits and \":-_.\\@\"",
+			     text("a unit's name has at most %d characters in a rule",
 				  CCBPF_UNIT_LEN - 1),
-			     "give it as `systemctl status` shows it");
+			     "name its slice");
 	strcpy(rule->cgroup, unit);
 	rule->conditions |= CCBPF_RULE_UNIT;
 	return EXIT_OK;
 }
 
-/* The first two cgroups with this id. A dash in the name of a slice means "below",
- * so the kubelet writes a pod's id with underscores there. */
-static unsigned int find_named(const char *id, const char *paths[2])
+/* Of a cgroup that exists. */
+static int take_path(const char *what, const char *given, const char *path, struct ccbpf_rule *rule)
 {
-	char underscored[CCBPF_CGROUP_LEN];
-	unsigned int n = cgroup_find_id(id, paths);
+	int fd;
 
-	if (n || !strchr(id, '-'))
-		return n;
-	snprintf(underscored, sizeof(underscored), "%s", id);
-	for (char *c = underscored; *c; c++)
-		if (*c == '-')
-			*c = '_';
-	return cgroup_find_id(underscored, paths);
-}
-
-/* A container or pod, by its id in its cgroup's name. */
-static int find_cgroup(const char *what, const char *given, const char *id, char *path)
-{
-	const char *paths[2];
-	unsigned int n;
-
-	if (strlen(id) < ID_LEAST || strspn(id, "0123456789abcdefABCDEF-_") != strlen(id))
-		return wrong(what, "--cgroup", given,
-			     text("an id has at least %d hexadecimal digits", ID_LEAST),
-			     "`docker ps`, `podman ps` and `crictl ps` show ids of containers");
-	n = find_named(id, paths);
-	if (n == 1 && strlen(paths[0]) < CCBPF_CGROUP_LEN) {
-		strcpy(path, paths[0]);
-		return EXIT_OK;
-	}
-	if (n == 1)
+	if (strlen(path) >= CCBPF_CGROUP_LEN)
 		return fail_errno(what, text("--cgroup %s", given), ENAMETOOLONG);
-	return FAIL(EXIT_FAILED, .what = what, .on = text("--cgroup %s", given),
-		    .why = n ? "several cgroups have this id"
-			     : "no cgroup has this id: it does not run",
-		    .remedy = n ? "give the whole id"
-				: "start it first, or give its cgroup's path");
-}
-
-static int parse_cgroup(const char *what, const char *given, struct ccbpf_rule *rule)
-{
-	const char *colon = strchr(given, ':');
-	int fd, err = cgroup_require(what, text("--cgroup %s", given));
-
-	if (err)
-		return err;
-	if (strncmp(given, "unit:", 5) == 0)
-		return parse_unit(what, given, colon + 1, ".service", rule);
-	if (strncmp(given, "slice:", 6) == 0)
-		return parse_unit(what, given, colon + 1, ".slice", rule);
-	if (strncmp(given, "container:", 10) == 0 || strncmp(given, "pod:", 4) == 0)
-		err = find_cgroup(what, given, colon + 1, rule->cgroup);
-	else if (*given != '/' || strlen(given) >= CCBPF_CGROUP_LEN || strstr(given, ".."))
-		err = wrong(what, "--cgroup", given, "it is not a cgroup",
-			    "give /PATH, unit:NAME, slice:NAME, container:ID or pod:UID");
-	else
-		snprintf(rule->cgroup, CCBPF_CGROUP_LEN, "%s", given);
-	if (err)
-		return err;
+	strcpy(rule->cgroup, path);
 	fd = cgroup_open(rule->cgroup);
 	if (fd == -ENOENT)
 		return FAIL(
@@ -167,6 +110,24 @@ static int parse_cgroup(const char *what, const char *given, struct ccbpf_rule *
 	close(fd);
 	rule->conditions |= CCBPF_RULE_CGROUP;
 	return EXIT_OK;
+}
+
+static int parse_cgroup(const char *what, const char *given, struct ccbpf_rule *rule)
+{
+	struct cgroup_word word;
+	int err = cgroup_require(what, text("--cgroup %s", given));
+
+	if (!err)
+		err = cgroup_word_parse(what, "--cgroup", given, &word);
+	if (err)
+		return err;
+	if (word.unit)
+		return take_unit(what, given, word.unit, rule);
+	if (!word.path &&
+	    (*given != '/' || strlen(given) >= CCBPF_CGROUP_LEN || strstr(given, "..")))
+		return wrong(what, "--cgroup", given, "it is not a cgroup",
+			     "give /PATH, unit:NAME, slice:NAME, container:ID or pod:UID");
+	return take_path(what, given, word.path ?: given, rule);
 }
 
 static int parse_netns(const char *what, const char *given, struct ccbpf_rule *rule)

@@ -4,10 +4,8 @@
  * are shown.
  *
  *   --cgroup       /a/path                 the cgroup with this path now, and all below
- *                  unit:NAME[.service]     a unit of the system's systemd, also after a restart
- *                  slice:NAME[.slice]      all units of a slice
- *                  container:ID            the running container with this id (12 or more hex digits)
- *                  pod:UID                 the running pod
+ *                  unit:NAME, slice:NAME   a unit of the system's systemd, also after a restart
+ *                  container:ID, pod:UID   one that runs: sys/cgroupword.h
  *   --remote       ADDRESS[/LENGTH]        the other end, IPv4 or IPv6
  *   --local-port, --remote-port  N[-M]     1 to 65535
  *   --netns        NAME, PATH or PID       a network namespace

@@ -120,3 +120,26 @@ def test_by_unit(enabled: Cli, server: socket.socket, cgroups: tuple[Path, str])
     said = enabled("renice", "tcp_lp", "--cgroup", "unit:backup@1", code=2).err
     assert f"/{name}/a.slice/backup@1.service" in said
     assert f"/{name}/b.slice/backup@1.service" in said
+
+
+POD = f"{os.getpid():08x}-1234-5678-9abc-0123456789ab"
+CONTAINER = f"{os.getpid():012d}{'abcdef0123456789' * 4}"[:64]
+
+
+@pytest.mark.parametrize(
+    ("path", "word"),
+    [
+        ("only.slice/x.service", "slice:only"),
+        ("only.slice/x.service", "slice:only.slice"),
+        (f"docker-{CONTAINER}.scope", f"container:{CONTAINER[:12]}"),
+        (f"kubepods-pod{POD.replace('-', '_')}.slice/cri-containerd-{CONTAINER}.scope", f"pod:{POD}"),
+        (f"pod{POD}/{CONTAINER}", f"pod:{POD}"),
+    ],
+)
+def test_by_the_other_words_of_assign(
+    enabled: Cli, server: socket.socket, cgroups: tuple[Path, str], path: str, word: str
+) -> None:
+    outer, port = cgroups[0], server.getsockname()[1]
+    (outer / path).mkdir(parents=True)
+    with holding(server, outer / path) as (_, a, _), holding(server, outer / "a.slice"):
+        assert found(enabled, "--cgroup", word) == {(a, port)}

@@ -75,7 +75,9 @@ NOT = {
     "no cgroup": (["cubic", "--cgroup", "/no-such-cgroup"], 1, "No such file"),
     "another file system": (["cubic", "--cgroup", "../../../../../../../proc"], 1, "not a cgroup"),
     "no unit": (["cubic", "--cgroup", "unit:no-such-unit"], 1, "no running unit"),
-    "a path as a unit": (["cubic", "--cgroup", "unit:../x"], 1, "no running unit"),
+    "a path as a unit": (["cubic", "--cgroup", "unit:../x"], 2, "a unit's name"),
+    "no container": (["cubic", "--cgroup", "container:0123456789abcdef"], 1, "no cgroup has this id"),
+    "not a container's id": (["cubic", "--cgroup", "container:web"], 2, "at least 12 hexadecimal digits"),
     "nothing matches": (["cubic", "--dst", "192.0.2.1"], 5, "no running transfer matches"),
 }
 
