@@ -118,11 +118,24 @@ def test_ports(assign: Cli, sinks: Sinks) -> None:
     assert got(sinks) == default()
 
 
-def test_a_server_by_its_port(assign: Cli) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        assign("assign", "tcp_lp", "--local-port", server.getsockname()[1])
-        with socket.create_connection(server.getsockname()) as near, server.accept()[0] as far:
+LE = 4  # the DSCP of lower effort as a TOS byte, RFC 8622
+
+
+@pytest.mark.parametrize(
+    ("at", "to"),
+    [("127.0.0.1", "127.0.0.1"), ("::1", "::1"), ("::", "127.0.0.1")],
+    ids=["IPv4", "IPv6", "IPv4 at a socket of IPv6"],
+)
+def test_a_server_by_its_port(assign: Cli, at: str, to: str) -> None:
+    """Of what its listener accepts, the DSCP is set as well."""
+    family = socket.AF_INET6 if ":" in at else socket.AF_INET
+    field = (socket.IPPROTO_IPV6, socket.IPV6_TCLASS) if ":" in to else (socket.IPPROTO_IP, socket.IP_TOS)
+    with socket.create_server((at, 0), family=family, dualstack_ipv6=at == "::") as server:
+        port = server.getsockname()[1]
+        assign("assign", "tcp_lp", "--dscp", "le", "--local-port", port)
+        with socket.create_connection((to, port)) as near, server.accept()[0] as far:
             assert (kernel.chosen(near), kernel.chosen(far)) == (default(), "tcp_lp")
+            assert (near.getsockopt(*field), far.getsockopt(*field)) == (0, LE)
 
 
 def test_by_cgroup_and_all_below(assign: Cli, sinks: Sinks) -> None:
