@@ -135,10 +135,31 @@ int child_start(char **argv, int cgroup_fd, const struct user *user, pid_t *pid,
 	return trouble.err;
 }
 
-/* Whether the terminal, or the kernel otherwise, sent it: then the child got its own. */
-static bool from_kernel(const siginfo_t *info)
+/*
+ * Whether the kernel sent this signal to the child as well. It sends the signals of the keyboard, of
+ * reading in the background and of a new window size to a whole process group. A terminal that goes is
+ * SIGHUP and SIGCONT to the session leader alone; when the session leader ends, both are for the
+ * foreground process group (__tty_hangup() and disassociate_ctty(), Linux 6.18). All others, for
+ * example SIGALRM of a timer from before execve(), are for one process.
+ */
+static bool child_has_it(const siginfo_t *info)
 {
-	return info->si_code == SI_KERNEL;
+	if (info->si_code != SI_KERNEL)
+		return false;
+	switch (info->si_signo) {
+	case SIGINT:
+	case SIGQUIT:
+	case SIGTSTP:
+	case SIGTTIN:
+	case SIGTTOU:
+	case SIGWINCH:
+		return true;
+	case SIGHUP:
+	case SIGCONT:
+		return getsid(0) != getpid();
+	default:
+		return false;
+	}
 }
 
 /* Returns whether the child has ended. */
@@ -162,7 +183,7 @@ int child_wait(pid_t pid)
 	while (!child_changed(pid, &status)) {
 		int signal = sigwaitinfo(&all, &info);
 
-		if (signal > 0 && signal != SIGCHLD && !from_kernel(&info))
+		if (signal > 0 && signal != SIGCHLD && !child_has_it(&info))
 			kill(pid, signal);
 	}
 	return status;

@@ -6,7 +6,9 @@
  * job control treat the two as one job:
  *
  *   the terminal sends a signal (Ctrl-C)   both get it; this process leaves it to the child
- *   somebody sends this process a signal   it is sent on to the child
+ *   the terminal goes                      if this process is the session leader, it alone gets SIGHUP
+ *                                          and SIGCONT, and sends them on; otherwise both get them
+ *   this process gets any other signal     it is sent on to the child
  *   the child is stopped                   this process stops as well; continued, it continues the child
  *   the child ends                         child_end_like() ends this process in the same way
  */

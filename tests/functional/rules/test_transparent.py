@@ -19,7 +19,7 @@ import pytest
 
 from tests.functional import kernel
 from tests.functional.conftest import CCBPF, Cli
-from tests.functional.rules.background import BACKGROUND, ENDS_S, PYTHON, SYSTEM_PYTHON, Sinks, account
+from tests.functional.rules.background import BACKGROUND, ENDS_S, PYTHON, SYSTEM_PYTHON, Sinks, account, cgroups
 
 NOBODY = pwd.getpwnam("nobody")
 
@@ -192,6 +192,72 @@ def test_control_c_reaches_it_once(terminal: Terminal, tmp_path: Path) -> None:
     assert "got-2" not in terminal.expect("got-3-from-0")
     terminal.type("echo status=$?\n")
     terminal.expect("status=5")
+
+
+# Writes to a file who sends it SIGHUP and SIGCONT, and ends when none has come for a second.
+HANGUPS = """
+import signal, sys
+names = {signal.SIGHUP: "HUP", signal.SIGCONT: "CONT"}
+signal.pthread_sigmask(signal.SIG_BLOCK, names)
+print("it", "is", "up", sep="-", flush=True)
+wait = 30
+with open(sys.argv[1], "w") as file:
+    while info := signal.sigtimedwait(names, wait):
+        print(names[info.si_signo], info.si_pid, file=file)
+        wait = 1
+"""
+
+
+def on_a_terminal(cli: Cli, *words: object, ready: bytes = b"it-is-up") -> tuple[int, int]:
+    """Runs this as the leader of a session until it says that it is ready: its id, and the other side of its terminal."""
+    pid, fd = os.forkpty()
+    if pid == 0:
+        os.execvpe(str(words[0]), [str(word) for word in words], cli.env())
+    seen = b""
+    while ready not in seen:
+        seen += os.read(fd, 1 << 16)
+    return pid, fd
+
+
+def gone(pid: int) -> bool:
+    return not Path(f"/proc/{pid}").exists()
+
+
+def test_a_terminal_that_goes_ends_it(run: Cli) -> None:
+    """The kernel tells the session leader alone, as after `ssh -t` or in tmux."""
+    pid, fd = on_a_terminal(run, CCBPF, "run", "-q", "sh", "-c", "echo it-is-up; exec sleep 60")
+    (child,) = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    os.close(fd)
+    try:
+        kernel.eventually(lambda: gone(child), ENDS_S, "the end of the command")
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGHUP and not cgroups()
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_a_hangup_reaches_it_once(run: Cli, tmp_path: Path, leads: bool) -> None:
+    """From ccbpf if that is the session leader, else from the kernel, which tells the whole group when the leader ends."""
+    (tmp_path / "hangups.py").write_text(HANGUPS)
+    shell = [] if leads else ["sh", "-c", '"$@" & wait', "sh"]
+    pid, fd = on_a_terminal(run, *shell, CCBPF, "run", "-q", PYTHON, tmp_path / "hangups.py", tmp_path / "got")
+    os.close(fd)
+    os.waitpid(pid, 0)
+    kernel.eventually(lambda: not cgroups(), ENDS_S, "the end of the run")
+    sender = pid if leads else 0
+    assert (tmp_path / "got").read_text() == f"HUP {sender}\nCONT {sender}\n"
+
+
+# Sets a timer that outlives exec(), and becomes the command.
+TIMED = "import os, signal, sys; signal.setitimer(signal.ITIMER_REAL, 2); os.execvp(sys.argv[1], sys.argv[1:])"
+
+
+def test_an_alarm_from_before_ends_it(run: Cli) -> None:
+    """As with perl -e 'alarm 2; exec @ARGV'."""
+    assert run.run("run", "-q", "sleep", "8", prefix=(PYTHON, "-c", TIMED)).code == -signal.SIGALRM
+    assert not cgroups()
 
 
 def test_job_control(terminal: Terminal, run: Cli) -> None:
