@@ -78,6 +78,18 @@ static int not_delegated(const char *what, const char *given, const char *path, 
 				  "for another cgroup give its path");
 }
 
+static int check_caller(const char *what, const char *given, const char *path, uid_t uid)
+{
+	uid_t caller;
+
+	if (!user_only_netnice(&caller) || caller == uid)
+		return EXIT_OK;
+	return FAIL(EXIT_PERMISSION, .what = what, .on = text("the cgroup %s", path),
+		    .why = text("it is of user %u, and sudo calls `netnice` for user %u", uid,
+				caller),
+		    .remedy = text("an administrator enters `sudo ccbpf run --prepare %s`", given));
+}
+
 /* The delegated cgroup, into `path`, and whose it is. */
 static int find_delegated(const char *what, const char *given, char *path, uid_t *uid)
 {
@@ -103,7 +115,7 @@ static int find_delegated(const char *what, const char *given, char *path, uid_t
 		err = owner_of(path, PROCS, &procs);
 	if (err || !*uid || *uid != procs || (*given != '/' && *uid != user.uid))
 		return not_delegated(what, given, path, err);
-	return EXIT_OK;
+	return check_caller(what, given, path, *uid);
 }
 
 int prepared_plan(const char *what, const char *given, struct ccbpf_run *about)

@@ -115,6 +115,11 @@ static bool called_by_sudo(uid_t *uid)
 	       sudo_started_this();
 }
 
+bool user_only_netnice(uid_t *caller)
+{
+	return !strcmp(program_invocation_short_name, "netnice") && called_by_sudo(caller);
+}
+
 /* Who may call this command by sudo, and nothing else, must not become anybody by it. */
 static int check_given(const char *what, const char *given, const struct user *user)
 {

@@ -30,6 +30,13 @@ int user_named(const char *what, const char *given, struct user *out);
 int user_find(const char *what, const char *given, struct user *out);
 
 /*
+ * Whether sudo calls `netnice`, and for which user other than root. A line of sudoers may permit
+ * `netnice` to everybody, so there it must act for no other user; who may call `ccbpf` is an
+ * administrator.
+ */
+bool user_only_netnice(uid_t *caller);
+
+/*
  * Become that user, with the groups, and HOME, USER, LOGNAME and SHELL where they are known.
  * Returns 0 or -errno.
  */

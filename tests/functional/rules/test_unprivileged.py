@@ -311,9 +311,9 @@ def test_killed_at_every_step(user: User, kill_at: Path, sinks: Sinks) -> None:
 # --- sudo ---
 
 
-def called(run: Cli, started: str, command: Path = CCBPF) -> Cli:
-    """As sudo calls it for nobody. `started` is the command that sudo has started."""
-    variables = {"SUDO_UID": str(NOBODY.pw_uid), "SUDO_GID": str(NOBODY.pw_gid), "SUDO_COMMAND": started}
+def called(run: Cli, started: str, command: Path = CCBPF, uid: int = NOBODY.pw_uid) -> Cli:
+    """As sudo calls it, for nobody by default. `started` is the command that sudo has started."""
+    variables = {"SUDO_UID": str(uid), "SUDO_GID": str(NOBODY.pw_gid), "SUDO_COMMAND": started}
     return Cli(run.root, variables, command)
 
 
@@ -336,6 +336,25 @@ def test_a_user_with_sudo_for_netnice_alone_becomes_no_other_user(run: Cli) -> N
         assert "sudo calls it for user" in done.err and f"`sudo netnice sudo -u {given} COMMAND`" in done.err and not done.out
     assert called(run, THIS[-1])("run", "-q", "--uid", "nobody", "id", "-u").out == f"{NOBODY.pw_uid}\n"
     assert "only a process with cap_net_admin" in called(run, THIS[-1])("run", "-q", "ltcp", "id", "-u", code=125).err
+
+
+def test_a_user_with_sudo_for_netnice_alone_prepares_for_no_other_user(user: User, tmp_path: Path) -> None:
+    """Who may call ccbpf by sudo, and who has a shell or a script of root's, may."""
+    netnice, other = tmp_path / "netnice", NOBODY.pw_uid - 1
+    netnice.symlink_to(CCBPF)
+    for started in THIS:
+        for given in ("nobody", user.path):
+            said = called(user.cli, started, netnice, other)("--prepare", given, code=4).err
+            assert f"is of user {NOBODY.pw_uid}, and sudo calls `netnice` for user {other}" in said, said
+            assert said.endswith(f"; an administrator enters `sudo ccbpf run --prepare {given}`\n") and not user.prepared.exists()
+    called(user.cli, THIS[-1], netnice)("--prepare", "nobody")
+    assert os.stat(user.prepared / "cgroup.procs").st_uid == NOBODY.pw_uid
+    user.cli("clean", "--all")
+    called(user.cli, "/usr/local/sbin/ccbpf run --prepare nobody", CCBPF, other)("run", "--prepare", "nobody")
+    assert user.prepared.exists()
+    user.cli("clean", "--all")
+    called(user.cli, ANOTHER[0], netnice, other)("--prepare", "nobody")
+    assert user.prepared.exists()
 
 
 def test_neither_by_another_name(run: Cli, tmp_path: Path) -> None:
