@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 
 static struct sigaction pipe_before, child_before; /* of who called us */
 static sigset_t mask_before;
+static struct itimerval timers_before[ITIMER_PROF + 1]; /* ITIMER_REAL, _VIRTUAL and _PROF */
 
 /* How the start failed. */
 struct trouble {
@@ -47,6 +49,21 @@ static void give_signals_back(void)
 	sigprocmask(SIG_SETMASK, &mask_before, NULL);
 }
 
+/* Timers outlive execve(), but not fork(): those of who called us are the child's. */
+static void take_timers(void)
+{
+	const struct itimerval none = { 0 };
+
+	for (int i = 0; i <= ITIMER_PROF; i++)
+		setitimer(i, &none, &timers_before[i]);
+}
+
+static void give_timers_back(void)
+{
+	for (int i = 0; i <= ITIMER_PROF; i++)
+		setitimer(i, &timers_before[i], NULL);
+}
+
 static __attribute__((noreturn)) void become(char **argv, const struct user *user, int to)
 {
 	struct trouble trouble = { 0 };
@@ -56,6 +73,7 @@ static __attribute__((noreturn)) void become(char **argv, const struct user *use
 		trouble.step = "become its user";
 	} else {
 		sigaction(SIGPIPE, &pipe_before, NULL);
+		give_timers_back();
 		give_signals_back();
 		execvp(argv[0], argv);
 		trouble.err = -errno;
@@ -114,6 +132,7 @@ int child_start(char **argv, int cgroup_fd, const struct user *user, pid_t *pid,
 		return -errno;
 	fflush(NULL); /* or the child would write it again */
 	take_signals();
+	take_timers();
 	*step = "fork into its cgroup";
 	*pid = fork_into(cgroup_fd);
 	if (*pid == 0)
@@ -130,8 +149,10 @@ int child_start(char **argv, int cgroup_fd, const struct user *user, pid_t *pid,
 		}
 	}
 	close(ends[0]);
-	if (trouble.err)
+	if (trouble.err) {
+		give_timers_back();
 		give_signals_back();
+	}
 	return trouble.err;
 }
 
@@ -139,8 +160,8 @@ int child_start(char **argv, int cgroup_fd, const struct user *user, pid_t *pid,
  * Whether the kernel sent this signal to the child as well. It sends the signals of the keyboard, of
  * reading in the background and of a new window size to a whole process group. A terminal that goes is
  * SIGHUP and SIGCONT to the session leader alone; when the session leader ends, both are for the
- * foreground process group (__tty_hangup() and disassociate_ctty(), Linux 6.18). All others, for
- * example SIGALRM of a timer from before execve(), are for one process.
+ * foreground process group (__tty_hangup() and disassociate_ctty(), Linux 6.18). All others are for
+ * one process: SIGXCPU, or SIGALRM of a timer that ended before take_timers().
  */
 static bool child_has_it(const siginfo_t *info)
 {

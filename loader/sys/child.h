@@ -9,6 +9,7 @@
  *   the terminal goes                      if this process is the session leader, it alone gets SIGHUP
  *                                          and SIGCONT, and sends them on; otherwise both get them
  *   this process gets any other signal     it is sent on to the child
+ *   this process has timers (alarm())      the child gets them when it starts
  *   the child is stopped                   this process stops as well; continued, it continues the child
  *   the child ends                         child_end_like() ends this process in the same way
  */

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pwd
@@ -251,13 +252,38 @@ def test_a_hangup_reaches_it_once(run: Cli, tmp_path: Path, leads: bool) -> None
 
 
 # Sets a timer that outlives exec(), and becomes the command.
-TIMED = "import os, signal, sys; signal.setitimer(signal.ITIMER_REAL, 2); os.execvp(sys.argv[1], sys.argv[1:])"
+TIMED = "import os, signal, sys; signal.setitimer(int(sys.argv[1]), int(sys.argv[2])); os.execvp(sys.argv[3], sys.argv[3:])"
 
 
 def test_an_alarm_from_before_ends_it(run: Cli) -> None:
-    """As with perl -e 'alarm 2; exec @ARGV'."""
-    assert run.run("run", "-q", "sleep", "8", prefix=(PYTHON, "-c", TIMED)).code == -signal.SIGALRM
+    """As with perl -e 'alarm 3; exec @ARGV'."""
+    timed = (PYTHON, "-c", TIMED, str(signal.ITIMER_REAL), "3")
+    assert run.run("run", "-q", "sleep", "9", prefix=timed).code == -signal.SIGALRM
     assert not cgroups()
+
+
+@pytest.mark.parametrize("name", ["REAL", "VIRTUAL", "PROF"])
+def test_a_timer_from_before_is_its_own(run: Cli, name: str) -> None:
+    """It can read it and stop it."""
+    timer = getattr(signal, f"ITIMER_{name}")
+    code = f"import signal; print(*signal.setitimer({timer}, 0))"
+    left, interval = run("run", "-q", PYTHON, "-c", code, prefix=(PYTHON, "-c", TIMED, str(timer), "30")).out.split()
+    assert 0 < float(left) < 31 and float(interval) == 0
+
+
+def test_what_the_kernel_sends_to_one_process_is_sent_on(run: Cli) -> None:
+    """SIGIO of a file whose owner it is."""
+    process = run.popen("run", "-q", "sh", "-c", "echo up; exec sleep 8", stdout=subprocess.PIPE)
+    assert process.stdout and process.stdout.readline() == "up\n"
+    ends = os.pipe()
+    try:
+        fcntl.fcntl(ends[0], fcntl.F_SETOWN, process.pid)
+        fcntl.fcntl(ends[0], fcntl.F_SETFL, os.O_ASYNC)
+        os.write(ends[1], b"x")
+        assert process.wait(ENDS_S) == -signal.SIGIO
+    finally:
+        for end in ends:
+            os.close(end)
 
 
 def test_job_control(terminal: Terminal, run: Cli) -> None:
