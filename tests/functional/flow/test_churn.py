@@ -155,7 +155,9 @@ class Watcher:
         return total
 
 
-@pytest.mark.rerun("on a busy host Linux 6.18 ends some connections without a call of release(): docs/limits.md, Kernels and tools")
+@pytest.mark.rerun(
+    "on a busy host Linux 6.18 ends some connections without a call of release(): docs/limits.md, Kernels and tools"
+)
 def test_thousands_of_connections_while_controllers_come_and_go(ccbpf: Cli, netns_pair: Pair, quiet_kernel: None) -> None:
     a, b = netns_pair
     ccbpf("enable", *OURS)
