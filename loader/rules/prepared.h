@@ -26,7 +26,8 @@ bool prepared_is(const char *cgroup);
 /*
  * Where it is to be, into `about`, whose choice is set: `given` is a user's name or number, for
  * the cgroup that systemd delegates to the user's manager, or the path of a delegated cgroup.
- * By `sudo netnice` it must be the caller's own: that is no administrator (sys/user.h). Returns EXIT_OK, or the exit code after saying why not.
+ * By `sudo netnice` it must be the caller's own: that is no administrator (sys/user.h). Returns
+ * EXIT_OK, or the exit code after saying why not.
  */
 int prepared_plan(const char *what, const char *given, struct ccbpf_run *about);
 
