@@ -21,7 +21,12 @@
 #include "util/memory.h"
 #include "util/text.h"
 
-static const int fatal[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGQUIT, SIGSYS, SIGTRAP };
+/*
+ * Every other signal ends the process by default. These do not, or are caught by the ticker (INT,
+ * TERM, HUP); KILL and STOP cannot be caught.
+ */
+static const int not_fatal[] = { SIGCHLD, SIGCONT, SIGURG, SIGWINCH, SIGTSTP,
+				 SIGTTIN, SIGTTOU, SIGINT, SIGTERM,  SIGHUP };
 
 static struct {
 	SCREEN *screen;
@@ -44,15 +49,27 @@ static void on_fatal(int signal)
 	raise(signal); /* SA_RESETHAND: now for good, when this handler returns */
 }
 
+static bool is_fatal(int signal)
+{
+	for (size_t i = 0; i < sizeof(not_fatal) / sizeof(not_fatal[0]); i++)
+		if (not_fatal[i] == signal)
+			return false;
+	return true;
+}
+
+/* Those that the caller has us ignore stay ignored. */
 static void catch_fatal(void)
 {
 	static char stack[1 << 16]; /* also when the other one has overflowed */
 	const stack_t other = { .ss_sp = stack, .ss_size = sizeof(stack) };
 	struct sigaction action = { .sa_handler = on_fatal, .sa_flags = SA_RESETHAND | SA_ONSTACK };
+	struct sigaction before;
 
 	sigaltstack(&other, NULL);
-	for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++)
-		sigaction(fatal[i], &action, NULL);
+	for (int signal = 1; signal <= SIGRTMAX; signal++)
+		if (is_fatal(signal) && !sigaction(signal, NULL, &before) &&
+		    before.sa_handler != SIG_IGN)
+			sigaction(signal, &action, NULL);
 }
 
 static void keep_ending(void)

@@ -344,11 +344,28 @@ def test_keys(enabled: Cli, flows: kernel.Map) -> None:
         assert screen.ended() == 0
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGSEGV, signal.SIGABRT, signal.SIGQUIT])
+ENDS = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT}  # top ends by itself, with 0
+# The signals that a process survives by default (signal(7)), and SIGKILL, which cannot be caught.
+NOT_CAUGHT = {signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH, signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN,
+              signal.SIGTTOU, signal.SIGKILL}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", sorted(set(signal.Signals) - NOT_CAUGHT), ids=lambda how: how.name)
 def test_every_end_gives_the_terminal_back(enabled: Cli, how: signal.Signals) -> None:
     with shown(enabled) as screen:
         os.kill(screen.pid, how)
-        assert screen.ended() == (0 if how in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT) else 128 + how)
+        assert screen.ended() == (0 if how in ENDS else 128 + how)
+
+
+def test_a_signal_that_is_ignored_stays_ignored(enabled: Cli) -> None:
+    script = f"trap '' USR1; exec {enabled.command} top"
+    with Tmux(["sh", "-c", script], 80, 24, enabled.env()) as screen:
+        screen.until(lambda lines: lines[0].startswith("ccbpf top: "), "the first screen")
+        os.kill(screen.pid, signal.SIGUSR1)
+        screen.keys("?")
+        screen.until(lambda lines: "Any key goes back." in "".join(lines), "the help")
+        screen.keys("q", "q")
+        assert screen.ended() == 0
 
 
 def test_ctrl_z_and_ctrl_c(enabled: Cli, flows: kernel.Map) -> None:
