@@ -86,15 +86,20 @@ def name(record: dict[str, Any]) -> str:
     return f"{record['controller']} to {f'[{address}]' if ':' in address else address}:{record['remote_port']}"
 
 
+def identity(record: dict[str, Any]) -> tuple[Any, ...]:
+    """The key alone is the address of a socket, which the kernel may use again after the flow has ended."""
+    return record["key"], record["started_ns"], record["controller"]
+
+
 def gather(docs: list[dict[str, Any]]) -> list[Flow]:
     """The flows of all documents, those that carried the most first."""
     begin_ns = min(doc["time_ns"] for doc in docs)
-    flows: dict[int, Flow] = {}
+    flows: dict[tuple[Any, ...], Flow] = {}
     events: dict[tuple[Any, ...], list[tuple[float, str]]] = defaultdict(list)
     for doc in sorted(docs, key=lambda doc: int(doc["time_ns"])):
         at = (doc["time_ns"] - begin_ns) / 1e9
         for record in doc.get("flows", []):
-            flows.setdefault(record["key"], Flow(name(record))).samples.append((at, record))
+            flows.setdefault(identity(record), Flow(name(record))).samples.append((at, record))
         if doc.get("type") in EVENTS:
             events[endpoints(doc)].append((at, EVENTS[doc["type"]]))
     for flow in flows.values():

@@ -46,7 +46,8 @@ def plot() -> Iterator[ModuleType]:
 def flow(**fields: Any) -> dict[str, Any]:
     ends = {"local_addr": "192.0.2.1", "local_port": 40_000, "remote_addr": "192.0.2.2", "remote_port": 22}
     counters = {"bytes_acked": 0, "losses": 0, "marks": 0, "indications": 0}
-    return {"key": 1, "controller": "le", "cwnd": 10, "delay_us": 0, "delay_threshold_us": 4000, **ends, **counters, **fields}
+    record = {"key": 1, "started_ns": 4 * S, "controller": "le", "cwnd": 10, "delay_us": 0, "delay_threshold_us": 4000}
+    return {**record, **ends, **counters, **fields}
 
 
 def samples(path: Path, *each: list[dict[str, Any]]) -> Path:
@@ -92,6 +93,17 @@ def test_rates_are_of_what_was_acknowledged(plot: ModuleType) -> None:
     (found,) = plot.gather(docs)
     assert found.rates() == ([1, 2, 3], pytest.approx([1, 3, 5]))
     assert found.curve("delay_threshold_us", 1e-3) == ([0, 1, 2, 3], [4, 4, 4, 4])
+
+
+def test_a_key_that_comes_again_is_another_flow(plot: ModuleType) -> None:
+    """It is the address of a socket. The second flow begins at 0 bytes, on another port."""
+    first, second = ([flow(bytes_acked=base + n * 125_000) for n in range(3)] for base in (1_000_000, 0))
+    for later in second:
+        later.update(started_ns=8 * S, local_port=40_001)
+    docs = [{"time_ns": n * S, "flows": [each]} for n, each in enumerate([*first, *second], 5)]
+    found = plot.gather(docs)
+    assert [each.carried for each in found] == [250_000, 250_000]
+    assert [each.rates()[1] for each in found] == [pytest.approx([1, 1])] * 2
 
 
 def test_events_are_exact_and_without_them_the_counters_speak(plot: ModuleType) -> None:
