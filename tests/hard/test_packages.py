@@ -181,6 +181,25 @@ def test_the_life_of_a_package(packages: dict[str, Path], machine: Machine, echo
     assert machine.traces() == set()
 
 
+# Instead of the one that would ask systemd: what it is told, and what is enabled at that time.
+INVOKE = """#!/bin/sh
+{ echo "$*"; ls "$CCBPF_PIN_ROOT"; } >>/told
+"""
+
+
+def test_a_removal_first_stops_what_systemd_runs(packages: dict[str, Path], machine: Machine) -> None:
+    """The exporter and the timer would outlive the command. They end before `clean`, so that no page is gathered meanwhile."""
+    machine.install(of_command(packages))
+    machine(f"ccbpf enable {BACKGROUND}")
+    machine.write("stub/deb-systemd-invoke", INVOKE)
+    machine("chmod +x /stub/deb-systemd-invoke")
+    machine("mkdir -p /run/systemd/system; PATH=/stub:$PATH dpkg --remove ccbpf; touch /told")
+    told = (machine.root / "told").read_text().splitlines()
+    assert told[:1] == ["stop ccbpf-exporter.service ccbpf-metrics.timer"]
+    assert BACKGROUND in told[1:], "before it is cleaned"
+    assert BACKGROUND not in kernel.available() and not machine.pins.exists()
+
+
 def test_an_upgrade_leaves_connections_alone(packages: dict[str, Path], machine: Machine, echo: Echo, tmp_path: Path) -> None:
     """They go on under the programs that they began with: through the upgrade, a reload by the new command, and a removal."""
     package = of_command(packages)
