@@ -11,6 +11,7 @@
 #include "metrics/metrics.h"
 #include "metrics/reader.h"
 #include "out/errors.h"
+#include "out/ticker.h"
 #include "util/file.h"
 #include "util/memory.h"
 #include "util/text.h"
@@ -122,8 +123,12 @@ int reader_ask(int fd, bool openmetrics, char **page, size_t *size, int *err)
 {
 	struct reader_answer answer;
 	char ask = openmetrics;
-	int lost = write_all(fd, &ask, 1) ?: receive_all(fd, &answer, sizeof(answer));
+	int lost = write_all(fd, &ask, 1);
 
+	/* It may wait for seconds, for a command that changes something; what it sends comes at once. */
+	if (!lost && !ticker_wait_to_read(fd))
+		return -ECANCELED;
+	lost = lost ?: receive_all(fd, &answer, sizeof(answer));
 	if (lost)
 		return lost;
 	*page = must_alloc(answer.size + 1, 1);

@@ -64,7 +64,8 @@ static struct MHD_Response *response_of(char *body, size_t size, enum MHD_Respon
 	return response;
 }
 
-static void gather(struct server *server, bool openmetrics)
+/* Returns false if a signal came first: there is no new page. */
+static bool gather(struct server *server, bool openmetrics)
 {
 	struct page *page = &server->pages[openmetrics];
 	const char *type = openmetrics ? OPENMETRICS_TYPE : PROMETHEUS_TYPE;
@@ -72,6 +73,8 @@ static void gather(struct server *server, bool openmetrics)
 	char *body;
 	int err, lost = reader_ask(server->reader_fd, openmetrics, &body, &size, &err);
 
+	if (lost == -ECANCELED)
+		return false;
 	if (lost) {
 		server->err = FAIL(EXIT_FAILED, .what = server->what,
 				   .on = "the process that reads", .why = strerror(-lost),
@@ -89,6 +92,7 @@ static void gather(struct server *server, bool openmetrics)
 	page->until_ns = monotonic_ns() + SERVER_CACHE_NS;
 	if (!mhd.add_response_header(page->response, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ACCEPT))
 		out_of_memory();
+	return true;
 }
 
 /* Without a look at weights: who names OpenMetrics at all reads it. */
@@ -107,8 +111,8 @@ static enum MHD_Result answer_page(struct server *server, struct MHD_Connection 
 	bool openmetrics = wants_openmetrics(server, connection);
 	struct page *page = &server->pages[openmetrics];
 
-	if (!page->response || monotonic_ns() >= page->until_ns)
-		gather(server, openmetrics);
+	if ((!page->response || monotonic_ns() >= page->until_ns) && !gather(server, openmetrics))
+		return MHD_NO; /* the connection ends */
 	return mhd.queue_response(connection, page->status, page->response);
 }
 

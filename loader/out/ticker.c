@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* A loop for live views: see ticker.h. */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
@@ -47,15 +48,22 @@ static void catch_ends(void)
 	}
 }
 
-/* As epoll_wait(), but 0 if a signal has come, also just before it. */
-static int wait_or_end(int epoll_fd, struct epoll_event *events, int n)
+static void block_ends(sigset_t *before)
 {
-	sigset_t signals, before;
+	sigset_t signals;
 
 	sigemptyset(&signals);
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
 		sigaddset(&signals, ends[i]);
-	sigprocmask(SIG_BLOCK, &signals, &before);
+	sigprocmask(SIG_BLOCK, &signals, before);
+}
+
+/* As epoll_wait(), but 0 if a signal has come, also just before it. */
+static int wait_or_end(int epoll_fd, struct epoll_event *events, int n)
+{
+	sigset_t before;
+
+	block_ends(&before);
 	n = ended ? 0 : epoll_pwait(epoll_fd, events, n, -1, &before);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	return n;
@@ -98,6 +106,18 @@ int ticker_wait(struct ticker *ticker)
 	if ((ticks & TICK_TIMER) && read(ticker->timer_fd, &expirations, sizeof(expirations)) < 0)
 		ticks &= ~TICK_TIMER;
 	return ticks;
+}
+
+bool ticker_wait_to_read(int fd)
+{
+	struct pollfd wanted = { .fd = fd, .events = POLLIN };
+	sigset_t before;
+
+	block_ends(&before);
+	while (!ended && ppoll(&wanted, 1, NULL, &before) < 0 && errno == EINTR)
+		;
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return !ended;
 }
 
 bool ticker_cut_short(void)

@@ -31,6 +31,12 @@ int ticker_open(struct ticker *ticker, const char *what, uint64_t every_ns, uint
 /* Wait. Returns a set of enum tick. */
 int ticker_wait(struct ticker *ticker);
 
+/*
+ * Within a tick: wait until `fd` can be read, or has an error that reading it returns. Returns false
+ * if a signal has ended the loop.
+ */
+bool ticker_wait_to_read(int fd);
+
 /* Whether a signal ended a write: what is left of the output is thrown away. */
 bool ticker_cut_short(void);
 

@@ -16,6 +16,7 @@ import struct
 import subprocess
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 CAP_DAC_OVERRIDE, CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_BPF = 1, 19, 21, 39
 NOBODY = 65534
+ENDS_S = 2.0
 READING = 1 << CAP_BPF | 1 << CAP_SYS_ADMIN
 
 
@@ -252,6 +254,28 @@ def test_a_signal_ends_it(ccbpf: Cli, number: signal.Signals) -> None:
         assert sock.recv(1) == b""
         with serving(ccbpf, at=exporter.port) as again:
             assert again.page()
+
+
+def has_open(pid: int, path: Path) -> bool:
+    with suppress(FileNotFoundError):  # a descriptor that was closed meanwhile
+        return any(fd.readlink() == path for fd in Path(f"/proc/{pid}/fd").iterdir())
+    return False
+
+
+def test_a_signal_ends_it_while_it_waits_for_a_page(ccbpf: Cli) -> None:
+    """A command holds the lock of the pin directory, for which the reader waits ten seconds at most."""
+    ccbpf("enable", "tcp_lp")
+    with serving(ccbpf) as exporter, exporter.connect() as sock:
+        root = os.open(ccbpf.root, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(root, fcntl.LOCK_EX)
+        try:
+            sock.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            kernel.eventually(lambda: has_open(exporter.reader, ccbpf.root), SILENCE_S, "the reader waits for the lock")
+            exporter.process.terminate()
+            assert exporter.process.wait(ENDS_S) == 0
+            assert sock.recv(1) == b""
+        finally:
+            os.close(root)
 
 
 # --- what it may -----------------------------------------------------------------------------------------------------
