@@ -7,9 +7,11 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "cc/sysecn.h"
@@ -31,6 +33,7 @@
 #include "util/text.h"
 
 #define MOST_ROWS 24
+#define SECURITYFS "/sys/kernel/security"
 
 enum verdict {
 	OK,
@@ -228,19 +231,38 @@ static void check_cgroup(struct rows *rows)
 	    "`run`, `assign` and `systemd` need it: `mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified`, or boot with systemd.unified_cgroup_hierarchy=1; the controllers work without");
 }
 
-/*
- * Security modules: the ones that are active, and lockdown, which may refuse
- * BPF that reads kernel memory.
- */
-static void check_security(struct rows *rows)
+static bool has_securityfs(void)
 {
-	char lockdown[64], modules[128];
-	bool open = read_line("/sys/kernel/security/lockdown", lockdown, sizeof(lockdown)) != 0 ||
-		    strstr(lockdown, "[confidentiality]") == NULL;
+	struct statfs fs;
 
+	return !statfs(SECURITYFS, &fs) && (unsigned long)fs.f_type == SECURITYFS_MAGIC;
+}
+
+/*
+ * Lockdown may refuse BPF that reads kernel memory. Its file is missing where the kernel has no
+ * lockdown, and where securityfs is not mounted, as in a container.
+ */
+static void check_lockdown(struct rows *rows)
+{
+	char mode[64] = "";
+	bool open;
+
+	if (read_line(SECURITYFS "/lockdown", mode, sizeof(mode)) && !has_securityfs()) {
+		add(rows, "lockdown", false, NOTE, "unknown: securityfs is not mounted",
+		    "`mount -t securityfs securityfs " SECURITYFS "`");
+		return;
+	}
+	open = !strstr(mode, "[confidentiality]");
 	add(rows, "lockdown", open, NOTE, open ? "does not forbid BPF" : "confidentiality",
 	    "it may refuse the programs: boot with lockdown=integrity or none");
-	if (read_line("/sys/kernel/security/lsm", modules, sizeof(modules)) == 0)
+}
+
+/* The security modules that are active. */
+static void check_modules(struct rows *rows)
+{
+	char modules[128];
+
+	if (read_line(SECURITYFS "/lsm", modules, sizeof(modules)) == 0)
 		add(rows, "security modules", true, OK, modules, "");
 }
 
@@ -360,7 +382,8 @@ static int check(const struct request *request)
 	check_gateway(rows);
 	check_bpffs(rows);
 	check_cgroup(rows);
-	check_security(rows);
+	check_lockdown(rows);
+	check_modules(rows);
 	check_ecn(rows);
 	check_boot(rows);
 	check_chirps(rows);
