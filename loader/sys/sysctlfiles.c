@@ -6,12 +6,15 @@
  *                    with the same name only the one in the first directory is read (sysctl.d(5))
  *   /etc/sysctl.conf `sysctl --system` reads it after them (sysctl(8))
  *   tuned            the active profiles, in their order; what a profile includes is not read
+ *   once more        those of /run/sysctl.d, /etc/sysctl.d and /etc/sysctl.conf: tuned applies them
+ *                    after its profiles, unless tuned-main.conf has reapply_sysctl = 0
  */
 #include <fcntl.h>
 #include <glob.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,6 +29,10 @@ static const char *const directories[] = { "/etc/sysctl.d", "/run/sysctl.d",
 					   "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d",
 					   "/lib/sysctl.d" };
 #define N_DIRECTORIES (sizeof(directories) / sizeof(directories[0]))
+
+/* Those that tuned applies again; of two files with the same name it reads that in /run. */
+static const char *const reapplied[] = { "/run/sysctl.d", "/etc/sysctl.d" };
+#define N_REAPPLIED (sizeof(reapplied) / sizeof(reapplied[0]))
 
 static const char *const profiles[] = { "/etc/tuned/profiles/%s/tuned.conf",
 					"/etc/tuned/%s/tuned.conf",
@@ -90,34 +97,49 @@ static bool file_sets(const char *path, const char *name, char value[SYSCTLFILES
 	return sets;
 }
 
-/* Does a directory before this one have a file of that name? */
-static bool is_hidden(const char *file, size_t directory)
+/* Does one of the first `n` directories have a file of that name? */
+static bool is_hidden(const char *file, const char *const *in, size_t n)
 {
-	for (size_t i = 0; i < directory; i++)
-		if (!faccessat(AT_FDCWD, text("%s/%s", directories[i], file), F_OK,
-			       AT_SYMLINK_NOFOLLOW))
+	for (size_t i = 0; i < n; i++)
+		if (!faccessat(AT_FDCWD, text("%s/%s", in[i], file), F_OK, AT_SYMLINK_NOFOLLOW))
 			return true;
 	return false;
 }
 
-/* The last one in a directory, if its name comes after that of `last`; else `last`. */
-static const char *last_in(size_t directory, const char *name, const char *last,
+/*
+ * The last one in the directory in[i], if its name comes after that of `last`; else `last`. The
+ * directories before it hide its files.
+ */
+static const char *last_in(const char *const *in, size_t i, const char *name, const char *last,
 			   char value[SYSCTLFILES_VALUE])
 {
-	size_t length = strlen(directories[directory]) + 1;
+	size_t length = strlen(in[i]) + 1;
 	glob_t files;
 
-	if (glob(text("%s/*.conf", directories[directory]), 0, NULL, &files))
+	if (glob(text("%s/*.conf", in[i]), 0, NULL, &files))
 		return last;
-	for (size_t i = 0; i < files.gl_pathc; i++) {
-		const char *path = files.gl_pathv[i], *file = path + length;
+	for (size_t k = 0; k < files.gl_pathc; k++) {
+		const char *path = files.gl_pathv[k], *file = path + length;
 
-		if ((last && strcmp(file, strrchr(last, '/') + 1) <= 0) ||
-		    is_hidden(file, directory) || !file_sets(path, name, value))
+		if ((last && strcmp(file, strrchr(last, '/') + 1) <= 0) || is_hidden(file, in, i) ||
+		    !file_sets(path, name, value))
 			continue;
 		last = text("%s", path);
 	}
 	globfree(&files);
+	return last;
+}
+
+/* The last file of these directories that sets it; after them all comes /etc/sysctl.conf. */
+static const char *last_of(const char *const *in, size_t n, const char *name,
+			   char value[SYSCTLFILES_VALUE])
+{
+	const char *last = NULL;
+
+	for (size_t i = 0; i < n; i++)
+		last = last_in(in, i, name, last, value);
+	if (file_sets("/etc/sysctl.conf", name, value))
+		last = "/etc/sysctl.conf";
 	return last;
 }
 
@@ -143,14 +165,26 @@ static const char *tuned_profile(const char *name, char value[SYSCTLFILES_VALUE]
 	return found;
 }
 
+/* Does tuned apply the host's files after its profiles? The words are those that it reads as yes. */
+static bool tuned_reapplies(void)
+{
+	static const char *const yes[] = { "1", "y", "yes", "t", "true" };
+	char value[SYSCTLFILES_VALUE];
+
+	if (!file_sets("/etc/tuned/tuned-main.conf", "reapply_sysctl", value))
+		return true;
+	for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++)
+		if (!strcasecmp(value, yes[i]))
+			return true;
+	return false;
+}
+
 const char *sysctlfiles_find(const char *name, char value[SYSCTLFILES_VALUE])
 {
-	const char *last = NULL, *profile;
+	const char *last = last_of(directories, N_DIRECTORIES, name, value);
+	const char *profile = tuned_profile(name, value), *again = NULL;
 
-	for (size_t i = 0; i < N_DIRECTORIES; i++)
-		last = last_in(i, name, last, value);
-	if (file_sets("/etc/sysctl.conf", name, value))
-		last = "/etc/sysctl.conf";
-	profile = tuned_profile(name, value);
-	return profile ?: last;
+	if (profile && tuned_reapplies())
+		again = last_of(reapplied, N_REAPPLIED, name, value);
+	return again ?: profile ?: last;
 }

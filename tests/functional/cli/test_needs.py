@@ -255,6 +255,24 @@ FILES: list[tuple[dict[str, str], str | None]] = [
             "etc/tuned/active_profile": "balanced mine\n",
             "etc/tuned/mine/tuned.conf": "[sysctl]\nnet.ipv4.tcp_congestion_control=htcp\n",
         },
+        "reno, by /etc/sysctl.d/10-a.conf",  # tuned applies it after its profile
+    ),
+    (
+        {
+            "etc/sysctl.d/10-a.conf": "net.ipv4.tcp_congestion_control = reno\n",
+            "etc/tuned/active_profile": "balanced mine\n",
+            "etc/tuned/mine/tuned.conf": "[sysctl]\nnet.ipv4.tcp_congestion_control=htcp\n",
+            "etc/tuned/tuned-main.conf": "reapply_sysctl = 0\n",
+        },
+        "htcp, by /etc/tuned/mine/tuned.conf",
+    ),
+    (
+        {
+            "usr/lib/sysctl.d/90-b.conf": "net.ipv4.tcp_congestion_control = bbr\n",
+            "etc/tuned/active_profile": "mine\n",
+            "etc/tuned/mine/tuned.conf": "[sysctl]\nnet.ipv4.tcp_congestion_control=htcp\n",
+            "etc/tuned/tuned-main.conf": "reapply_sysctl = 1\n",
+        },
         "htcp, by /etc/tuned/mine/tuned.conf",
     ),
 ]
