@@ -23,8 +23,9 @@ int reader_start(const char *what, bool units, int (*prepare)(void));
 
 /*
  * Ask for a page, of `*size` bytes, which is to be freed. `*err`: EXIT_OK, or the exit code of a
- * page that could not be gathered; then the text says why. Returns 0; -ECANCELED if a signal ends the command (out/ticker.h), after
- * which nothing may be asked; or another -errno: there is no reader any more.
+ * page that could not be gathered; then the text says why. Returns 0; -ECANCELED if a signal ends
+ * the command (out/ticker.h), after which nothing may be asked; or another -errno: there is no
+ * reader any more.
  */
 int reader_ask(int fd, bool openmetrics, char **page, size_t *size, int *err);
 
