@@ -209,13 +209,13 @@ with open(sys.argv[1], "w") as file:
 """
 
 
-def on_a_terminal(cli: Cli, *words: object, ready: bytes = b"it-is-up") -> tuple[int, int]:
-    """Runs this as the leader of a session until it says that it is ready: its id, and the other side of its terminal."""
+def on_a_terminal(cli: Cli, *words: object) -> tuple[int, int]:
+    """Runs this as the leader of a session until it has said that it is up: its id, and the other side of its terminal."""
     pid, fd = os.forkpty()
     if pid == 0:
         os.execvpe(str(words[0]), [str(word) for word in words], cli.env())
     seen = b""
-    while ready not in seen:
+    while b"it-is-up\r\n" not in seen:  # the whole line: the terminal takes its end a moment later
         seen += os.read(fd, 1 << 16)
     return pid, fd
 
