@@ -135,6 +135,7 @@ CONTAINER = f"{os.getpid():012d}{'abcdef0123456789' * 4}"[:64]
         (f"kubepods-pod{POD.replace('-', '_')}.slice/cri-containerd-{CONTAINER}.scope", f"pod:{POD}"),
         (f"pod{POD}/{CONTAINER}", f"pod:{POD}"),
     ],
+    ids=["slice", "whole slice", "container", "pod of systemd", "pod of cgroupfs"],  # the same in each worker
 )
 def test_by_the_other_words_of_assign(
     enabled: Cli, server: socket.socket, cgroups: tuple[Path, str], path: str, word: str
