@@ -155,7 +155,7 @@ def lies_that_pay(lies: list[str], controllers: dict[str, Controller], peer: Pee
             paid[lie, name] = what
     records = [f for controller in controllers.values() for f in controller.flows()]  # newer than `found`: flows go on
     for (lie, _), flow in flows.items():
-        set_lying(flow, lie in CLOCKS)  # a clock that went back would be refused, see below
+        set_lying(flow, lie in [*CLOCKS, SENDERS])  # a clock that went back would be refused, see below
         flow.stop()
 
     def behind() -> list[str]:  # with STEERED the kernel's own timeout may be two minutes by now
