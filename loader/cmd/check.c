@@ -7,11 +7,9 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "cc/sysecn.h"
@@ -33,7 +31,6 @@
 #include "util/text.h"
 
 #define MOST_ROWS 24
-#define SECURITYFS "/sys/kernel/security"
 
 enum verdict {
 	OK,
@@ -231,13 +228,6 @@ static void check_cgroup(struct rows *rows)
 	    "`run`, `assign` and `systemd` need it: `mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified`, or boot with systemd.unified_cgroup_hierarchy=1; the controllers work without");
 }
 
-static bool has_securityfs(void)
-{
-	struct statfs fs;
-
-	return !statfs(SECURITYFS, &fs) && (unsigned long)fs.f_type == SECURITYFS_MAGIC;
-}
-
 /*
  * Lockdown may refuse BPF that reads kernel memory. Its file is missing where the kernel has no
  * lockdown, and where securityfs is not mounted, as in a container.
@@ -247,7 +237,7 @@ static void check_lockdown(struct rows *rows)
 	char mode[64] = "";
 	bool open;
 
-	if (read_line(SECURITYFS "/lockdown", mode, sizeof(mode)) && !has_securityfs()) {
+	if (read_line(SECURITYFS "/lockdown", mode, sizeof(mode)) && !kernel_has_securityfs()) {
 		add(rows, "lockdown", false, NOTE, "unknown: securityfs is not mounted",
 		    "`mount -t securityfs securityfs " SECURITYFS "`");
 		return;
@@ -257,7 +247,6 @@ static void check_lockdown(struct rows *rows)
 	    "it may refuse the programs: boot with lockdown=integrity or none");
 }
 
-/* The security modules that are active. */
 static void check_modules(struct rows *rows)
 {
 	char modules[128];

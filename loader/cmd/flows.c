@@ -57,7 +57,7 @@ static bool wanted(const struct flow *flow, const struct flow_kind *const *named
 static void print_row(struct table *table, const struct flow *flow, struct origins *origins,
 		      bool by)
 {
-	const struct origin *origin = origins_of(origins, flow);
+	const struct origin *origin = origins_of(origins, flow->key, &flow->record);
 	const struct ccbpf_flow *f = &flow->record;
 
 	table_cell(table, "%.*s", CCBPF_NAME_LEN, f->controller);
@@ -82,7 +82,7 @@ static void print_row(struct table *table, const struct flow *flow, struct origi
 static bool any_origin(const struct flow *flows, size_t n, const struct origins *origins)
 {
 	for (size_t i = 0; i < n; i++)
-		if (origins_of(origins, &flows[i]))
+		if (origins_of(origins, flows[i].key, &flows[i].record))
 			return true;
 	return false;
 }
@@ -124,7 +124,7 @@ static void print(const struct flow *flows, size_t n, struct origins *origins)
 
 static struct json_object *describe(const struct flow *flow, struct origins *origins)
 {
-	const struct origin *origin = origins_of(origins, flow);
+	const struct origin *origin = origins_of(origins, flow->key, &flow->record);
 	struct json_object *doc = flow_json(flow);
 
 	json_object_object_add(doc, "origin", origin ? origin_json(origins, origin) : NULL);

@@ -16,7 +16,7 @@ struct givers givers_of(const struct origins *origins, const struct flow *flows,
 
 	for (size_t i = 0; givers.n < origins->n && i < n_flows; i++)
 		if (flows[i].record.kind == (__u32)c->kind &&
-		    (origin = origins_of(origins, &flows[i])))
+		    (origin = origins_of(origins, flows[i].key, &flows[i].record)))
 			givers.origins[givers.n++] = *origin;
 	if (givers.n)
 		qsort(givers.origins, givers.n, sizeof(*givers.origins), origin_by_giver);

@@ -52,7 +52,8 @@ static bool look_for_words(void *data)
 static const char *words(void *data, const struct flow *flow)
 {
 	struct known *known = data;
-	const struct origin *origin = known->read ? origins_of(&known->origins, flow) : NULL;
+	const struct origin *origin =
+		known->read ? origins_of(&known->origins, flow->key, &flow->record) : NULL;
 
 	return origin ? origin_words(&known->origins, origin) : NULL;
 }

@@ -33,7 +33,7 @@ static void connections(const struct standing *standing, struct exposition *out)
 
 static uint64_t rule_of(const void *origins, const struct flow *flow)
 {
-	const struct origin *origin = origins_of(origins, flow);
+	const struct origin *origin = origins_of(origins, flow->key, &flow->record);
 
 	return origin && origin->by == ORIGIN_RULE ? origin->id : 0;
 }

@@ -197,11 +197,12 @@ static bool has_another(const struct ccbpf_flow *record, const struct origin *or
 	       strncmp(record->controller, origin->controller, CCBPF_NAME_LEN);
 }
 
-const struct origin *origins_of(const struct origins *origins, const struct flow *flow)
+const struct origin *origins_of(const struct origins *origins, uint64_t flow,
+				const struct ccbpf_flow *record)
 {
-	const struct origin *origin = origins_of_socket(origins, flow->key);
+	const struct origin *origin = origins_of_socket(origins, flow);
 
-	return origin && !has_another(&flow->record, origin) ? origin : NULL;
+	return origin && !has_another(record, origin) ? origin : NULL;
 }
 
 size_t origins_count(const struct origins *origins, enum origin_by by)

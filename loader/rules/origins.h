@@ -12,7 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cc/flows.h"
+#include "ccbpf/controllers.h"
+#include "ccbpf/flow.h"
 #include "gateway/gateway.h"
 #include "rules/run.h"
 #include "rules/standing.h"
@@ -62,10 +63,11 @@ void origins_read(struct origins *out);
 void origins_free(struct origins *origins);
 
 /*
- * Who gave this flow the controller that it has, or holds its receive window; NULL: nobody of these.
+ * Who gave the flow with this key and record the controller that it has, or holds its receive window; NULL: nobody of these.
  * A rule's memory stays with the socket when `renice` or the program chooses another controller.
  */
-const struct origin *origins_of(const struct origins *origins, const struct flow *flow);
+const struct origin *origins_of(const struct origins *origins, uint64_t flow,
+				const struct ccbpf_flow *record);
 
 /* Who gave the socket with this key in `flows` a controller at its beginning, whatever it has now, or NULL. */
 const struct origin *origins_of_socket(const struct origins *origins, uint64_t flow);

@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define CGROUP_DEEPEST 32 /* cgroups below one of ours */
+
 /* Whether it can be reached. Returns 0, or -ENOENT where it is not mounted. */
 int cgroup_reach(void);
 

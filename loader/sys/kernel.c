@@ -2,10 +2,12 @@
 /* What this kernel offers and this process may do: see kernel.h. */
 #include <bpf/libbpf.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 
 #include "out/errors.h"
 #include "sys/kernel.h"
@@ -176,4 +178,11 @@ int kernel_require(const char *what, const char *on)
 			    .why = "the BPF JIT compiler is off",
 			    .remedy = "`sysctl net.core.bpf_jit_enable=1`");
 	return EXIT_OK;
+}
+
+bool kernel_has_securityfs(void)
+{
+	struct statfs fs;
+
+	return !statfs(SECURITYFS, &fs) && (unsigned long)fs.f_type == SECURITYFS_MAGIC;
 }

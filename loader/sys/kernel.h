@@ -67,4 +67,9 @@ int kernel_require_changing(const char *what, const char *on);
 /* Check only that maps and pins may be read. */
 int kernel_require_reading(const char *what, const char *on);
 
+#define SECURITYFS "/sys/kernel/security"
+
+/* Whether the file system of the security modules is mounted there: in a container it may be missing. */
+bool kernel_has_securityfs(void);
+
 #endif

@@ -57,7 +57,7 @@ CASES = {
     "devices": ("ccbpf aqm attach l", {"lo"}),
     "a word among others": ("ccbpf aqm set lo --std ", {"off"}),
     "users": ("ccbpf run --uid roo", {"root"}),
-    "files of an option": ("ccbpf renice --cgroup Makef", {"Makefile"}),
+    "files of an option": ("ccbpf metrics --output Makef", {"Makefile"}),
     "nothing is known": ("ccbpf flows --watch ", set()),
     "no command": ("ccbpf bogus ", set()),
     "netnice is run": ("netnice --dscp ", {"le"}),
