@@ -57,7 +57,8 @@ struct search {
 
 static void find_below(int dir, const char *path, struct search *search, int depth)
 {
-	int copy = depth < CGROUP_DEEPEST ? openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	int copy = depth < CGROUP_DEEPEST ? openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+					  : -1;
 	DIR *open = copy < 0 ? NULL : fdopendir(copy);
 	struct dirent *entry;
 
