@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define CGROUP_DEEPEST 32 /* cgroups below one of ours */
+#define CGROUP_DEEPEST 32 /* levels that a walk or a search goes down */
 
 /* Whether it can be reached. Returns 0, or -ENOENT where it is not mounted. */
 int cgroup_reach(void);

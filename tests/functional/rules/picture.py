@@ -36,8 +36,12 @@ PORT = 5201
 def transfer(path: native.Path, port: int, *words: str, cgroup: Path | None = None) -> native.Child:
     """iperf3 to a server of its own, in a cgroup. `ip netns exec` has a /sys of its own, so the cgroup comes before it."""
     server = path.start(path.receiver, "iperf3", "-s", "-1", "-p", str(port), "--forceflush")
-    server.drain(20.0, until=lambda: any("listening" in line for line in server.lines))
-    assert server.lines, f"iperf3 does not listen on port {port}"
+
+    def listens() -> bool:
+        return any("listening" in line for line in server.lines)
+
+    server.drain(20.0, until=listens)
+    assert listens(), f"iperf3 does not listen on port {port}"
     enter = f"echo $$ > {cgroup}/cgroup.procs; " if cgroup else ""
     client = ["ip", "netns", "exec", path.sender, "iperf3", "-c", native.RECEIVER[4], "-p", str(port), "-t", "60", *words]
     return native.Child(["sh", "-c", f'{enter}exec "$@"', "sh", *client])
