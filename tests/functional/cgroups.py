@@ -23,3 +23,8 @@ def remove_cgroup(top: Path) -> None:
     below = sorted((path for path in top.rglob("*") if path.is_dir()), key=lambda path: -len(path.parts))
     for path in (*below, top):
         kernel.eventually(partial(removed, path), 5, f"{path} is empty")
+
+
+def cgroups() -> set[Path]:
+    """Those of runs."""
+    return set(MOUNT.rglob("ccbpf-run-*"))

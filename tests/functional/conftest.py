@@ -21,6 +21,7 @@ import pytest
 
 from tests import registry
 from tests.functional import kernel
+from tests.functional.cgroups import cgroups, remove_cgroup
 from tests.functional.line import Line
 from tests.functional.peer import Peer
 
@@ -154,14 +155,25 @@ def bpffs(registry_lock: Path) -> Path:
     return BPFFS
 
 
-@pytest.fixture
-def pin_root(bpffs: Path) -> Iterator[Path]:
-    """The path of a pin directory that does not exist yet; what the test leaves there is removed."""
-    root = registry.session_pins(next(_counter))
+@contextmanager
+def pin_directory() -> Iterator[Path]:
+    """A path that does not exist yet. What is there at the end is removed; a cgroup of a run that `clean --all` leaves is an
+    error, and is removed as well: the tests after this one expect none."""
+    root, before = registry.session_pins(next(_counter)), cgroups()
     yield root
-    Cli(root).run("clean", "--all")
+    done = Cli(root).run("clean", "--all")
     if root.exists():
         shutil.rmtree(root)
+    left = cgroups() - before
+    for cgroup in left:
+        remove_cgroup(cgroup)
+    assert not left, f"`ccbpf clean --all` has left {left}: {done}"
+
+
+@pytest.fixture
+def pin_root(bpffs: Path) -> Iterator[Path]:
+    with pin_directory() as root:
+        yield root
 
 
 @pytest.fixture
@@ -172,11 +184,8 @@ def ccbpf(pin_root: Path) -> Cli:
 @pytest.fixture(scope="module")
 def module_ccbpf(bpffs: Path) -> Iterator[Cli]:
     """The same for all tests of a module."""
-    cli = Cli(registry.session_pins(next(_counter)))
-    yield cli
-    cli.run("clean", "--all")
-    if cli.root.exists():
-        shutil.rmtree(cli.root)
+    with pin_directory() as root:
+        yield Cli(root)
 
 
 def preload(directory: Path, source: Path) -> Path:

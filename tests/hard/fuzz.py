@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.functional import kernel
+from tests.functional.cgroups import cgroups
 from tests.functional.conftest import CCBPF, Cli
 from tests.functional.line import DEV
-from tests.functional.rules.background import cgroups
 
 CODES = {*range(6)}  # `ccbpf --help` lists them
 RUN_CODES = CODES | {125, 126, 127, -9}  # and those of `run`, and the end of a program of the room

@@ -186,7 +186,8 @@ def test_record_and_events(nf_tcp: Controller, peer: Peer) -> None:
     nf_tcp.ring.read()
     nf_tcp.listen(30)
     flow = start(nf_tcp, peer, Path(), rate_bps=40e6)
-    eventually(lambda: nf(nf_tcp, flow).chirps_complete >= 4, 10, "chirps")
+    with awake():
+        eventually(lambda: nf(nf_tcp, flow).chirps_complete >= 4, 60, "chirps")
     time.sleep(2 * RTT_S)
     nf_tcp.listen(0)
     own = nf(nf_tcp, flow)

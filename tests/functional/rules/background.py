@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.functional.cgroups import MOUNT
-
 PYTHON = sys.executable
 SYSTEM_PYTHON = "/usr/bin/python3"  # any user may execute it
 ENDS_S = 10.0
@@ -89,11 +87,6 @@ class Sinks:
     def client(self, family: str = "4", size: int = 100_000, *chosen: str, python: str = PYTHON) -> list[str]:
         """The command line of a client of these sinks."""
         return [python, "-c", CLIENT, family, str(self.port), str(size), *chosen]
-
-
-def cgroups() -> set[Path]:
-    """Those of runs."""
-    return set(MOUNT.rglob("ccbpf-run-*"))
 
 
 def account(err: str) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.functional.cgroups import cgroups
 from tests.functional.conftest import Cli
-from tests.functional.rules.background import BACKGROUND, Sinks, cgroups
+from tests.functional.rules.background import BACKGROUND, Sinks
 from tests.functional.rules.downloads import Server, bottleneck, serving
 from tests.lab.engine import native
 

@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 
 from tests.functional import kernel
-from tests.functional.cgroups import MOUNT
+from tests.functional.cgroups import MOUNT, cgroups
 from tests.functional.conftest import CCBPF, Cli
-from tests.functional.rules.background import BACKGROUND, PYTHON, SYSTEM_PYTHON, Sinks, cgroups, default
+from tests.functional.rules.background import BACKGROUND, PYTHON, SYSTEM_PYTHON, Sinks, default
 from tests.unit import headers
 
 

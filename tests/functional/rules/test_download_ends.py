@@ -15,8 +15,9 @@ from contextlib import contextmanager
 import pytest
 
 from tests.functional import kernel
+from tests.functional.cgroups import cgroups
 from tests.functional.conftest import Cli
-from tests.functional.rules.background import BACKGROUND, ENDS_S, account, cgroups
+from tests.functional.rules.background import BACKGROUND, ENDS_S, account
 from tests.functional.rules.downloads import RATE_MBIT, Got, Reading, cgroup, received, records
 from tests.lab.engine import native
 

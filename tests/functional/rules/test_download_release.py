@@ -19,9 +19,9 @@ from pathlib import Path
 import pytest
 
 from tests.functional import kernel
-from tests.functional.cgroups import remove_cgroup
+from tests.functional.cgroups import cgroups, remove_cgroup
 from tests.functional.conftest import CCBPF, Cli
-from tests.functional.rules.background import ENDS_S, PYTHON, cgroups
+from tests.functional.rules.background import ENDS_S, PYTHON
 from tests.functional.rules.downloads import LEAST, OPEN, Ends, Server, cgroup, counts, held, records, rules
 
 EM_BPF = 247

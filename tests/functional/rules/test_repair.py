@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.functional import kernel
-from tests.functional.cgroups import MOUNT
+from tests.functional.cgroups import MOUNT, cgroups
 from tests.functional.conftest import CCBPF, Cli
-from tests.functional.rules.background import BACKGROUND, ENDS_S, account, cgroups
+from tests.functional.rules.background import BACKGROUND, ENDS_S, account
 
 
 def runs(run: Cli) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.functional import kernel
-from tests.functional.cgroups import MOUNT
+from tests.functional.cgroups import MOUNT, cgroups
 from tests.functional.conftest import CCBPF, Cli
 from tests.functional.rules.background import (
     BACKGROUND,
@@ -26,7 +26,6 @@ from tests.functional.rules.background import (
     SYSTEM_PYTHON,
     Sinks,
     account,
-    cgroups,
     default,
 )
 

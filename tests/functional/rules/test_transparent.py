@@ -19,8 +19,9 @@ from typing import Any
 import pytest
 
 from tests.functional import kernel
+from tests.functional.cgroups import cgroups
 from tests.functional.conftest import CCBPF, Cli
-from tests.functional.rules.background import BACKGROUND, ENDS_S, PYTHON, SYSTEM_PYTHON, Sinks, account, cgroups
+from tests.functional.rules.background import BACKGROUND, ENDS_S, PYTHON, SYSTEM_PYTHON, Sinks, account
 
 NOBODY = pwd.getpwnam("nobody")
 
