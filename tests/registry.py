@@ -22,8 +22,10 @@ from pathlib import Path
 from typing import TextIO
 
 from . import owner
+from .cgroups import cgroups_of_runs
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+COMMAND = REPOSITORY / "build/ccbpf"
 LOCK = Path("/run/ccbpf-tests.lock")
 BPFFS = Path("/sys/fs/bpf")
 SESSION = "ccbpf-test-"
@@ -32,6 +34,7 @@ AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 OURS = {path.name.partition(".")[0] for path in (REPOSITORY / "bpf").glob("*.bpf.c")}
 OURS |= {"cc_empty"}  # the bench's
 WAIT_S = 1800.0
+CLEAN_S = 60.0
 RELEASE_S = 60.0  # the kernel takes a name away after its last pin: at once, or much later under load
 
 
@@ -52,14 +55,32 @@ def lock(file: TextIO) -> None:
 
 
 def sweep(killed: bool) -> None:
-    """Removes the pins and namespaces of sessions that are no more, and what a killed one registered without pins."""
+    """Removes the pins, cgroups and namespaces of sessions that are no more, and what a killed one registered without pins."""
     sweep_demos()
     for directory in BPFFS.glob(f"{SESSION}*"):
-        shutil.rmtree(directory, ignore_errors=True)
+        remove_pins(directory)
+    remove_cgroups()
     for namespace in Path("/run/netns").glob("ccbpf-flow.*"):
         subprocess.run(["ip", "netns", "delete", namespace.name], capture_output=True)
     for name in registered() if killed else ():
         subprocess.run(["bpftool", "struct_ops", "unregister", "name", name], capture_output=True)
+
+
+def remove_pins(directory: Path) -> None:
+    """By `clean --all`, because only the pins of a run say which cgroup is its own; whatever that leaves is removed as well."""
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        environment = {**os.environ, "CCBPF_PIN_ROOT": str(directory)}
+        subprocess.run([COMMAND, "clean", "--all"], env=environment, capture_output=True, timeout=CLEAN_S)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def remove_cgroups() -> None:
+    """Those of runs whose pins and whose `ccbpf` are gone. Of one that has a process, or is prepared for a user, nothing."""
+    for cgroup in cgroups_of_runs():
+        pid = cgroup.name.rpartition("-")[2]
+        if pid.isdigit() and not Path("/proc", pid).exists():
+            with contextlib.suppress(OSError):
+                cgroup.rmdir()
 
 
 def session_pins(name: object) -> Path:
@@ -77,7 +98,7 @@ def sweep_demos() -> None:
     for directory in BPFFS.glob(f"{DEMO}*"):
         pid, _, start = directory.name.removeprefix(DEMO).partition("-")
         if not (pid.isdigit() and owner.lives(int(pid), start)):
-            shutil.rmtree(directory, ignore_errors=True)
+            remove_pins(directory)
 
 
 def require_free() -> None:

@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.bench.rules import CGROUPS, bpftool, pinned_programs, spent
+from tests.bench.rules import bpftool, pinned_programs, spent
 from tests.bench.shell import sh
+from tests.cgroups import MOUNT
 
 YARDSTICK = "sockops_segments"  # a program of sockops.bpf.c
 HOLDER = "ccbpf_rx_le"  # the program of `ccbpf run --download`
@@ -118,7 +119,7 @@ def per_segment(receiver: Receiver, program: int | str, words: Sequence[str]) ->
 
 def measure(ccbpf: Path, programs: Path, receiver: Receiver) -> tuple[Cost, Cost]:
     """One round: the yardstick, and a download."""
-    cgroup = Path(CGROUPS) / f"ccbpf-bench.{os.getpid()}"
+    cgroup = MOUNT / f"ccbpf-bench.{os.getpid()}"
     words = receiver.words()
     with yardstick_at(programs, cgroup) as program:
         empty = per_segment(receiver, program, ("sh", "-c", 'echo 0 > "$0"/cgroup.procs; exec "$@"', str(cgroup), *words))

@@ -22,6 +22,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tests.cgroups import MOUNT
+
 DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 Load = tuple[str, int, int, *tuple[str, ...]]  # what the rules do; prefixes and cgroups besides the rule that matches; its --from
 LOADS: dict[str, Load] = {
@@ -32,7 +34,6 @@ LOADS: dict[str, Load] = {
 }
 YARDSTICKS = {"not": "sockops_empty", "tcp_lp": "sockops_set"}  # programs of sockops.bpf.c, for what the rules give
 PROGRAMS = Path("/sys/fs/bpf/ccbpf-bench")  # where these are pinned
-CGROUPS = next(line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines() if " - cgroup2 " in line)
 CONNECTIONS = 300
 LONG, LONG_BYTES = 3, 50_000_000
 SERVER, CLIENT = "127.77.0.1", "127.77.0.2"  # in the prefix of many.c that matches
@@ -77,11 +78,11 @@ def yardstick(programs: Path, name: str) -> Iterator[int]:
     """Attaches it; yields the id of the program."""
     with pinned_programs(programs) as pins:
         pinned = ("pinned", str(pins / name))
-        bpftool("cgroup", "attach", CGROUPS, "sock_ops", *pinned, "multi")
+        bpftool("cgroup", "attach", str(MOUNT), "sock_ops", *pinned, "multi")
         try:
             yield int(bpftool("prog", "show", *pinned)["id"])
         finally:
-            bpftool("cgroup", "detach", CGROUPS, "sock_ops", *pinned)
+            bpftool("cgroup", "detach", str(MOUNT), "sock_ops", *pinned)
 
 
 @contextmanager

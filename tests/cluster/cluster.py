@@ -18,8 +18,8 @@ from pathlib import Path
 
 import yaml
 
+from tests.cgroups import MOUNT, remove_cgroup
 from tests.functional import kernel
-from tests.functional.cgroups import MOUNT, remove_cgroup
 
 TOOLS = kernel.ROOT / ".cache/cluster"  # of packaging/deps.sh
 COMPONENTS = TOOLS / "components"

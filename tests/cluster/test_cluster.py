@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cgroups import MOUNT
 from tests.cluster.cluster import NODE_IP, PAUSE, STARTS_S, Cluster, cluster
 from tests.functional import kernel
-from tests.functional.cgroups import MOUNT
 from tests.functional.rules.background import default
 from tests.functional.rules.test_kubernetes import MANIFEST, container, documents
 from tests.hard.image import IMAGE, Buildah, make_image

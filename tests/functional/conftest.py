@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 from tests import registry
+from tests.cgroups import cgroups_of_runs, remove_cgroup
 from tests.functional import kernel
-from tests.functional.cgroups import cgroups, remove_cgroup
 from tests.functional.line import Line
 from tests.functional.peer import Peer
 
@@ -159,12 +159,12 @@ def bpffs(registry_lock: Path) -> Path:
 def pin_directory() -> Iterator[Path]:
     """A path that does not exist yet. What is there at the end is removed; a cgroup of a run that `clean --all` leaves is an
     error, and is removed as well: the tests after this one expect none."""
-    root, before = registry.session_pins(next(_counter)), cgroups()
+    root, before = registry.session_pins(next(_counter)), cgroups_of_runs()
     yield root
     done = Cli(root).run("clean", "--all")
     if root.exists():
         shutil.rmtree(root)
-    left = cgroups() - before
+    left = cgroups_of_runs() - before
     for cgroup in left:
         remove_cgroup(cgroup)
     assert not left, f"`ccbpf clean --all` has left {left}: {done}"

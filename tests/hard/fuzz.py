@@ -18,8 +18,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.cgroups import cgroups_of_runs
 from tests.functional import kernel
-from tests.functional.cgroups import cgroups
 from tests.functional.conftest import CCBPF, Cli
 from tests.functional.line import DEV
 
@@ -286,4 +286,4 @@ def assert_tidy(cli: Cli, namespace: str, place: Path) -> None:
     """`clean --all` still works, and nothing of ours is left behind it."""
     assert run(cli, ["clean", "--all"], namespace, place) == 0
     assert not Path(cli.root).exists(), cli.names()
-    assert not cgroups()
+    assert not cgroups_of_runs()

@@ -14,7 +14,6 @@ from typing import Any
 
 from tests import registry
 from tests.functional import kernel
-from tests.functional.cgroups import MOUNT
 from tests.functional.conftest import Cli
 from tests.functional.line import Line
 
@@ -116,10 +115,6 @@ def own_host(kill_after: Path, *controllers: str) -> Iterator[Host]:
             yield Host(line, cli, kill_after, frozenset(controllers))
     finally:
         cli.run("clean", "--all")
-
-
-def cgroups_of_runs() -> list[Path]:
-    return [*MOUNT.rglob("ccbpf-run-*")]
 
 
 def instants(calls: int, count: int, dice: random.Random) -> list[int]:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.functional.cgroups import MOUNT, remove_cgroup
+from tests.cgroups import MOUNT, remove_cgroup
 from tests.packaging import ROOT, run
 
 MINIMAL = ROOT / ".cache/chroot/systemd.tar"

@@ -27,6 +27,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cgroups import cgroups_of_runs
 from tests.functional import kernel
 from tests.functional.line import DEV, Line
 from tests.hard.conftest import SEED
@@ -38,7 +39,6 @@ from tests.hard.killing import (
     PLAIN,
     WHOLE_EVERY,
     Host,
-    cgroups_of_runs,
     each_repaired,
     instants,
     own_host,

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cgroups import MOUNT, remove_cgroup
 from tests.functional import kernel
-from tests.functional.cgroups import MOUNT, remove_cgroup
 from tests.functional.conftest import Cli
 from tests.functional.records import settle, ss
 from tests.functional.samples import Samples, of, samples

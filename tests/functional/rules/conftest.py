@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.functional.cgroups import cgroups
+from tests.cgroups import cgroups_of_runs
 from tests.functional.conftest import Cli
 from tests.functional.rules.background import BACKGROUND, Sinks
 from tests.functional.rules.downloads import Server, bottleneck, serving
@@ -27,7 +27,7 @@ def run(ccbpf: Cli) -> Iterator[Cli]:
     ccbpf("enable", BACKGROUND)
     yield ccbpf
     ccbpf("clean", "--all")
-    assert not cgroups() and not ccbpf.root.exists()
+    assert not cgroups_of_runs() and not ccbpf.root.exists()
 
 
 @pytest.fixture(params=["127.0.0.1", "::1"], ids=["IPv4", "IPv6"])

@@ -15,8 +15,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tests.cgroups import MOUNT
 from tests.functional import kernel
-from tests.functional.cgroups import MOUNT
 from tests.functional.conftest import Cli
 from tests.functional.rules.background import ENDS_S, PYTHON
 from tests.lab.engine import native

@@ -17,8 +17,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tests import registry
+from tests.cgroups import MOUNT, remove_cgroup
 from tests.functional import svg
-from tests.functional.cgroups import MOUNT, remove_cgroup
 from tests.functional.conftest import Cli
 from tests.functional.tmux import Tmux
 from tests.lab.engine import native

@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
+from tests.cgroups import MOUNT, cgroups_of_runs
 from tests.functional import kernel
-from tests.functional.cgroups import MOUNT, cgroups
 from tests.functional.conftest import CCBPF, Cli
 from tests.functional.rules.background import BACKGROUND, PYTHON, SYSTEM_PYTHON, Sinks, default
 from tests.unit import headers
@@ -298,7 +298,7 @@ def test_a_controller_that_was_enabled_in_vain_is_given_back(ccbpf: Cli, refuse:
     done = Cli(ccbpf.root, refused).run(*words)
     assert done.code == (125 if words[0] == "run" else 1) and "Cannot allocate memory" in done.err
     assert "is now" not in done.err
-    assert not ccbpf.root.exists() and not cgroups() and BACKGROUND not in kernel.available()
+    assert not ccbpf.root.exists() and not cgroups_of_runs() and BACKGROUND not in kernel.available()
 
 
 def test_counters_go_on(assign: Cli, sinks: Sinks) -> None:

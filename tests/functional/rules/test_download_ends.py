@@ -14,8 +14,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.cgroups import cgroups_of_runs
 from tests.functional import kernel
-from tests.functional.cgroups import cgroups
 from tests.functional.conftest import Cli
 from tests.functional.rules.background import BACKGROUND, ENDS_S, account
 from tests.functional.rules.downloads import RATE_MBIT, Got, Reading, cgroup, received, records
@@ -97,7 +97,7 @@ def test_the_window_opens_at_once(ccbpf: Cli, path: native.Path, by: str) -> Non
     assert max((window for at, window in seen if at < 2 * RTT_S), default=0) >= 8 * MSS, seen
     assert max((window for at, window in seen if at < 5 * RTT_S), default=0) >= FULL, seen
     assert Got.of(out).is_all(SIZE)
-    assert not ccbpf.root.exists() and not cgroups()
+    assert not ccbpf.root.exists() and not cgroups_of_runs()
 
 
 def test_after_a_kill_the_command_ends_in_the_background(ccbpf: Cli, path: native.Path) -> None:
@@ -110,7 +110,7 @@ def test_after_a_kill_the_command_ends_in_the_background(ccbpf: Cli, path: nativ
     out, _ = run.communicate(timeout=40)
     assert Got.of(out).is_all(SIZE)
     kernel.eventually(lambda: not ccbpf.run("clean").code and not ccbpf.root.exists(), ENDS_S, "nothing is left")
-    assert not cgroups()
+    assert not cgroups_of_runs()
 
 
 def test_reload_and_disable_do_not_end_it(ccbpf: Cli, path: native.Path) -> None:
@@ -127,4 +127,4 @@ def test_reload_and_disable_do_not_end_it(ccbpf: Cli, path: native.Path) -> None
     counts = account(err)["counts"]
     assert (counts["receivers"], counts["received"]) == (1, SIZE)
     ccbpf("clean")
-    assert not ccbpf.root.exists() and not cgroups()
+    assert not ccbpf.root.exists() and not cgroups_of_runs()

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cgroups import cgroups_of_runs, remove_cgroup
 from tests.functional import kernel
-from tests.functional.cgroups import cgroups, remove_cgroup
 from tests.functional.conftest import CCBPF, Cli
 from tests.functional.rules.background import ENDS_S, PYTHON
 from tests.functional.rules.downloads import LEAST, OPEN, Ends, Server, cgroup, counts, held, records, rules
@@ -223,7 +223,7 @@ def test_a_run_of_another_version(ccbpf: Cli, older: Path, server: Server) -> No
         ccbpf("clean", "--all")
         assert ends.clamp == OPEN and not ccbpf.root.exists()
         assert can_be_held_again(ccbpf, ends)
-    for left in cgroups():
+    for left in cgroups_of_runs():
         remove_cgroup(left)
 
 

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.cgroups import MOUNT
 from tests.functional import kernel
-from tests.functional.cgroups import MOUNT
 from tests.functional.conftest import Cli
 from tests.functional.rules.background import BACKGROUND, Sinks, default
 from tests.functional.rules.kubelet import ANNOTATION, DRIVERS, NODE, TOKEN, Api, Pod, kubelet, pod_list

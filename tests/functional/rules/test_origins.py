@@ -9,8 +9,8 @@ import socket
 from pathlib import Path
 from typing import Any
 
+from tests.cgroups import MOUNT
 from tests.functional import kernel
-from tests.functional.cgroups import MOUNT
 from tests.functional.conftest import CCBPF, Cli
 from tests.functional.kernel import Namespace
 from tests.functional.rules.background import BACKGROUND, PYTHON, Sinks

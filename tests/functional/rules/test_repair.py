@@ -10,8 +10,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from tests.cgroups import MOUNT, cgroups_of_runs
 from tests.functional import kernel
-from tests.functional.cgroups import MOUNT, cgroups
 from tests.functional.conftest import CCBPF, Cli
 from tests.functional.rules.background import BACKGROUND, ENDS_S, account
 
@@ -38,7 +38,7 @@ def test_clean_leaves_what_runs_unless_all(run: Cli) -> None:
     run("clean")
     assert runs(run)[0]["id"] == found["id"]
     assert str(run.root / "runs" / str(found["id"])) in run("-j", "clean", "--all").json["removed"]
-    assert not cgroups() and not run.root.exists()
+    assert not cgroups_of_runs() and not run.root.exists()
     assert process.poll() is None
     process.terminate()
     _, err = process.communicate(timeout=ENDS_S)
@@ -58,7 +58,7 @@ def test_killed_while_the_command_runs(run: Cli) -> None:
     kernel.eventually(lambda: not runs(run)[0]["processes"], ENDS_S, "its end")
     assert runs(run)[0]["state"] == "ended"
     run("clean")
-    assert not runs(run) and not cgroups()
+    assert not runs(run) and not cgroups_of_runs()
 
 
 def test_killed_at_every_step(run: Cli, kill_at: Path) -> None:
@@ -69,9 +69,9 @@ def test_killed_at_every_step(run: Cli, kill_at: Path) -> None:
         code = subprocess.run(words, env=environment, capture_output=True, timeout=60).returncode
         assert code in (0, -signal.SIGKILL)
         kernel.eventually(lambda: not any(r["processes"] for r in runs(run)), ENDS_S, "the command of a killed ccbpf ends")
-        seen.add((*(r["state"] for r in runs(run)), len(cgroups())))
+        seen.add((*(r["state"] for r in runs(run)), len(cgroups_of_runs())))
         run("run", "-q", "true")
-        assert not runs(run) and not cgroups(), at
+        assert not runs(run) and not cgroups_of_runs(), at
         assert run.status()[BACKGROUND]["state"] == "enabled"
         if code == 0:
             break
@@ -119,8 +119,8 @@ def test_a_path_in_a_forged_map(run: Cli) -> None:
         assert victim.exists()
     finally:
         victim.rmdir()
-        for cgroup in cgroups():
+        for cgroup in cgroups_of_runs():
             for pid in (cgroup / "cgroup.procs").read_text().split():
                 os.kill(int(pid), signal.SIGKILL)
-            kernel.eventually(lambda: not populated(cgroups()), ENDS_S, "their end")
+            kernel.eventually(lambda: not populated(cgroups_of_runs()), ENDS_S, "their end")
             cgroup.rmdir()

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from tests.cgroups import MOUNT, cgroups_of_runs
 from tests.functional import kernel
-from tests.functional.cgroups import MOUNT, cgroups
 from tests.functional.conftest import CCBPF, Cli
 from tests.functional.rules.background import (
     BACKGROUND,
@@ -235,7 +235,7 @@ def test_a_daemon_stays_in_the_background(run: Cli, sinks: Sinks, tmp_path: Path
     assert said.read_text().split()[0] == BACKGROUND
     kernel.eventually(lambda: not run("-j", "status").json["runs"][0]["processes"], ENDS_S, "its end")
     run("run", "-q", "true")
-    assert not run("-j", "status").json["runs"] and not cgroups()
+    assert not run("-j", "status").json["runs"] and not cgroups_of_runs()
 
 
 def test_a_socket_that_is_older_than_its_program(run: Cli, sinks: Sinks, tmp_path: Path) -> None:

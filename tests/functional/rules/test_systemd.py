@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.cgroups import MOUNT, remove_cgroup
 from tests.functional import kernel
-from tests.functional.cgroups import MOUNT, remove_cgroup
 from tests.functional.conftest import CCBPF, Cli, Result
 from tests.functional.rules.background import BACKGROUND, PYTHON, SYSTEM_PYTHON, Sinks, default
 from tests.functional.rules.downloads import OPEN, held, records, serving

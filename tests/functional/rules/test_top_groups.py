@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.cgroups import MOUNT, remove_cgroup
 from tests.functional import kernel
-from tests.functional.cgroups import MOUNT, remove_cgroup
 from tests.functional.conftest import CCBPF, Cli
 from tests.functional.records import flows_of
 from tests.functional.rules.background import BACKGROUND, Sinks

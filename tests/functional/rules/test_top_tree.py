@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cgroups import MOUNT, remove_cgroup
 from tests.functional import kernel
-from tests.functional.cgroups import MOUNT, remove_cgroup
 from tests.functional.conftest import Cli
 from tests.functional.records import flows_of
 from tests.functional.rules.background import BACKGROUND, ENDS_S, PYTHON, Sinks

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
+from tests.cgroups import cgroups_of_runs
 from tests.functional import kernel
-from tests.functional.cgroups import cgroups
 from tests.functional.conftest import CCBPF, Cli
 from tests.functional.rules.background import BACKGROUND, ENDS_S, PYTHON, SYSTEM_PYTHON, Sinks, account
 
@@ -236,7 +236,7 @@ def test_a_terminal_that_goes_ends_it(run: Cli) -> None:
         with suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
-    assert os.waitstatus_to_exitcode(status) == -signal.SIGHUP and not cgroups()
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGHUP and not cgroups_of_runs()
 
 
 @pytest.mark.parametrize("leads", [True, False])
@@ -247,7 +247,7 @@ def test_a_hangup_reaches_it_once(run: Cli, tmp_path: Path, leads: bool) -> None
     pid, fd = on_a_terminal(run, *shell, CCBPF, "run", "-q", PYTHON, tmp_path / "hangups.py", tmp_path / "got")
     os.close(fd)
     os.waitpid(pid, 0)
-    kernel.eventually(lambda: not cgroups(), ENDS_S, "the end of the run")
+    kernel.eventually(lambda: not cgroups_of_runs(), ENDS_S, "the end of the run")
     sender = pid if leads else 0
     assert (tmp_path / "got").read_text() == f"HUP {sender}\nCONT {sender}\n"
 
@@ -260,7 +260,7 @@ def test_an_alarm_from_before_ends_it(run: Cli) -> None:
     """As with perl -e 'alarm 3; exec @ARGV'."""
     timed = (PYTHON, "-c", TIMED, str(signal.ITIMER_REAL), "3")
     assert run.run("run", "-q", "sleep", "9", prefix=timed).code == -signal.SIGALRM
-    assert not cgroups()
+    assert not cgroups_of_runs()
 
 
 @pytest.mark.parametrize("name", ["REAL", "VIRTUAL", "PROF"])

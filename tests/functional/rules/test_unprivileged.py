@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cgroups import MOUNT
 from tests.functional import kernel
-from tests.functional.cgroups import MOUNT
 from tests.functional.conftest import CCBPF, Cli, Result
 from tests.functional.rules.background import BACKGROUND, ENDS_S, SYSTEM_PYTHON, Sinks, default
 

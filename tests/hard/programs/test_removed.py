@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.cgroups import MOUNT
 from tests.functional import kernel
-from tests.functional.cgroups import MOUNT
 from tests.functional.conftest import Cli
 from tests.functional.rules.background import BACKGROUND, ENDS_S, PYTHON, default
 from tests.hard.programs.conftest import Hosts

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests import registry
+from tests.cgroups import cgroups_of_runs
 
 from .. import demo, demo_virtual
 from ..engine import native
@@ -29,7 +30,6 @@ QUICK_S = 60.0  # a quick demo takes 24 s
 KEPT = {"tcp_lp": 0.9, "le": 0.85}  # of three seconds: le returns once while cubic's queue is empty
 END_S = 20.0  # and ends this soon after a signal, also on a machine that does other work; it takes 1 s
 START_S = 20.0  # python and its modules, on a busy machine
-CGROUPS = next(Path(line.split()[4]) for line in Path("/proc/self/mountinfo").read_text().splitlines() if " - cgroup2 " in line)
 PNG = b"\x89PNG\r\n\x1a\n"
 started: list[subprocess.Popen[str]] = []
 
@@ -71,7 +71,7 @@ def catches(pid: int, number: signal.Signals) -> bool:
 
 def registered(root: Path) -> tuple[set[str], list[str]]:
     """Which of its controllers are there, and the pins; that no run of `netnice` has left its cgroup."""
-    assert not list(CGROUPS.rglob("ccbpf-run-*"))
+    assert not cgroups_of_runs()
     return set(demo.CONTROLLERS) & set(demo.available()), sorted(str(path) for path in root.rglob("*"))
 
 
@@ -152,8 +152,9 @@ def test_what_a_killed_demo_left_goes_before_the_next_one(
     monkeypatch.delenv("CCBPF_PIN_ROOT")  # a demo of its own has a root of its own
     process = start(tmp_path / "demo.png")
     end = time.monotonic() + QUICK_S
-    while not set(demo.CONTROLLERS) <= set(demo.available()) and time.monotonic() < end:
+    while not cgroups_of_runs() and time.monotonic() < end:
         time.sleep(0.05)
+    assert cgroups_of_runs(), "its netnice runs"
     registry.sweep_demos()
     assert set(demo.CONTROLLERS) <= set(demo.available())  # it runs: nobody touches its own
     os.killpg(process.pid, signal.SIGKILL)
@@ -162,6 +163,7 @@ def test_what_a_killed_demo_left_goes_before_the_next_one(
     registry.sweep_demos()
     registry.require_free()
     assert not list(registry.BPFFS.glob(f"{registry.DEMO}{process.pid}-*"))
+    assert not cgroups_of_runs()
 
 
 @pytest.mark.parametrize("name", demo.CONTROLLERS)

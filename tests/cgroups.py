@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The cgroup file system: where it is mounted, the cgroups of runs, and the end of cgroups that tests made."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from pathlib import Path
+
+MOUNT = Path(next(line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines() if " - cgroup2 " in line))
+EMPTY_S = 5.0
+
+
+def cgroups_of_runs() -> set[Path]:
+    """Those that `ccbpf run` has made, also the prepared ones."""
+    return set(MOUNT.rglob("ccbpf-run-*"))
+
+
+def remove_cgroup(top: Path) -> None:
+    """With those below it, as soon as no process is in them."""
+    below = sorted((path for path in top.rglob("*") if path.is_dir()), key=lambda path: -len(path.parts))
+    end = time.monotonic() + EMPTY_S
+    for path in (*below, top):
+        while path.exists():
+            with suppress(OSError):
+                path.rmdir()
+            assert not path.exists() or time.monotonic() < end, f"{path} is not empty"
+            time.sleep(0.01)
