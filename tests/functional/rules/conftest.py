@@ -21,13 +21,28 @@ def sinks() -> Iterator[Sinks]:
     sinks.close()
 
 
+@pytest.fixture(autouse=True)
+def nothing_enabled(request: pytest.FixtureRequest, module_ccbpf: Cli) -> None:
+    """A test without `run` begins so: what is enabled for the others of its module would be in its way."""
+    if "run" not in request.fixturenames and module_ccbpf.root.exists():
+        module_ccbpf("clean", "--all")
+
+
 @pytest.fixture
-def run(ccbpf: Cli) -> Iterator[Cli]:
-    """With the default background controller enabled; at the end no cgroup of ours may be left."""
-    ccbpf("enable", BACKGROUND)
-    yield ccbpf
-    ccbpf("clean", "--all")
-    assert not cgroups_of_runs() and not ccbpf.root.exists()
+def run(request: pytest.FixtureRequest, module_ccbpf: Cli) -> Iterator[Cli]:
+    """With the default background controller enabled, or those of the module's ENABLED, once for all tests that leave
+    nothing else: the verifier takes a second for `le`. At the end no cgroup of ours may be left, and no pin of another thing."""
+    cli, names = module_ccbpf, getattr(request.module, "ENABLED", (BACKGROUND,))
+    if {name for name, shown in cli.status().items() if shown["state"] == "enabled"} != set(names):
+        cli("clean", "--all")
+        cli("enable", *names)
+    before = cli.names()
+    yield cli
+    cli.run("assign", "remove", "--all")
+    if cli.names() != before:
+        cli("clean", "--all")
+        assert not cli.root.exists()
+    assert not cgroups_of_runs()
 
 
 @pytest.fixture(params=["127.0.0.1", "::1"], ids=["IPv4", "IPv6"])

@@ -25,11 +25,11 @@ from tests.functional.conftest import CCBPF, Cli
 from tests.functional.rules.background import BACKGROUND, PYTHON, SYSTEM_PYTHON, Sinks, default
 from tests.unit import headers
 
+ENABLED = BACKGROUND, "tcp_lp", "tcpw_lp"
+
 
 @pytest.fixture
 def assign(run: Cli) -> Cli:
-    for name in {"tcp_lp", "tcpw_lp"} - run.status().keys():
-        run("enable", name)
     return run
 
 
