@@ -13,7 +13,7 @@ from tests.functional import kernel
 from tests.functional.rules.background import default
 from tests.hard.machine import Machine, of_command
 
-PORT = 7007
+SOCKETS = {"echo": 7007, "answer": 7008}  # systemd listens at these ports: a rule names one socket unit, a drop-in the other
 RELEASED_S = 60.0  # the kernel takes a name away some time after its last pin
 
 CONFIG = """
@@ -27,28 +27,36 @@ ecn = true
 [[rule]]
 controller = "tcpw_lp"
 cgroup = "unit:backup.service"
+
+[[rule]]
+controller = "hstcp_lp"
+cgroup = "unit:echo.socket"
 """
-# A listener of systemd's own, and units that connect to it as soon as they may. Each notes the controller of its connection.
-SOCKET = f"[Socket]\nListenStream=127.0.0.1:{PORT}\nAccept=yes\n[Install]\nWantedBy=sockets.target\n"
+# Listeners of systemd's own, and units that connect to them as soon as they may. Each notes the controllers of its connection
+# with the first one: its own, and that of the socket that was accepted for it. The last unit does so for the second one.
+SOCKET = "[Socket]\nListenStream=127.0.0.1:{port}\nAccept=yes\n[Install]\nWantedBy=sockets.target\n"
 ECHO = "[Service]\nExecStart=/bin/cat\nStandardInput=socket\n"
-CONNECT = f"""
-exec 3<>/dev/tcp/127.0.0.1/{PORT}
+CONNECT = """
+exec 3<>/dev/tcp/127.0.0.1/$2
 echo hello >&3
 read -r answer <&3
-ss -Htinp dport = :{PORT} | grep -A 1 "pid=$$," >"/chosen.$1"
+ss -Htinp dport = :$2 | grep -A 1 "pid=$$," >"/chosen.$1"
+port=$(awk 'NR == 1 { sub(".*:", "", $4); print $4 }' "/chosen.$1")
+ss -Htin sport = :$2 dport = :$port >"/accepted.$1"
 """
 SERVICE = """
 [Unit]
-After={after}
+{order}
 [Service]
 Type=oneshot
-ExecStart=/bin/bash -eu /connect %p
+ExecStart=/bin/bash -eu /connect %p {port}
 [Install]
 WantedBy=multi-user.target
 """
 BEFORE = """
 systemctl --quiet enable --now ccbpf.service ccbpf-metrics.timer ccbpf-exporter.service
 ccbpf systemd media.service hstcp_lp
+ccbpf systemd answer.socket tcpw_lp
 """
 EXPORTER = "/dev/tcp/127.0.0.1/9464"
 METRICS = "/var/lib/prometheus/node-exporter/ccbpf.prom"
@@ -65,7 +73,13 @@ systemctl is-active ccbpf.service ccbpf-units.service ccbpf-metrics.timer ccbpf-
 systemctl list-units --failed --plain --no-legend
 cat /proc/sys/net/ipv4/tcp_congestion_control /proc/sys/net/ipv4/tcp_ecn
 """
-UNITS = {"backup": "ccbpf.service", "media": "", "plain": "ccbpf.service", "early": ""}
+UNITS = {  # when it starts, and which socket it connects to
+    "backup": ("After=ccbpf.service", "echo"),
+    "media": ("", "echo"),
+    "plain": ("After=ccbpf.service", "echo"),
+    "early": ("Before=ccbpf.service", "echo"),
+    "asks": ("After=ccbpf.service", "answer"),
+}
 
 
 @pytest.fixture
@@ -73,20 +87,20 @@ def host(machine: Machine, packages: dict[str, Path]) -> Machine:
     """A host with the package, its configuration, and units that will connect."""
     machine.install(of_command(packages))
     machine.write("etc/ccbpf.toml", CONFIG)
-    machine.write("etc/systemd/system/echo.socket", SOCKET)
-    machine.write("etc/systemd/system/echo@.service", ECHO)
+    for name, port in SOCKETS.items():
+        machine.write(f"etc/systemd/system/{name}.socket", SOCKET.format(port=port))
+        machine.write(f"etc/systemd/system/{name}@.service", ECHO)
     machine.write("connect", CONNECT)
     (machine.root / METRICS.removeprefix("/")).parent.mkdir(parents=True)
-    for name, after in UNITS.items():
-        machine.write(f"etc/systemd/system/{name}.service", SERVICE.format(after=after))
-    machine.write("etc/systemd/system/early.service", SERVICE.format(after="").replace("[Unit]", "[Unit]\nBefore=ccbpf.service"))
-    machine(f"systemctl --quiet enable echo.socket {' '.join(f'{name}.service' for name in UNITS)}")
+    for name, (order, to) in UNITS.items():
+        machine.write(f"etc/systemd/system/{name}.service", SERVICE.format(order=order, port=SOCKETS[to]))
+    machine(f"systemctl --quiet enable echo.socket answer.socket {' '.join(f'{name}.service' for name in UNITS)}")
     return machine
 
 
-def chosen(host: Machine) -> dict[str, str]:
-    """The controller of each unit's connection: ss has it first in its second line."""
-    return {name: (host.root / f"chosen.{name}").read_text().splitlines()[1].split()[0] for name in UNITS}
+def controllers_of(host: Machine, end: str) -> dict[str, str]:
+    """The controller of this end of each unit's connection: ss has it first in its second line."""
+    return {name: (host.root / f"{end}.{name}").read_text().splitlines()[1].split()[0] for name in UNITS}
 
 
 def released() -> bool:
@@ -95,17 +109,26 @@ def released() -> bool:
 
 def test_all_is_there_after_a_reboot(host: Machine) -> None:
     said = host.boot(BEFORE)
-    assert chosen(host) == dict.fromkeys(UNITS, default()), said
+    for end in ("chosen", "accepted"):
+        assert controllers_of(host, end) == dict.fromkeys(UNITS, default()), said
     kernel.eventually(released, RELEASED_S, "a reboot ends what runs")
 
     said = host.boot(AFTER)
     assert said.splitlines() == ["644", "4", "4", *["active"] * 4, "tcp_lp", "1"]
-    assert chosen(host) == {"backup": "tcpw_lp", "media": "hstcp_lp", "plain": "tcp_lp", "early": default()}
+    plain = {"plain": "tcp_lp", "early": default(), "asks": "tcp_lp"}
+    assert controllers_of(host, "chosen") == {"backup": "tcpw_lp", "media": "hstcp_lp", **plain}
+    accepted = controllers_of(host, "accepted")
+    assert {name: accepted[name] for name in ("backup", "plain", "asks")} == {
+        "backup": "hstcp_lp",
+        "plain": "hstcp_lp",
+        "asks": "tcpw_lp",
+    }
     status: dict[str, Any] = json.loads((host.root / "status").read_text())
     controllers = {c["name"]: c for c in status["controllers"]}
     assert set(controllers) == {"tcp_lp", "nf_tcp", "tcpw_lp", "hstcp_lp"}
     assert controllers["tcp_lp"]["params"]["delta"] == 100
     assert [(rule["controller"], rule["cgroup"], rule["file"]) for rule in status["rules"]] == [
-        ("tcpw_lp", "unit:backup.service", True)
+        ("tcpw_lp", "unit:backup.service", True),
+        ("hstcp_lp", "unit:echo.socket", True),
     ]
     kernel.eventually(released, RELEASED_S, "its end ends what runs")
