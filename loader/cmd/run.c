@@ -11,7 +11,7 @@
  *   5. remove cgroup and pins, say in one line what was sent and received, end as the command ended
  *
  * Without privilege it moves itself to a cgroup that an administrator has prepared by
- * `ccbpf run --prepare USER|CGROUP [NAME] [--dscp le]`, and becomes the command (rules/prepared.h).
+ * `ccbpf run --prepare USER|CGROUP [NAME] [--dscp le]` (cmd/prepare.h), and becomes the command.
  *
  * The lock of the pin directory is held in 1, 2 and 5. Its exit code is the command's; 125:
  * ccbpf itself failed, 126: the command cannot be executed, 127: it is not found, as env(1)
@@ -23,9 +23,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sys/shared.h"
-#include "cmd/enable.h"
+#include "cmd/begin.h"
 #include "cmd/hints.h"
+#include "cmd/prepare.h"
 #include "cmd/sweep.h"
 #include "commands.h"
 #include "out/errors.h"
@@ -40,20 +40,12 @@
 #include "sys/pins.h"
 #include "sys/user.h"
 #include "util/capabilities.h"
-#include "util/clock.h"
 #include "util/text.h"
 
 #define WHAT "run"
-#define PREPARING "prepare"
 
 #define EXIT_NOT_EXECUTED 126
 #define EXIT_NOT_FOUND 127
-
-enum own_option {
-	OWN_DSCP,
-	OWN_UID,
-	OWN_PREPARE,
-};
 
 /* `netnice NAME -- COMMAND`, where NAME is neither a controller nor a command. */
 static int check_name(const struct request *request)
@@ -64,18 +56,6 @@ static int check_name(const struct request *request)
 	    !child_unknown(rest[0]))
 		return EXIT_OK;
 	return controller_unknown(WHAT, rest[0]);
-}
-
-/* A controller that any process may select, or a command of root. */
-static int check_restricted(const char *what, const struct controller *c, uid_t uid)
-{
-	if (c->open || !uid)
-		return EXIT_OK;
-	return FAIL(
-		EXIT_PERMISSION, .what = what, .on = c->name,
-		.why = "it takes more than others, so only a process with cap_net_admin may select it",
-		.remedy =
-			"choose a background controller (`ccbpf list`), or run it in a shell of root's (`sudo -i`)");
 }
 
 /* `out`: the path of a prepared cgroup that cannot be entered, or NULL. */
@@ -120,87 +100,12 @@ static unsigned int directions_of(const struct request *request, const struct co
 static int check_directions(const struct request *request)
 {
 	const char *on = request->n_args	  ? request->args[0]
-			 : request->own[OWN_DSCP] ? "--dscp"
+			 : request->own[RUN_DSCP] ? "--dscp"
 						  : NULL;
 
 	if (!on || request->upload || !request->download)
 		return EXIT_OK;
 	return rule_fail_only_receives(WHAT, on);
-}
-
-static int describe(const char *what, const struct request *request, const struct controller *c,
-		    const struct user *user, unsigned int directions, struct ccbpf_run *about)
-{
-	const char *command = request->rest ? request->rest[0] : "", *slash = strrchr(command, '/');
-
-	*about = (struct ccbpf_run){ .uid = user->uid,
-				     .started_ns = monotonic_ns(),
-				     .directions = directions };
-	snprintf(about->choice.controller, sizeof(about->choice.controller), "%s",
-		 directions & CCBPF_RUN_UPLOAD ? c->name : CCBPF_RECEIVER);
-	about->choice.flags = c->open ? 0 : CCBPF_CHOICE_RESTRICTED;
-	snprintf(about->command, sizeof(about->command), "%s", slash ? slash + 1 : command);
-	return rule_parse_dscp(what, request->own[OWN_DSCP], &about->choice.dscp);
-}
-
-/* A prepared cgroup is prepared once. */
-static int check_new(const struct ccbpf_run *about)
-{
-	struct run *runs;
-	unsigned int n = runs_read(&runs);
-	bool there = false;
-
-	for (unsigned int i = 0; i < n; i++)
-		there |= runs[i].phase == RUN_PREPARED &&
-			 !strcmp(runs[i].about.cgroup, about->cgroup);
-	free(runs);
-	return there ? FAIL(EXIT_NOTHING, .what = PREPARING,
-			    .on = text("the cgroup %s", about->cgroup),
-			    .why = "it is prepared already", .remedy = "`ccbpf status` shows it")
-		     : EXIT_OK;
-}
-
-/* An enabled controller has its records in the shared map. */
-static int require_flows(const char *what)
-{
-	int fd, err = shared_open(what, SHARED_FLOWS, &fd);
-
-	if (fd >= 0)
-		close(fd);
-	if (!err && fd < 0)
-		err = pin_unusable(what, pin_path(shared_name(SHARED_FLOWS), NULL), -ENOENT);
-	return err;
-}
-
-/* Steps 1 and 2. */
-static int begin(const char *what, const struct controller *c, const struct ccbpf_run *about,
-		 bool quiet, struct run *run)
-{
-	bool did = false, upload = about->directions & CCBPF_RUN_UPLOAD;
-	int err = pins_lock_change(what);
-
-	if (err)
-		return err;
-	err = sweep(what, SWEEP_RESTS, NULL);
-	if (!err)
-		err = check_new(about);
-	if (!err && upload)
-		err = enable_needed(c, &did);
-	if (!err && upload)
-		err = require_flows(what);
-	if (!err) {
-		err = run_begin(what, about, run);
-		if (err)
-			sweep(what, SWEEP_UNUSED,
-			      NULL); /* the shared maps, where nobody else uses them */
-	}
-	if (err && did)
-		enable_give_back(c);
-	pins_unlock();
-	if (!err && did && !quiet)
-		note(c->name, "it was not enabled, and is now",
-		     text("`ccbpf disable %s` disables it", c->name));
-	return err;
 }
 
 static int not_started(char **argv, const char *step, int err)
@@ -275,7 +180,7 @@ static int lead(const struct request *request, const struct user *user, struct r
 static int become(const struct request *request, const struct ccbpf_run *about)
 {
 	char cgroup[CCBPF_CGROUP_LEN];
-	int err = request->own[OWN_UID] || request->download
+	int err = request->own[RUN_UID] || request->download
 			  ? -ENOENT
 			  : prepared_enter(&about->choice, cgroup);
 
@@ -283,42 +188,6 @@ static int become(const struct request *request, const struct ccbpf_run *about)
 		return not_started(request->rest, NULL, child_none(request->rest));
 	not_permitted(err == -EACCES ? cgroup : NULL);
 	return EXIT_OURS;
-}
-
-static int prepare(const struct request *request, const struct controller *c)
-{
-	const struct user nobody = { 0 };
-	struct ccbpf_run about;
-	struct run run;
-	int refused,
-		err = request->download ? FAIL(EXIT_USAGE, .what = PREPARING, .on = "--download",
-					       .why = "a prepared cgroup is for what is sent",
-					       .remedy = "`sudo netnice --download COMMAND`")
-		      : request->rest
-			      ? FAIL(EXIT_USAGE, .what = PREPARING, .on = "--prepare",
-				     .why = "it takes no command, which the user runs later",
-				     .remedy = "leave the command out")
-			      : describe(PREPARING, request, c, &nobody, CCBPF_RUN_UPLOAD, &about);
-
-	if (!err)
-		err = kernel_require(PREPARING, NULL);
-	if (!err)
-		err = prepared_plan(PREPARING, request->own[OWN_PREPARE], &about);
-	if (!err)
-		err = check_restricted(PREPARING, c, about.uid);
-	if (!err)
-		err = begin(PREPARING, c, &about, request->quiet, &run);
-	if (err && err != EXIT_NOTHING)
-		return err;
-	if (!err)
-		run_close(&run);
-	refused = prepared_open(&about);
-	if (refused)
-		return fail_errno(PREPARING, text("the cgroup %s", about.cgroup), refused);
-	if (!err && !request->quiet)
-		note(text("user %u", about.uid),
-		     text("`netnice` uses %s, in the cgroup %s", c->name, about.cgroup), NULL);
-	return err;
 }
 
 static int run(const struct request *request)
@@ -330,21 +199,25 @@ static int run(const struct request *request)
 	struct run run;
 	int err = EXIT_OK;
 
-	if (request->own[OWN_PREPARE])
+	if (request->own[RUN_PREPARE])
 		return prepare(request, c);
-	if (!request->rest)
+	if (request->own[RUN_OFF])
+		err = FAIL(EXIT_USAGE, .what = WHAT, .on = "--off",
+			   .why = "it takes a preparation back",
+			   .remedy = "`ccbpf run --prepare USER --off`");
+	else if (!request->rest)
 		err = FAIL(EXIT_USAGE, .what = WHAT, .why = "no command is given",
 			   .remedy = "for example: `netnice rsync -a …`");
 	if (!err)
 		err = check_name(request);
 	if (!err)
-		err = user_find(WHAT, request->own[OWN_UID], &user);
+		err = user_find(WHAT, request->own[RUN_UID], &user);
 	if (!err)
 		err = check_directions(request);
 	if (!err)
-		err = check_restricted(WHAT, c, user.uid);
+		err = begin_check(WHAT, c, user.uid);
 	if (!err)
-		err = describe(WHAT, request, c, &user, directions_of(request, c), &about);
+		err = begin_describe(WHAT, request, c, &user, directions_of(request, c), &about);
 	if (!err && capabilities_missing(CAPABILITIES_CHANGING)) {
 		user_free(&user);
 		return become(request, &about);
@@ -366,14 +239,16 @@ static const struct argp_option options[] = {
 	{ "download", 'd', 0, 0,
 	  "only what it receives (without -d and -u, and with -du: both directions)", 0 },
 	{ "upload", 'u', 0, 0, "only what it sends", 0 },
-	{ "dscp", OPTION_OWN + OWN_DSCP, "le", 0, "mark the packets as well: lower effort", 0 },
-	{ "uid", OPTION_OWN + OWN_UID, "USER", 0,
+	{ "dscp", OPTION_OWN + RUN_DSCP, "le", 0, "mark the packets as well: lower effort", 0 },
+	{ "uid", OPTION_OWN + RUN_UID, "USER", 0,
 	  "run it as this user (default: who called this command by sudo, else the user that this process is)",
 	  0 },
-	{ "prepare", OPTION_OWN + OWN_PREPARE, "USER", 0,
+	{ "prepare", OPTION_OWN + RUN_PREPARE, "USER", 0,
 	  "allow this user to run commands without privilege, with what they send in the background, in a cgroup that is delegated to the "
 	  "user (or give the path of that cgroup); runs no command",
 	  0 },
+	{ "off", OPTION_OWN + RUN_OFF, 0, 0,
+	  "with --prepare: take it back; connections that are open keep their controller", 0 },
 	{ "quiet", 'q', 0, 0,
 	  "print only errors: nothing at the end, and no warning at the start, for example that downloads are not held back",
 	  0 },

@@ -282,6 +282,12 @@ static int dissolve(const struct run *run)
 	return prepared_is(run->about.cgroup) ? 0 : err;
 }
 
+/* Remove it, whoever needs it. Returns 0 or -errno. */
+static int end_now(const struct run *run)
+{
+	return dissolve(run) ?: remove_run(run);
+}
+
 int runs_sweep(const char *what, bool all, struct json_object *removed)
 {
 	struct run *runs;
@@ -294,9 +300,7 @@ int runs_sweep(const char *what, bool all, struct json_object *removed)
 
 		if (runs[n].phase != RUN_REST && !all)
 			continue;
-		err = all ? dissolve(&runs[n]) : 0;
-		if (!err)
-			err = remove_run(&runs[n]);
+		err = all ? end_now(&runs[n]) : remove_run(&runs[n]);
 		if (!err && removed)
 			json_object_array_add(removed, json_text(path));
 		/* a process may have come between: the next command sees it; pins of others stay */
@@ -306,6 +310,25 @@ int runs_sweep(const char *what, bool all, struct json_object *removed)
 	free(runs);
 	rmdir(pin_path(RUNS_DIR, NULL)); /* refused unless empty */
 	return first;
+}
+
+int run_take_back(const char *what, const char *cgroup)
+{
+	struct run *runs;
+	unsigned int n = runs_read(&runs), i = 0;
+	int err;
+
+	while (i < n &&
+	       (runs[i].phase != RUN_PREPARED || strcmp(runs[i].about.cgroup, cgroup) != 0))
+		i++;
+	err = i < n ? end_now(&runs[i]) : 0;
+	if (err)
+		err = fail_errno(what, text("the cgroup %s", cgroup), err);
+	else if (i == n)
+		err = FAIL(EXIT_NOTHING, .what = what, .on = text("the cgroup %s", cgroup),
+			   .why = "it is not prepared", .remedy = "`ccbpf status` shows which are");
+	free(runs);
+	return err;
 }
 
 static bool is_run_pin(void *data, const char *name)

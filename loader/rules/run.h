@@ -68,6 +68,13 @@ unsigned int runs_read(struct run **out);
  */
 int runs_sweep(const char *what, bool all, struct json_object *removed);
 
+/*
+ * Take back what is prepared at this cgroup: its processes go on, there or in the cgroup above,
+ * without the program. Needs the lock for a change. Returns EXIT_OK, EXIT_NOTHING where nothing is
+ * prepared, or the exit code after saying why not.
+ */
+int run_take_back(const char *what, const char *cgroup);
+
 /* Add what lies below <root>/runs and is not ours. */
 void runs_collect_foreign(struct json_object *foreign);
 

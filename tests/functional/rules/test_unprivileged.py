@@ -103,6 +103,35 @@ def test_it_is_the_command_itself(user: User) -> None:
     assert user.netnice("/etc").code == 126
 
 
+def test_it_is_taken_back(user: User, sinks: Sinks) -> None:
+    """Alone: another one stays. What runs in it goes on, and its connections keep their controller."""
+    user.cli("run", "-q", "--prepare", "nobody")
+    user.cli("run", "-q", "--prepare", "nobody", "tcp_lp")
+    again = user.words(CCBPF, "run", SYSTEM_PYTHON, "-c", AGAIN, sinks.port)
+    with subprocess.Popen(again, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=user.cli.env()) as process:
+        assert process.stdin and process.stdout and process.stdout.readline() == f"{BACKGROUND}\n"
+        said = user.cli("run", "--prepare", "nobody", "--off").err
+        assert said == f"ccbpf: user {NOBODY.pw_uid}: `netnice` uses {BACKGROUND} no more\n"
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == f"{default()}\n"
+        process.stdin.close()
+        assert process.wait(ENDS_S) == 0
+    (left,) = user.cli("-j", "status").json["runs"]
+    assert (left["state"], left["controller"]) == ("prepared", "tcp_lp")
+    assert "only for uploads by tcp_lp" in user.netnice("true").err
+    assert "it is not prepared" in user.cli("run", "--prepare", "nobody", "--off", code=5).err
+    user.cli("run", "-q", "--prepare", "nobody", "--off", "tcp_lp")
+    assert not user.cli("-j", "status").json["runs"] and "--prepare USER" in user.netnice("true").err
+    user.cli("run", "-q", "--prepare", "nobody")
+    assert user.netnice(*sinks.client(python=SYSTEM_PYTHON)).out.split()[0] == BACKGROUND, "and given again"
+
+
+def test_off_is_of_prepare(ccbpf: Cli) -> None:
+    said = ccbpf("run", "--off", "true", code=125).err
+    assert said == "ccbpf: cannot run --off: it takes a preparation back; `ccbpf run --prepare USER --off`\n"
+
+
 def test_another_controller_and_a_mark(user: User, sinks: Sinks) -> None:
     user.cli("run", "--prepare", "nobody", "--dscp", "le", "tcpw_lp")
     client = sinks.client(python=SYSTEM_PYTHON)
