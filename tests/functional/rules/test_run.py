@@ -28,9 +28,9 @@ from tests.functional.rules.background import (
     account,
     default,
 )
+from tests.functional.rules.routes import ROUTE_IDS, ROUTES, Pair, routed
 
 FAMILIES = ["4", "6", "mapped"]
-Pair = tuple[kernel.Namespace, kernel.Namespace]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -185,17 +185,12 @@ def test_a_controller_that_is_gone_breaks_no_connection(run: Cli, sinks: Sinks) 
     assert (account(done.err)["counts"]["refused"], account(done.err)["counts"]["set"]) == (1, 0)
 
 
-@pytest.mark.parametrize(("lock", "expected"), [((), BACKGROUND), (("lock",), "reno")], ids=["congctl", "congctl lock"])
+@pytest.mark.parametrize(("lock", "expected"), ROUTES, ids=ROUTE_IDS)
 def test_the_controller_of_a_route(run: Cli, netns_pair: Pair, lock: tuple[str, ...], expected: str) -> None:
-    near, far = netns_pair
-    near.ip("route", "change", "10.77.0.0/24", "dev", "veth0", "src", "10.77.0.1", "congctl", *lock, "reno")
-    server = kernel.start(far, PYTHON, "-c", "import socket; c = socket.create_server(('', 7)).accept()[0]; c.recv(9); c.close()")
-    kernel.eventually(lambda: ":7 " in far.run("ss", "-ltn").stdout, 5, "the listener")
-    client = CLIENT.replace("127.0.0.1", "10.77.0.2")
-    done = run("-j", "run", "--", "ip", "netns", "exec", near.name, PYTHON, "-c", client, "4", "7", "5")
+    with routed(netns_pair, lock) as client:
+        done = run("-j", "run", "--", *client)
     assert done.out.split()[0] == expected
     assert account(done.err)["counts"]["refused"] == len(lock)
-    server.wait(5)
 
 
 def test_ltcp_is_for_root(ccbpf: Cli, sinks: Sinks) -> None:

@@ -18,6 +18,7 @@ from tests.functional import kernel
 from tests.functional.conftest import CCBPF, Cli, Result
 from tests.functional.rules.background import BACKGROUND, PYTHON, SYSTEM_PYTHON, Sinks, default
 from tests.functional.rules.downloads import OPEN, held, records, serving
+from tests.functional.rules.routes import ROUTE_IDS, ROUTES, Pair, routed
 
 UNITS = "/etc/systemd/system"
 NAME = "50-ccbpf.conf"
@@ -257,6 +258,15 @@ def test_connections_of_its_cgroup_get_the_controller(host: Host, sinks: Sinks) 
         assert f"units with {BACKGROUND}: 5 connections, 1 kept another, 1 refused" in host("status").out
         host("clean", "--all")
         assert got(sinks, within) == default()
+
+
+@pytest.mark.parametrize(("lock", "expected"), ROUTES, ids=ROUTE_IDS)
+def test_the_controller_of_a_route(host: Host, netns_pair: Pair, lock: tuple[str, ...], expected: str) -> None:
+    host("systemd", "a")
+    with attached(host) as within, routed(netns_pair, lock) as client:
+        assert kernel.run(*within, *client).stdout.split()[0] == expected
+    (shown,) = host("-j", "status").json["units"]
+    assert {name: n for name, n in shown["counts"].items() if n} == {"refused" if lock else "set": 1}
 
 
 def test_ltcp_is_for_root(host: Host, sinks: Sinks) -> None:
