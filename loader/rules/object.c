@@ -9,6 +9,7 @@
 #include "rules/object.h"
 #include "sys/attachment.h"
 #include "sys/pin.h"
+#include "util/text.h"
 
 #define MAPS_MOST 32 /* of a program */
 
@@ -17,14 +18,38 @@ int sockops_program(const struct bpf_object *obj)
 	return bpf_program__fd(bpf_object__next_program(obj, NULL));
 }
 
-static int not_attached(const char *what, const char *on, int err)
+/* "program 57 (its_name)", which the sockets of the cgroup meet, its own or that of one above it;
+ * NULL where there is not exactly one. A text(). */
+static const char *other_program(int cgroup_fd)
 {
-	if (err == EPERM)
-		return FAIL(
-			EXIT_FAILED, .what = what, .on = on,
-			.why = "the kernel refuses a program there: above it another one is attached that allows no others",
-			.remedy = "`bpftool cgroup tree` shows it: it has no flag `multi`");
-	return fail_errno(what, on, err);
+	__u32 id, n = 1, size;
+	struct bpf_prog_info info = { 0 };
+	int fd;
+
+	if (bpf_prog_query(cgroup_fd, BPF_CGROUP_SOCK_OPS, BPF_F_QUERY_EFFECTIVE, NULL, &id, &n) ||
+	    !n)
+		return NULL;
+	fd = bpf_prog_get_fd_by_id(id);
+	if (fd < 0)
+		return NULL;
+	size = sizeof(info);
+	if (bpf_prog_get_info_by_fd(fd, &info, &size))
+		*info.name = '\0';
+	close(fd);
+	return text("program %u (%s)", id, *info.name ? info.name : "without a name");
+}
+
+static int not_attached(const char *what, int cgroup_fd, const char *on, int err)
+{
+	if (err != EPERM)
+		return fail_errno(what, on, err);
+	return FAIL(
+		EXIT_FAILED, .what = what, .on = on,
+		.why = text(
+			"the kernel refuses a program there: %s of sock_ops, at this cgroup or at one above it, allows no others",
+			other_program(cgroup_fd) ?: "another program"),
+		.remedy =
+			"`bpftool cgroup tree` shows where it is: attach it with the flag `multi`, or detach it");
 }
 
 int sockops_attach(const char *what, const struct bpf_object *obj, int cgroup_fd, const char *on,
@@ -34,7 +59,7 @@ int sockops_attach(const char *what, const struct bpf_object *obj, int cgroup_fd
 	int err;
 
 	if (link < 0)
-		return not_attached(what, on, errno);
+		return not_attached(what, cgroup_fd, on, errno);
 	err = pin_make(what, link, pin);
 	close(link);
 	return err;

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from tests.cgroups import cgroups_of_runs
 from tests.functional.conftest import Cli
 from tests.functional.rules.background import BACKGROUND, Sinks
 from tests.functional.rules.downloads import Server, bottleneck, serving
+from tests.functional.rules.others import compiled
 from tests.lab.engine import native
 
 
@@ -61,3 +63,9 @@ def server() -> Iterator[Server]:
 def path() -> Iterator[native.Path]:
     with bottleneck() as path:
         yield path
+
+
+@pytest.fixture(scope="module")
+def other_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program of somebody else: others.py."""
+    return compiled(tmp_path_factory.mktemp("other"))

@@ -9,7 +9,6 @@ import os
 import re
 import signal
 import socket
-import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from tests.cgroups import MOUNT, cgroups_of_runs
 from tests.functional import kernel
 from tests.functional.conftest import CCBPF, Cli
 from tests.functional.rules.background import BACKGROUND, PYTHON, SYSTEM_PYTHON, Sinks, default
-from tests.unit import headers
+from tests.functional.rules.others import attach
 
 ENABLED = BACKGROUND, "tcp_lp", "tcpw_lp"
 
@@ -325,39 +324,7 @@ def test_an_id_is_not_given_twice(assign: Cli, sinks: Sinks) -> None:
     assign("assign", "remove", "1")
 
 
-# Somebody else's program at a cgroup: it counts its calls.
-OTHER = """
-#define SEC(name) __attribute__((section(name), used))
-int calls SEC(".bss");
-SEC("sockops") int other(void *context) { __sync_fetch_and_add(&calls, 1); return 1; }
-char its_license[] SEC("license") = "GPL";
-"""
-SOCK_OPS = 3  # enum bpf_attach_type
-LEAST_CALLS = 2  # of a connection: both ends are in the cgroup
-
-
-@pytest.fixture(scope="module")
-def other_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    source = tmp_path_factory.mktemp("other") / "other.c"
-    source.write_text(OTHER)
-    program = source.with_suffix(".o")
-    kernel.run(headers.CLANG, "-target", "bpf", "-g", "-O2", "-c", source, "-o", program)
-    return program
-
-
-def attach(stack: ExitStack, program: Path, pin: Path, how: str) -> None:
-    """The pinned program to the cgroup at the top, until the end of the stack."""
-    kernel.run("bpftool", "prog", "load", program, pin)
-    stack.callback(pin.unlink)
-    if how == "multi":
-        words = (MOUNT, "sock_ops", "pinned", pin)
-        kernel.run("bpftool", "cgroup", "attach", *words, "multi")
-        stack.callback(kernel.run, "bpftool", "cgroup", "detach", *words)
-        return
-    fds = [kernel.open_pin(pin), os.open(MOUNT, os.O_RDONLY)]
-    fds += kernel.bpf(kernel.LINK_CREATE, struct.pack("=IIII", *fds, SOCK_OPS, 0))[:1]
-    for fd in fds:
-        stack.callback(os.close, fd)
+LEAST_CALLS = 2  # of a connection to somebody else's program at the top: both ends are in the cgroup
 
 
 @contextmanager
@@ -367,7 +334,7 @@ def others(program: Path, when: str) -> Iterator[list[kernel.Map]]:
         counters = []
         for how in ("multi", "link"):
             pin = Path("/sys/fs/bpf") / f"{UNIQUE}-{when}-{how}"
-            attach(stack, program, pin, how)
+            attach(stack, program, pin, MOUNT, how)
             (counter,) = json.loads(kernel.run("bpftool", "-j", "prog", "show", "pinned", pin).stdout)["map_ids"]
             counters.append(kernel.Map.by_id(counter))
             stack.callback(counters[-1].close)
