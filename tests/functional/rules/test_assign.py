@@ -269,6 +269,31 @@ def test_ltcp_is_for_root(assign: Cli, sinks: Sinks) -> None:
     assert rules(assign)[0]["counts"]["refused"] == 1
 
 
+# Makes a listener as the first of two users, connects to it as the second, and says the controllers of both ends.
+PAIR = """
+import os, socket, sys
+os.seteuid(int(sys.argv[1]))
+server = socket.create_server(("127.0.0.1", 0))
+os.seteuid(0)
+os.seteuid(int(sys.argv[2]))
+near = socket.create_connection(server.getsockname())
+far = server.accept()[0]
+print(*(end.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).split(b"\\0")[0].decode() for end in (far, near)))
+"""
+
+
+def test_ltcp_is_for_listeners_of_root(assign: Cli) -> None:
+    """What is accepted belongs to the user whose listener it was."""
+    assign("enable", "ltcp")
+    root, nobody = 0, 65534
+    with cgroup(UNIQUE) as here:
+        assign("assign", "ltcp", "--cgroup", f"/{UNIQUE}")
+        for users, refused in (((root, root), 0), ((nobody, root), 1), ((root, nobody), 2), ((nobody, nobody), 4)):
+            said = kernel.run(*within(here), SYSTEM_PYTHON, "-c", PAIR, *users).stdout.split()
+            assert said == ["ltcp" if user == root else default() for user in users], users
+            assert rules(assign)[0]["counts"]["refused"] == refused
+
+
 def test_a_controller_that_is_gone_breaks_nothing(assign: Cli, sinks: Sinks) -> None:
     assign("assign", "tcp_lp", "--remote-port", sinks.port)
     assert assign("disable", "tcpw_lp").err == ""
