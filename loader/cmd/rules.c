@@ -49,11 +49,12 @@ static const char *idle(const char *what, const struct standing *standing,
 			const struct ccbpf_rule *rule)
 {
 	const struct controller *c = controller_find(rule->choice.controller);
+	const char *gone = rule_gone(rule);
 
 	if (standing->detached)
 		return "somebody detached the program: the next `ccbpf assign` attaches it again";
-	if (rule_is_dead(rule))
-		return text("its cgroup is gone: `ccbpf assign remove %u`", rule->id);
+	if (gone)
+		return text("its %s is gone: `ccbpf assign remove %u`", gone, rule->id);
 	if (c && !is_enabled(what, c))
 		return text("%s is not enabled: `ccbpf enable %s`", c->name, c->name);
 	return rules_absent(rule);

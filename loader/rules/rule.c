@@ -230,16 +230,26 @@ bool rule_same_choice(const struct ccbpf_rule *a, const struct ccbpf_rule *b)
 	       !strcmp(a->choice.controller, b->choice.controller);
 }
 
-bool rule_is_dead(const struct ccbpf_rule *rule)
+static bool cgroup_is_gone(const struct ccbpf_rule *rule)
 {
-	bool dead;
+	bool gone;
 	int fd;
 
 	if (!(rule->conditions & CCBPF_RULE_CGROUP) || cgroup_reach())
 		return false;
 	fd = cgroup_open(rule->cgroup);
-	dead = fd == -ENOENT || (fd >= 0 && cgroup_id(fd) != rule->cgroup_id);
+	gone = fd == -ENOENT || (fd >= 0 && cgroup_id(fd) != rule->cgroup_id);
 	if (fd >= 0)
 		close(fd);
-	return dead;
+	return gone;
+}
+
+const char *rule_gone(const struct ccbpf_rule *rule)
+{
+	if (cgroup_is_gone(rule))
+		return "cgroup";
+	if (rule->conditions & CCBPF_RULE_NETNS &&
+	    netns_is_gone("rule", rule->netns, rule->netns_cookie))
+		return "network namespace";
+	return NULL;
 }

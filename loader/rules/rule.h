@@ -63,8 +63,9 @@ const char *rule_choice_text(const struct ccbpf_rule *rule);
 /* Where it comes from: "hand", "file" or "pod". */
 const char *rule_origin(const struct ccbpf_rule *rule);
 
-/* Whether what it names is gone: its cgroup was removed. */
-bool rule_is_dead(const struct ccbpf_rule *rule);
+/* What it names and is gone for good, so that no connection matches any more: "cgroup",
+ * "network namespace", or NULL. */
+const char *rule_gone(const struct ccbpf_rule *rule);
 
 /* "--cgroup unit:backup.service --remote 10.0.0.0/8", a text(). */
 const char *rule_conditions_text(const struct ccbpf_rule *rule);

@@ -83,7 +83,7 @@ struct json_object *rule_json(const struct ccbpf_rule *rule,
 #define X(option, asked, value) add_text(doc, option, rule->conditions &(asked) ? value : NULL);
 	CONDITIONS(X)
 #undef X
-	add_bool(doc, "gone", rule_is_dead(rule));
+	add_bool(doc, "gone", rule_gone(rule) != NULL);
 	add_bool(doc, "file", rule->place >= CCBPF_PLACE_FILE);
 	add_bool(doc, "pod", rule->place == CCBPF_PLACE_POD);
 #define X(name, text) add_number(counted, #name, counts->name);

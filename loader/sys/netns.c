@@ -10,10 +10,12 @@
 #include <unistd.h>
 
 #include "sys/device.h"
+#include "sys/namespaces.h"
 #include "sys/netns.h"
 #include "util/text.h"
 
 #define NAMES "/run/netns" /* of `ip netns` */
+#define FIRST_PIDS 0xeffffffc /* inode of the pid namespace of the host: PROC_PID_INIT_INO */
 
 static int open_netns(const char *which)
 {
@@ -59,6 +61,44 @@ int netns_cookie(const char *which, uint64_t *cookie)
 	if (there >= 0)
 		close(there);
 	return err;
+}
+
+/* What netns_is_gone() looks for. */
+struct search {
+	const char *what;
+	uint64_t cookie;
+	bool found, unsure; /* unsure: a namespace could not be asked */
+};
+
+static int ask_cookie(void *cookie)
+{
+	return own_cookie(cookie);
+}
+
+/* Ends the walk where it is found. */
+static int compare(void *data, const struct netns *netns)
+{
+	struct search *search = data;
+	uint64_t cookie = 0;
+
+	if (netns_inside(search->what, netns, ask_cookie, &cookie))
+		search->unsure = true;
+	else
+		search->found = cookie == search->cookie;
+	return search->found;
+}
+
+bool netns_is_gone(const char *what, const char *which, uint64_t cookie)
+{
+	struct search search = { .what = what, .cookie = cookie };
+	uint64_t named;
+	struct stat st;
+
+	if (!netns_cookie(which, &named) && named == cookie)
+		return false;
+	if (stat("/proc/self/ns/pid", &st) || st.st_ino != FIRST_PIDS)
+		return false; /* processes that are not seen here may be in it */
+	return !netns_each(what, compare, &search) && !search.unsure;
 }
 
 const char *netns_name(ino_t inode)

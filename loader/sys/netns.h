@@ -3,6 +3,7 @@
 #ifndef CCBPF_NETNS_H
 #define CCBPF_NETNS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -11,6 +12,12 @@
  * `ip netns` gives, a path, or the id of a process in it. Returns 0 or -errno.
  */
 int netns_cookie(const char *which, uint64_t *cookie);
+
+/*
+ * Whether the namespace with this cookie, which `which` has named, is gone: no process is in it,
+ * and it is mounted nowhere (sys/namespaces.h). False also where that cannot be known.
+ */
+bool netns_is_gone(const char *what, const char *which, uint64_t cookie);
 
 /* The name that `ip netns` has for the namespace with this inode: a text(), or NULL. */
 const char *netns_name(ino_t inode);

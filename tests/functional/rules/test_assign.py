@@ -234,10 +234,28 @@ def test_by_network_namespace_that_goes(assign: Cli) -> None:
         assign("assign", "tcp_lp", "--netns", there.name)
         assert there.run(PYTHON, "-c", code).stdout == "tcp_lp\n"
         assert other.run(PYTHON, "-c", code).stdout != "tcp_lp\n"
-        assert rules(assign)[0]["netns"] == there.name
+        assert (rules(assign)[0]["netns"], rules(assign)[0]["gone"]) == (there.name, False)
+    assert rules(assign)[0]["gone"]
     with kernel.Namespace("z") as new:  # perhaps with the same inode
         assert new.run(PYTHON, "-c", code).stdout != "tcp_lp\n"
+        assert rules(assign)[0]["gone"]
+    for command in (("assign", "list"), ("status",)):
+        assert "its network namespace is gone: `ccbpf assign remove 1`" in assign(*command).out
+    assert assign("-j", "status").json["rules"][0]["gone"]
     assert "it is no network namespace" in assign("assign", "--netns", there.name, code=1).err
+
+
+def test_a_network_namespace_without_a_name(assign: Cli) -> None:
+    """A process in it keeps it. Another one that gets its name is another one."""
+    with kernel.Namespace("x") as there, subprocess.Popen(["ip", "netns", "exec", there.name, "sleep", "60"]) as process:
+        kernel.eventually(lambda: os.stat(f"/proc/{process.pid}/ns/net").st_ino == there.inode, 5, "it is in the namespace")
+        assign("assign", "tcp_lp", "--netns", there.name)
+        kernel.run("ip", "netns", "del", there.name)
+        kernel.run("ip", "netns", "add", there.name)
+        assert not rules(assign)[0]["gone"] and "is gone" not in assign("assign", "list").out
+        process.kill()
+        process.wait(5)
+        assert rules(assign)[0]["gone"]
 
 
 def test_the_choice_of_the_program_is_kept_unless_forced(assign: Cli, sinks: Sinks) -> None:
