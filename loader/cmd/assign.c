@@ -325,7 +325,8 @@ const struct command cmd_assign = {
 		"A connection must meet all conditions of a rule; --from asks for the controller that it has when it is established. Of several rules that match one wins: --not without --remote, "
 		"then the longest prefix, then --not, then more conditions, then the older one. Rules act on new connections, "
 		"connected or accepted, and hold until they are removed or the host is restarted. A path, a container and a pod mean "
-		"the cgroup that exists now; a unit and a slice are still meant after their restart.",
+		"the cgroup that exists now; a unit and a slice are still meant after their restart. "
+		"`list` says so where the cgroup or the network namespace of a rule is gone.",
 	.options = options,
 	.run = assign,
 };
