@@ -11,11 +11,13 @@ sysctls. At every tenth instant `list`, `status`, `check`, `aqm show` and `gatew
 a second time, with `clean --all` as the next command.
 
 The four go on at once: each has a namespace, a pin directory and controllers of its own. The verifier is most of the time, so
-the controllers are those that cost it least; kills of downloads are in the functional tests.
+the controllers are those that cost it least. Half of the runs also hold back what they receive; other kills of downloads are
+in the functional tests.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import socket
@@ -68,7 +70,8 @@ def populated(cgroup: Path) -> bool:
 
 
 def run(kill_after: Path, room: Path, dice: random.Random) -> None:
-    """Half of them with a command that does nothing, the others with one whose child sends. It goes on after the kill."""
+    """Half of them with a command that does nothing, the others with one whose child sends. It goes on after the kill. Of each,
+    half are for what is sent alone, the others for both directions."""
     script = room / "sends"
     log = Path(f"{script}.log")
     log.touch()
@@ -80,8 +83,8 @@ def run(kill_after: Path, room: Path, dice: random.Random) -> None:
     with own_host(kill_after, "ltcp") as host, kernel.Sink(host.line.near, "127.0.0.1") as sink:
         script.write_text(SENDS % sink.address[1])
         script.chmod(0o755)
-        for command in ("true", str(script)):
-            for instant in each_repaired(host, f"run -q -u ltcp {command}", (), INSTANTS // 2, dice):
+        for options, command in itertools.product(("-u", "-ud"), ("true", str(script))):
+            for instant in each_repaired(host, f"run -q {options} ltcp {command}", (), INSTANTS // 4, dice):
                 kernel.eventually(ended, ENDS_S, f"{instant}: the command sends all")
         said = log.read_text().split()
         assert said.count("done") >= INSTANTS // 2, "each time that it was not killed"
