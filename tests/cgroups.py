@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 MOUNT = Path(next(line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines() if " - cgroup2 " in line))
@@ -14,6 +15,28 @@ EMPTY_S = 5.0
 def cgroups_of_runs() -> set[Path]:
     """Those that `ccbpf run` has made, also the prepared ones."""
     return set(MOUNT.rglob("ccbpf-run-*"))
+
+
+@contextmanager
+def cgroup(name: str) -> Iterator[Path]:
+    """A new one, which is removed at the end."""
+    path = MOUNT / name
+    path.mkdir()
+    try:
+        yield path
+    finally:
+        remove_cgroup(path)
+
+
+@contextmanager
+def this_process_in(path: Path) -> Iterator[None]:
+    """The sockets that it opens meanwhile belong to this cgroup for as long as they live."""
+    (before,) = (line[4:] for line in Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::/"))
+    (path / "cgroup.procs").write_text("0")
+    try:
+        yield
+    finally:
+        (MOUNT / before / "cgroup.procs").write_text("0")
 
 
 def remove_cgroup(top: Path) -> None:

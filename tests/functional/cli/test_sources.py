@@ -5,15 +5,19 @@ entry fails. The comparisons here are those of traffic that meets losses and mar
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cgroups import cgroup, this_process_in
 from tests.functional import kernel
 from tests.functional.conftest import Cli
 from tests.functional.line import CE, ECT0, NEIGHBOUR, NOT_ECT, Frame, Line
@@ -37,9 +41,11 @@ SOURCES = {  # family: (source, file, test)
     "yielded_seconds": ("the clock of the test", "test_totals.py", "test_yielded_seconds_are_the_time_in_such_a_phase"),
     **{
         f"unit_{name}": ("ss, and the counters of the controller", "test_totals.py", "test_totals_keep_what_ended_by_controller_and_unit")
-        for name in ("flows", "bytes_acked", "retransmits", "sending_seconds", "yielded_seconds", "indications", "cuts_to_one",
-                     "losses", "marks")
+        for name in ("flows", "bytes_acked", "indications", "cuts_to_one")
     },
+    **dict.fromkeys(("unit_losses", "unit_retransmits"), ("nstat and ss", "test_sources.py", "test_losses_are_those_of_nstat_and_ss")),
+    "unit_marks": ("packets with CWR, by tcpdump; delivered_ce of ss", "test_sources.py", "test_marks_are_those_of_tcpdump_nstat_and_ss"),
+    **dict.fromkeys(("unit_sending_seconds", "unit_yielded_seconds"), ("the clock of the test", "test_totals.py", "test_yielded_seconds_are_the_time_in_such_a_phase")),
     "units_left_out": ("the number of cgroups", "test_totals.py", "test_more_cgroups_than_the_map_holds"),
     **dict.fromkeys((*(f"rule_live_{of}" for of in ("flows", "bytes_acked", "retransmits", "indications", "cuts_to_one", "losses", "marks", "flows_yielding", "flows_delay_seconds")), "unit_live_flows", "unit_live_flows_yielding", "unit_live_flows_delay_seconds"), ("ss, and the records", "test_live.py", "test_by_rule_and_by_unit")),
     **{
@@ -98,7 +104,24 @@ def published(ccbpf: Cli, sock: socket.socket) -> Samples:
     kernel.eventually(
         lambda: of(samples(ccbpf), "bytes_acked_total", controller=kernel.chosen(sock)) > before, 5, "it is published"
     )
-    return samples(ccbpf)
+    return samples(ccbpf, "prometheus", "--units")
+
+
+@contextmanager
+def socket_of_a_unit(namespace: kernel.Namespace) -> Iterator[tuple[socket.socket, str]]:
+    """A socket, and the unit to which it belongs."""
+    with cgroup(f"ccbpf-test-{os.getpid()}-sources.service") as here:
+        with this_process_in(here):
+            sock = namespace.socket()
+        with sock:
+            yield sock, f"/{here.name}"
+
+
+def assert_unit_has_all(found: Samples, unit: str, controller: str) -> None:
+    """Its flow is the only one of the controller: what is compared for the one holds for the other."""
+    for name in ("bytes_acked", "retransmits", "losses", "marks", "sending_seconds", "yielded_seconds"):
+        total = of(found, f"{name}_total", controller=controller)
+        assert of(found, f"unit_{name}_total", unit=unit, controller=controller) == total, name
 
 
 SEND_S = 2.0
@@ -120,7 +143,7 @@ def test_losses_are_those_of_nstat_and_ss(ccbpf: Cli, netns_pair: Pair) -> None:
     bottleneck(a)
     b.run("tc", "qdisc", "add", "dev", "veth0", "clsact")
     b.run("tc", "filter", "add", "dev", "veth0", "ingress", "bpf", "da", "obj", NEIGHBOUR, "sec", "tc/lossy")
-    with kernel.Sink(b, "10.77.0.2") as sink, a.socket() as sock:
+    with kernel.Sink(b, "10.77.0.2") as sink, socket_of_a_unit(a) as (sock, unit):
         kernel.choose(sock, "ltcp")
         sock.connect(sink.address)
         send_for(sock, SEND_S)
@@ -136,6 +159,8 @@ def test_losses_are_those_of_nstat_and_ss(ccbpf: Cli, netns_pair: Pair) -> None:
     again = of(found, "retransmits_total", controller="ltcp")
     assert again == of(found, "live_retransmits", controller="ltcp") == flow["retransmits"] == kernel_says["TcpRetransSegs"]
     assert again >= repairs
+    assert of(found, "unit_losses_total", unit=unit) > 0
+    assert_unit_has_all(found, unit, "ltcp")
 
 
 def test_marks_are_those_of_tcpdump_nstat_and_ss(ccbpf: Cli, netns_pair: Pair) -> None:
@@ -146,7 +171,7 @@ def test_marks_are_those_of_tcpdump_nstat_and_ss(ccbpf: Cli, netns_pair: Pair) -
         namespace.sysctl("net.ipv4.tcp_ecn=1")
     bottleneck(a)
     ccbpf("aqm", "attach", "veth0", "--nf-min", 15, "--nf-max", 15, "--std", "off", prefix=("ip", "netns", "exec", a.name))
-    with kernel.Sink(b, "10.77.0.2") as sink, a.socket() as sock:
+    with kernel.Sink(b, "10.77.0.2") as sink, socket_of_a_unit(a) as (sock, unit):
         cwr = "tcp[tcpflags] & (tcp-cwr | tcp-syn) == tcp-cwr"
         dump = kernel.start(
             b, "tcpdump", "-ni", "veth0", "-Q", "in", "-l", "--immediate-mode", f"dst port {sink.address[1]} and {cwr}"
@@ -166,6 +191,7 @@ def test_marks_are_those_of_tcpdump_nstat_and_ss(ccbpf: Cli, netns_pair: Pair) -
     marks, losses = (of(found, f"{name}_total", controller="ltcp") for name in ("marks", "losses"))
     assert 2 < marks <= min(marked, delivered)
     assert reductions <= marks + losses <= reductions + 1, "two reductions may share a CWR"
+    assert_unit_has_all(found, unit, "ltcp")
 
 
 def test_marked_and_dropped_are_those_of_a_capture(line: Line) -> None:

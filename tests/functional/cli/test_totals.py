@@ -10,13 +10,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.cgroups import MOUNT, remove_cgroup
+from tests.cgroups import cgroup, this_process_in
 from tests.functional import kernel
 from tests.functional.conftest import Cli
 from tests.functional.records import settle, ss
@@ -40,16 +39,6 @@ HOSTILE = (  # the kernel refuses a newline, but not the two characters
     'a"b\\c}{=,', "\\n\t\r", "\x1b[31m\x7f", "\N{GREEK SMALL LETTER ALPHA}\N{NO-BREAK SPACE}",
     os.fsdecode(b"\xff\xc0\x80"), "#" * 255,
 )  # fmt: skip
-
-
-@contextmanager
-def cgroup(name: str) -> Iterator[Path]:
-    path = MOUNT / name
-    path.mkdir()
-    try:
-        yield path
-    finally:
-        remove_cgroup(path)
 
 
 def test_totals_keep_what_ended_by_controller_and_unit(ccbpf: Cli, netns_pair: Pair) -> None:
@@ -95,10 +84,12 @@ def test_totals_keep_what_ended_by_controller_and_unit(ccbpf: Cli, netns_pair: P
 
 
 def test_yielded_seconds_are_the_time_in_such_a_phase(ccbpf: Cli, netns_pair: Pair) -> None:
-    """Two records 0.2 s apart: what the first says of the phase counts for the time between."""
+    """Two records 0.2 s apart: what the first says of the phase counts for the time between, also for the unit of the flow."""
     a, b = netns_pair
     ccbpf("enable", "tcp_lp")
-    with kernel.Sink(b, "10.77.0.2") as sink, a.socket() as sock:
+    with cgroup(f"ccbpf-test-{os.getpid()}-yields.service") as here, kernel.Sink(b, "10.77.0.2") as sink, ExitStack() as stack:
+        with this_process_in(here):
+            sock = stack.enter_context(a.socket())
         kernel.choose(sock, "tcp_lp")
         sock.connect(sink.address)
         sock.sendall(bytes(1 << 16))
@@ -113,7 +104,7 @@ def test_yielded_seconds_are_the_time_in_such_a_phase(ccbpf: Cli, netns_pair: Pa
             changed.phase, updated_ns = phase, changed.updated_ns
             flows.update(key, bytes(value))
             flows.close()
-            before = samples(ccbpf)
+            before = samples(ccbpf, "prometheus", "--units")
             time.sleep(0.2)
             sock.send(b"x")
             kernel.eventually(
@@ -122,12 +113,13 @@ def test_yielded_seconds_are_the_time_in_such_a_phase(ccbpf: Cli, netns_pair: Pa
                 5, "it is published",
             )  # fmt: skip
             passed_s = (time.monotonic_ns() - updated_ns) / 1e9
-            after = samples(ccbpf)
-            sending, yielded = (
-                of(after, f"{name}_seconds_total", controller="tcp_lp") - of(before, f"{name}_seconds_total", controller="tcp_lp")
-                for name in ("sending", "yielded")
-            )
-            assert 0.2 < sending < passed_s and yielded == pytest.approx(sending if yields else 0)
+            after = samples(ccbpf, "prometheus", "--units")
+            for prefix, labels in (("", {}), ("unit_", {"unit": f"/{here.name}"})):
+                sending, yielded = (
+                    of(after, name, controller="tcp_lp", **labels) - of(before, name, controller="tcp_lp", **labels)
+                    for name in (f"{prefix}{which}_seconds_total" for which in ("sending", "yielded"))
+                )
+                assert 0.2 < sending < passed_s and yielded == pytest.approx(sending if yields else 0), prefix
 
 
 def test_hostile_names_of_cgroups(ccbpf: Cli) -> None:

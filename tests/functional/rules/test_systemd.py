@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.cgroups import MOUNT, remove_cgroup
+from tests.cgroups import MOUNT, remove_cgroup, this_process_in
 from tests.functional import kernel
 from tests.functional.conftest import CCBPF, Cli, Result
 from tests.functional.rules.background import BACKGROUND, PYTHON, SYSTEM_PYTHON, Sinks, default
@@ -339,22 +339,11 @@ def test_connections_of_its_cgroup_receive_in_the_background(host: Host) -> None
         host("systemd", "a", "--remove")
 
 
-@contextmanager
-def inside(cgroup: Path) -> Iterator[None]:
-    """This process, whose sockets keep the cgroup that it has when it makes them."""
-    before = Path("/proc/self/cgroup").read_text().split("0::")[1].strip()
-    (cgroup / "cgroup.procs").write_text(str(os.getpid()))
-    try:
-        yield
-    finally:
-        (MOUNT / before.lstrip("/") / "cgroup.procs").write_text(str(os.getpid()))
-
-
 def test_clean_opens_what_a_unit_holds(host: Host) -> None:
     """The unit keeps its program until it stops; the program leaves that connection alone."""
     host("systemd", "a", "--download")
     with serving("127.0.0.1") as server, attached(host, "rx_le"), ExitStack() as stack:
-        with inside(MOUNT / f"{UNIQUE}.slice/a.service/inner"):
+        with this_process_in(MOUNT / f"{UNIQUE}.slice/a.service/inner"):
             ends = stack.enter_context(server.connection())
         assert ends.clamp < OPEN
         host("clean", "--all")
