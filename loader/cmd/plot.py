@@ -40,6 +40,10 @@ class Flow:
     met: list[tuple[float, str]] = field(default_factory=list)
 
     @property
+    def started_ns(self) -> int:
+        return int(self.samples[0][1]["started_ns"])
+
+    @property
     def carried(self) -> int:
         return int(self.samples[-1][1]["bytes_acked"] - self.samples[0][1]["bytes_acked"])
 
@@ -77,8 +81,9 @@ def documents(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def endpoints(doc: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(doc.get(key) for key in ("local_addr", "local_port", "remote_addr", "remote_port"))
+def connection(key: int, doc: dict[str, Any]) -> tuple[Any, ...]:
+    """Of a record or an event. In two network namespaces two may have the same addresses and ports."""
+    return key, *(doc[name] for name in ("local_addr", "local_port", "remote_addr", "remote_port"))
 
 
 def name(record: dict[str, Any]) -> str:
@@ -91,20 +96,32 @@ def identity(record: dict[str, Any]) -> tuple[Any, ...]:
     return record["key"], record["started_ns"], record["controller"]
 
 
+def give_events(flows: list[Flow], events: list[tuple[float, dict[str, Any]]]) -> None:
+    """Each to the flow of its connection: of several, one after the other, to the last that had started by then."""
+    of: dict[tuple[Any, ...], list[Flow]] = defaultdict(list)
+    for flow in sorted(flows, key=lambda flow: flow.started_ns):
+        of[connection(flow.samples[0][1]["key"], flow.samples[0][1])].append(flow)
+    for at, event in events:
+        started = [flow for flow in of[connection(event["flow"], event)] if flow.started_ns <= event["time_ns"]]
+        for flow in started[-1:]:
+            flow.met.append((at, EVENTS[event["type"]]))
+
+
 def gather(docs: list[dict[str, Any]]) -> list[Flow]:
     """The flows of all documents, those that carried the most first."""
     begin_ns = min(doc["time_ns"] for doc in docs)
     flows: dict[tuple[Any, ...], Flow] = {}
-    events: dict[tuple[Any, ...], list[tuple[float, str]]] = defaultdict(list)
+    events: list[tuple[float, dict[str, Any]]] = []
     for doc in sorted(docs, key=lambda doc: int(doc["time_ns"])):
         at = (doc["time_ns"] - begin_ns) / 1e9
         for record in doc.get("flows", []):
             flows.setdefault(identity(record), Flow(name(record))).samples.append((at, record))
         if doc.get("type") in EVENTS:
-            events[endpoints(doc)].append((at, EVENTS[doc["type"]]))
-    for flow in flows.values():
-        flow.met = events.get(endpoints(flow.samples[0][1]), [])
-        if not events:
+            events.append((at, doc))
+    if events:
+        give_events(list(flows.values()), events)
+    else:
+        for flow in flows.values():
             flow.count()
     return sorted(flows.values(), key=lambda flow: -flow.carried)
 

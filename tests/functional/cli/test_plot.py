@@ -112,10 +112,31 @@ def test_events_are_exact_and_without_them_the_counters_speak(plot: ModuleType) 
         {"time_ns": 7 * S, "flows": [flow(losses=2, indications=1)]},
     ]
     assert sorted(plot.gather(docs)[0].met) == [(2, "indications"), (2, "losses")]
-    ends = {key: value for key, value in flow().items() if "addr" in key or "port" in key}
-    event = {"type": "loss", "time_ns": 6 * S, **ends}
-    assert plot.gather([*docs, event])[0].met == [(1, "losses")]
-    assert plot.gather([*docs, {**event, "remote_port": 23}])[0].met == []
+    assert plot.gather([*docs, event(6, flow())])[0].met == [(1, "losses")]
+    for other in ({"remote_port": 23}, {"remote_addr": "192.0.2.3"}, {"local_addr": "192.0.2.3"}, {"key": 2}):
+        assert plot.gather([*docs, event(6, flow(**other))])[0].met == [], f"of a flow that no sample has: {other}"
+
+
+def event(at_s: int, of: dict[str, Any]) -> dict[str, Any]:
+    """A loss of a flow."""
+    ends = {name: value for name, value in of.items() if "addr" in name or "port" in name}
+    return {"type": "loss", "time_ns": at_s * S, "flow": of["key"], **ends}
+
+
+OTHERS: dict[str, dict[str, Any]] = {  # a flow that shares the ports with the first
+    "of another remote address": {"key": 2, "remote_addr": "192.0.2.3"},
+    "of another local address": {"key": 2, "local_addr": "192.0.2.3"},
+    "in another network namespace": {"key": 2},
+    "after it": {"started_ns": 7 * S},
+}
+
+
+@pytest.mark.parametrize("which", OTHERS)
+def test_flows_that_share_ports_have_their_own_events(plot: ModuleType, which: str) -> None:
+    first, second = flow(bytes_acked=1), flow(**OTHERS[which])
+    docs = [{"time_ns": 5 * S, "flows": [first, second]}, {"time_ns": 9 * S, "flows": [{**first, "bytes_acked": 2}, second]}]
+    found = plot.gather([*docs, event(6, first), event(8, second)])
+    assert [one.met for one in found] == [[(1, "losses")], [(3, "losses")]]
 
 
 def test_the_flows_that_carried_the_most_are_drawn(plotting: Cli, tmp_path: Path) -> None:
