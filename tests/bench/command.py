@@ -10,7 +10,6 @@ import pty
 import resource
 import socket
 import subprocess
-import sys
 import termios
 import threading
 import time
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.shell import CCBPF, say, sh
+from tests.cost import cost_of
 
 FLOWS = 10_000
 
@@ -57,23 +57,10 @@ def many_flows(count: int) -> Iterator[None]:
 PERIOD_S = 0.25  # of top: the map is sampled twice, before and after it
 
 
-# Runs a command and prints its milliseconds and its largest kB. A child starts with the kB of its parent, so the parent is small.
-COST = """
-import os, sys, time
-start = time.monotonic()
-child = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)])
-_, status, used = os.wait4(child, 0)
-print(status, (time.monotonic() - start) * 1e3, used.ru_maxrss)
-"""
-
-
-def cost_of(*arguments: str, waits_s: float = 0) -> tuple[float, float]:
+def command_cost(*arguments: str, waits_s: float = 0) -> tuple[float, float]:
     """Milliseconds of wall clock without the waiting time, and the largest memory in MB."""
-    said = sh(sys.executable, "-I", "-S", "-c", COST, str(CCBPF), *arguments)
-    status, took_ms, kb = map(float, said.split())
-    if status:
-        raise RuntimeError(f"ccbpf {' '.join(arguments)}: it failed")
-    return took_ms - waits_s * 1e3, kb / 1024
+    took_ms, mb = cost_of(str(CCBPF), *arguments)
+    return took_ms - waits_s * 1e3, mb
 
 
 def screen_percent(seconds: float = 10) -> float:
@@ -120,6 +107,6 @@ def with_many_flows() -> dict[str, Any]:
         known = sum(flow["group"] is not None for flow in flows)
         if known < FLOWS:
             raise RuntimeError(f"ccbpf top shows {len(flows)} of {FLOWS} flows, {known} with their process")
-        rounds = [{name: cost_of(*words, waits_s=waits) for name, (words, waits) in commands.items()} for _ in range(10)]
+        rounds = [{name: command_cost(*words, waits_s=waits) for name, (words, waits) in commands.items()} for _ in range(10)]
         screen = [screen_percent() for _ in range(3)]
     return {"commands": {name: [of[name] for of in rounds] for name in commands}, "screen_percent": screen}
