@@ -19,6 +19,7 @@ import pytest
 
 from tests.cgroups import cgroup, this_process_in
 from tests.functional import kernel
+from tests.functional.cli.top_sources import HERE, TOP_SOURCES, Sources, detail_figures, named_tests, sums, titles
 from tests.functional.conftest import Cli
 from tests.functional.line import CE, ECT0, NEIGHBOUR, NOT_ECT, Frame, Line
 from tests.functional.records import settle, ss
@@ -26,9 +27,8 @@ from tests.functional.samples import Samples, of, samples
 
 Pair = tuple[kernel.Namespace, kernel.Namespace]
 
-HERE = Path(__file__).parent
 MAP = "the map, written or read by bpf(2)"
-SOURCES = {  # family: (source, file, test)
+SOURCES: Sources = {  # family: (source, file, test)
     "build": ("`ccbpf version`", "test_sources.py", "test_the_version"),
     "controller_enabled": ("the kernel's tcp_available_congestion_control", "test_sources.py", "test_enabled_is_what_the_kernel_says"),
     **dict.fromkeys(("indications", "cuts_to_one", "undos", "flows_untracked", "fallbacks", "events_dropped", "storage_refused", "live_flows_in_phase", "live_flows_yielding"), (MAP, "test_metrics.py", "test_the_stats_map_and_the_records")),
@@ -68,8 +68,17 @@ SOURCES = {  # family: (source, file, test)
 def test_each_metric_has_a_source(everything: Cli) -> None:
     families = re.findall(r"^# TYPE ccbpf_(\w+) ", everything("metrics", "--units", "--format", "openmetrics").out, re.M)
     assert sorted(families) == sorted(SOURCES)
-    for source, file, test in SOURCES.values():
-        assert source and f"\ndef {test}(" in (HERE / file).read_text(), (file, test)
+
+
+@pytest.mark.parametrize("table", [SOURCES, TOP_SOURCES], ids=["metrics", "top"])
+def test_each_test_that_a_source_names_exists(table: Sources) -> None:
+    missing = {(file, test) for source, file, test in table.values() if not source or test not in named_tests(HERE / file)}
+    assert not missing
+
+
+def test_each_figure_of_top_has_a_source() -> None:
+    """A column, a figure of the detail or of the lines of sums that is not in the table fails."""
+    assert sorted(TOP_SOURCES) == sorted([*titles(), *detail_figures(), *sums()])
 
 
 def test_the_version(ccbpf: Cli) -> None:
@@ -117,6 +126,13 @@ def socket_of_a_unit(namespace: kernel.Namespace) -> Iterator[tuple[socket.socke
             yield sock, f"/{here.name}"
 
 
+def assert_top_has_all(ccbpf: Cli, found: Samples, controller: str) -> None:
+    """The only flow: what is compared for its controller's metrics holds for `top`."""
+    (flow,) = ccbpf("top", "-bj", "--watch", "0.02", "--count", 1).json["flows"]
+    for name in ("retransmits", "losses", "marks", "indications"):
+        assert flow[name] == of(found, f"{name}_total", controller=controller), name
+
+
 def assert_unit_has_all(found: Samples, unit: str, controller: str) -> None:
     """Its flow is the only one of the controller: what is compared for the one holds for the other."""
     for name in ("bytes_acked", "retransmits", "losses", "marks", "sending_seconds", "yielded_seconds"):
@@ -148,6 +164,7 @@ def test_losses_are_those_of_nstat_and_ss(ccbpf: Cli, netns_pair: Pair) -> None:
         sock.connect(sink.address)
         send_for(sock, SEND_S)
         found = published(ccbpf, sock)
+        assert_top_has_all(ccbpf, found, "ltcp")
         kernel_says, (flow,) = nstat(a), ss(a, sink.address[1]).values()
     repairs = kernel_says["TcpExtTCPSackRecovery"] + kernel_says["TcpExtTCPRenoRecovery"]
     others = kernel_says["TcpExtTCPLossProbeRecovery"] + kernel_says["TcpExtTCPTimeouts"]
@@ -182,6 +199,7 @@ def test_marks_are_those_of_tcpdump_nstat_and_ss(ccbpf: Cli, netns_pair: Pair) -
         sock.connect(sink.address)
         send_for(sock, SEND_S)
         found = published(ccbpf, sock)
+        assert_top_has_all(ccbpf, found, "ltcp")
         said = a.run("ss", "-tinHO", "dport", "=", f":{sink.address[1]}").stdout
         dump.end()
     marked = of_queue(found, "marked")

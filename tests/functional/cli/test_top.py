@@ -83,12 +83,16 @@ def test_figures_of_real_flows_are_those_of_ss(enabled: Cli, netns_pair: tuple[k
             stop.set()
             for sender in senders:
                 sender.join(5)
-            for port in (one.getsockname()[1], two.getsockname()[1]):
+            for sock in (one, two):
+                port = sock.getsockname()[1]
                 rows = [next(f for f in batch["flows"] if f["local_port"] == port) for batch in (first, *middle, last)]
                 sent = sum(row["goodput_bps"] * (later["time_ns"] - sooner["time_ns"]) / 8e9
                            for row, sooner, later in zip(rows[1:], [first, *middle], [*middle, last], strict=True))  # fmt: skip
                 assert sent == pytest.approx(rows[-1]["bytes_acked"] - rows[0]["bytes_acked"], rel=0.001)
                 assert sent > 500_000
+                assert rows[-1]["controller"] == kernel.chosen(sock)
+                for side, address in (("local", sock.getsockname()), ("remote", sock.getpeername())):
+                    assert (rows[-1][f"{side}_addr"], rows[-1][f"{side}_port"]) == address[:2]
                 assert rows[-1]["watched_s"] - rows[0]["watched_s"] == pytest.approx((last["time_ns"] - first["time_ns"]) / 1e9)
             settle(enabled, one, two)
             for sock in (one, two):
