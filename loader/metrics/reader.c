@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* A process that gathers pages: see reader.h. */
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +67,34 @@ static int answer(const char *what, bool units, int fd)
 	return err;
 }
 
+static int asks_fd;
+
+/* Nobody waits for the page any more, for whose locks this process may still wait for seconds. */
+static void on_hang_up(int signal)
+{
+	struct pollfd asks = { .fd = asks_fd, .events = POLLIN };
+	int before = errno;
+
+	(void)signal;
+	if (poll(&asks, 1, 0) == 1 && (asks.revents & POLLHUP))
+		_exit(EXIT_OK);
+	errno = before;
+}
+
+/*
+ * End with the process that asks, also in the middle of a page. A signal by that process is no way: once
+ * it is another user it may send none, and PR_SET_PDEATHSIG neither.
+ */
+static void end_with_who_asks(int fd)
+{
+	const struct sigaction action = { .sa_handler = on_hang_up, .sa_flags = SA_RESTART };
+
+	asks_fd = fd;
+	sigaction(SIGIO, &action, NULL);
+	fcntl(fd, F_SETOWN, getpid());
+	fcntl(fd, F_SETFL, O_ASYNC | fcntl(fd, F_GETFL));
+}
+
 static __attribute__((noreturn)) void read_until_nobody_asks(const char *what, bool units, int fd,
 							     int (*prepare)(void))
 {
@@ -73,6 +103,7 @@ static __attribute__((noreturn)) void read_until_nobody_asks(const char *what, b
 
 	for (size_t i = 0; i < sizeof(not_ours) / sizeof(not_ours[0]); i++)
 		signal(not_ours[i], SIG_IGN);
+	end_with_who_asks(fd);
 	err = prepare();
 	if (!err && write_all(fd, "", 1)) /* it is ready */
 		err = EXIT_FAILED;

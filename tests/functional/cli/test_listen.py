@@ -263,7 +263,7 @@ def has_open(pid: int, path: Path) -> bool:
 
 
 def test_a_signal_ends_it_while_it_waits_for_a_page(ccbpf: Cli) -> None:
-    """A command holds the lock of the pin directory, for which the reader waits ten seconds at most."""
+    """A command holds the lock of the pin directory, for which the reader waits ten seconds at most. The reader ends at once too."""
     ccbpf("enable", "tcp_lp")
     with serving(ccbpf) as exporter, exporter.connect() as sock:
         root = os.open(ccbpf.root, os.O_RDONLY | os.O_DIRECTORY)
@@ -271,9 +271,11 @@ def test_a_signal_ends_it_while_it_waits_for_a_page(ccbpf: Cli) -> None:
         try:
             sock.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
             kernel.eventually(lambda: has_open(exporter.reader, ccbpf.root), SILENCE_S, "the reader waits for the lock")
+            reader = Path(f"/proc/{exporter.reader}")
             exporter.process.terminate()
             assert exporter.process.wait(ENDS_S) == 0
             assert sock.recv(1) == b""
+            kernel.eventually(lambda: not reader.exists(), ENDS_S, "the reader has ended")
         finally:
             os.close(root)
 
