@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-MOUNT = Path(next(line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines() if " - cgroup2 " in line))
+MOUNTS = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines() if " - cgroup2 " in line]
+MOUNT = Path(MOUNTS[0] if MOUNTS else "/sys/fs/cgroup/unified")  # without one the demo still says what is missing
 EMPTY_S = 5.0
 
 

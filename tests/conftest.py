@@ -39,6 +39,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("guests"))
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Failures(config))
+
+
+class Failures:
+    """A test that failed is named at once: the summary may be half an hour away."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and reporter:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            words = str(crash.message if crash else report.longrepr).splitlines()
+            reporter.write_line(f"\nFAILED {report.nodeid}, {report.when}: {words[0] if words else ''}")
+
+
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """CCBPF_TEST_COUNTS=FILE gets `passed failed skipped` in one line, with what a session before has left there. Errors
     count as failed; so does a run without tests, or one that was interrupted."""

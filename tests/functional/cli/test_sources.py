@@ -180,6 +180,7 @@ def test_losses_are_those_of_nstat_and_ss(ccbpf: Cli, netns_pair: Pair) -> None:
     assert_unit_has_all(found, unit, "ltcp")
 
 
+@pytest.mark.rerun("a busy host joins packets of the veth pair: nstat counts fewer than the queue marked")
 def test_marks_are_those_of_tcpdump_nstat_and_ss(ccbpf: Cli, netns_pair: Pair) -> None:
     """The queue marks, and the flow reduces: the receiver has what the queue marked, and a CWR for each reduction."""
     a, b = netns_pair

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.functional import kernel
-from tests.functional.conftest import Cli
+from tests.functional.conftest import Cli, module_ccbpf
 from tests.functional.kernel import Namespace
 from tests.functional.rules.conftest import run
 
