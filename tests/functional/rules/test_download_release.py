@@ -9,6 +9,7 @@ from __future__ import annotations
 import array
 import ctypes
 import json
+import os
 import socket
 import struct
 import subprocess
@@ -41,13 +42,12 @@ if int(sys.argv[5]): u.recv(1)
 """
 
 
-def can_be_held_again(cli: Cli, ends: Ends) -> bool:
-    """Nothing of ours, and of nobody else, is called for the connection."""
-    answer = cli("-j", "renice", "--download", "--port", ends.port).json
-    moved = (answer["moved"], answer["elsewhere"])
+def assert_can_be_held_again(cli: Cli, ends: Ends) -> None:
+    """Nothing of ours, and of nobody else, is called for the connection, whose ends are both of this process."""
+    answer = cli("-j", "renice", "--download", "--port", ends.port, "--pid", os.getpid()).json
     cli("renice", "--download", "--off", "--all")
     assert not cli.root.exists()
-    return moved == (2, 0)
+    assert (answer["moved"], answer["elsewhere"]) == (2, 0), answer
 
 
 # --- rules -----------------------------------------------------------------------------
@@ -59,7 +59,7 @@ def test_the_last_rule_opens_idle_connections(ccbpf: Cli, either: Server) -> Non
         assert ends.origin(ccbpf) == ("rule", 1) and ends.clamp < OPEN
         ccbpf("assign", "remove", "--all")
         assert ends.clamp == OPEN and not ccbpf.root.exists()
-        assert can_be_held_again(ccbpf, ends)
+        assert_can_be_held_again(ccbpf, ends)
 
 
 def test_a_rule_opens_its_own(ccbpf: Cli, server: Server) -> None:
@@ -139,7 +139,7 @@ def test_a_socket_that_outlives_its_run(run: Cli, server: Server, options: tuple
     with passed_on(run, server, *options) as (ends, _):
         assert ends.clamp == OPEN and not records(run)
         run("clean", "--all")
-        assert can_be_held_again(run, ends)
+        assert_can_be_held_again(run, ends)
 
 
 def test_killed_at_every_step_of_a_run(ccbpf: Cli, kill_at: Path, server: Server) -> None:
@@ -213,18 +213,20 @@ def test_rules_of_another_version(ccbpf: Cli, older: Path, server: Server) -> No
         assert ends.clamp < OPEN
         ccbpf("clean", "--all")
         assert ends.clamp == OPEN and not ccbpf.root.exists()
-        assert can_be_held_again(ccbpf, ends)
+        assert_can_be_held_again(ccbpf, ends)
 
 
 def test_a_run_of_another_version(ccbpf: Cli, older: Path, server: Server) -> None:
     """Its command goes on."""
-    with passed_on(Cli(ccbpf.root, {}, older), server, "--download", stays=True) as (ends, _):
-        assert ends.clamp < OPEN
-        ccbpf("clean", "--all")
-        assert ends.clamp == OPEN and not ccbpf.root.exists()
-        assert can_be_held_again(ccbpf, ends)
-    for left in cgroups_of_runs():
-        remove_cgroup(left)
+    try:
+        with passed_on(Cli(ccbpf.root, {}, older), server, "--download", stays=True) as (ends, _):
+            assert ends.clamp < OPEN
+            ccbpf("clean", "--all")
+            assert ends.clamp == OPEN and not ccbpf.root.exists()
+            assert_can_be_held_again(ccbpf, ends)
+    finally:
+        for left in cgroups_of_runs():
+            remove_cgroup(left)
 
 
 def moved_data(root: Path) -> int:
@@ -246,7 +248,7 @@ def test_what_another_version_has_moved(ccbpf: Cli, older: Path, server: Server)
         assert ends.clamp < OPEN
         ccbpf("clean", "--all")
         assert ends.clamp == OPEN and not ccbpf.root.exists()
-        assert can_be_held_again(ccbpf, ends)
+        assert_can_be_held_again(ccbpf, ends)
 
 
 # --- connected anew --------------------------------------------------------------------
@@ -276,4 +278,4 @@ def test_a_socket_that_connects_anew(ccbpf: Cli, server: Server, by: str) -> Non
             assert again.record(ccbpf) is None
             ends.far.close()
             ccbpf("clean", "--all")
-            assert can_be_held_again(ccbpf, again)
+            assert_can_be_held_again(ccbpf, again)
