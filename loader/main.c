@@ -253,6 +253,7 @@ static int run(int argc, char **argv, struct parse *parse)
 							 remain */
 		argc--;
 	}
+	fault_exit(takes_command(request) ? EXIT_OURS : 0);
 	argp.options = options = command_options(request->command);
 	err = argp_parse(&argp, argc, argv,
 			 ARGP_NO_HELP | ARGP_NO_ERRS | ARGP_NO_EXIT |

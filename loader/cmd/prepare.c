@@ -41,7 +41,7 @@ static int take_back(const struct ccbpf_run *about, const char *controller, bool
 		sweep(WHAT, SWEEP_UNUSED, NULL); /* the shared maps, where nobody else uses them */
 	pins_unlock();
 	if (!err && !quiet)
-		note(text("user %u", about->uid), text("`netnice` uses %s no more", controller),
+		note(text("user %u", about->uid), text("`netnice` no longer uses %s", controller),
 		     NULL);
 	return err;
 }

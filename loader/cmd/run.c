@@ -110,13 +110,17 @@ static int check_directions(const struct request *request)
 
 static int not_started(char **argv, const char *step, int err)
 {
+	int code;
+
 	if (step) {
 		fail_errno(WHAT, text("%s: %s", argv[0], step), err);
 		return EXIT_OURS;
 	}
+	code = err == -ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTED;
+	fault_exit(code);
 	FAIL(EXIT_FAILED, .what = WHAT, .on = argv[0], .why = strerror(-err),
 	     .remedy = err == -ENOENT ? "see whether it is installed, and in PATH" : NULL);
-	return err == -ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTED;
+	return code;
 }
 
 /* Step 5. A directory that cannot be locked is left to the next command. */
@@ -199,8 +203,10 @@ static int run(const struct request *request)
 	struct run run;
 	int err = EXIT_OK;
 
-	if (request->own[RUN_PREPARE])
+	if (request->own[RUN_PREPARE]) {
+		fault_exit(0);
 		return prepare(request, c);
+	}
 	if (request->own[RUN_OFF])
 		err = FAIL(EXIT_USAGE, .what = WHAT, .on = "--off",
 			   .why = "it takes a preparation back",

@@ -45,14 +45,6 @@ static void compare_controller(const struct controller *c, const struct state_co
 			    text("%u", before->values.v[i]), text("%u", after->values.v[i]));
 }
 
-static const struct ccbpf_rule *find(const struct standing *standing, unsigned int id)
-{
-	for (unsigned int i = 0; i < standing->n; i++)
-		if (standing->rules[i].id == id)
-			return &standing->rules[i];
-	return NULL;
-}
-
 static const char *words(const struct ccbpf_rule *rule)
 {
 	return text("%s %s", rule_choice_text(rule), rule_conditions_text(rule));
@@ -64,9 +56,9 @@ static bool order_differs(const struct standing *before, const struct standing *
 	unsigned int j = 0;
 
 	for (unsigned int i = 0; i < before->n; i++) {
-		if (!find(after, before->rules[i].id))
+		if (!standing_rule(after, before->rules[i].id))
 			continue;
-		while (!find(before, after->rules[j].id))
+		while (!standing_rule(before, after->rules[j].id))
 			j++;
 		if (before->rules[i].id != after->rules[j++].id)
 			return true;
@@ -78,11 +70,12 @@ static void compare_rules(const struct standing *before, const struct standing *
 			  struct json_object *changes)
 {
 	for (unsigned int i = 0; i < before->n; i++)
-		if (!find(after, before->rules[i].id))
+		if (!standing_rule(after, before->rules[i].id))
 			add(changes, "rule", text("%u", before->rules[i].id),
 			    words(&before->rules[i]), NULL);
 	for (unsigned int i = 0; i < after->n; i++) {
-		const struct ccbpf_rule *rule = &after->rules[i], *old = find(before, rule->id);
+		const struct ccbpf_rule *rule = &after->rules[i],
+					*old = standing_rule(before, rule->id);
 
 		if (!old)
 			add(changes, "rule", text("%u", rule->id), NULL, words(rule));

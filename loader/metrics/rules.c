@@ -38,14 +38,6 @@ static uint64_t rule_of(const void *origins, const struct flow *flow)
 	return origin && origin->by == ORIGIN_RULE ? origin->id : 0;
 }
 
-static const struct ccbpf_rule *rule_with(const struct standing *standing, uint64_t id)
-{
-	for (unsigned int i = 0; i < standing->n; i++)
-		if (standing->rules[i].id == id)
-			return &standing->rules[i];
-	return NULL;
-}
-
 /* The flows of this instant by the rule that gave them their controller, or holds their receive
  * window. A rule without flows has no series. */
 static void flows_of_rules(const struct origins *origins, const struct live *live,
@@ -57,7 +49,7 @@ static void flows_of_rules(const struct origins *origins, const struct live *liv
 
 	for (size_t i = 0; i < groups.n; i++) {
 		const struct live_group *group = &groups.all[i];
-		const struct ccbpf_rule *rule = rule_with(&origins->standing, group->of);
+		const struct ccbpf_rule *rule = standing_rule(&origins->standing, group->of);
 
 		if (!rule)
 			continue; /* it was removed, and its flows go on */

@@ -24,6 +24,18 @@ void fault_place(const char *file, unsigned int line)
 	place.line = line;
 }
 
+static int exits;
+
+void fault_exit(int code)
+{
+	exits = code;
+}
+
+void fault_end(int code)
+{
+	exit(exits ?: code);
+}
+
 static void add_place(struct json_object *body)
 {
 	if (!place.file)
@@ -46,7 +58,7 @@ static void say_json(const char *kind, const struct fault *fault)
 	if (fault->what)
 		add_place(body);
 	if (fault->what)
-		add_number(body, "exit", fault->exit);
+		add_number(body, "exit", exits ?: (int)fault->exit);
 	json_object_object_add(doc, kind, body);
 	output_json_to(stderr, doc);
 }
@@ -120,8 +132,8 @@ void note(const char *on, const char *why, const char *remedy)
 
 void fail_out_of_memory(void)
 {
-	exit(FAIL(EXIT_FAILED, .what = "go on", .why = "out of memory",
-		  .remedy = "free memory, or raise memory.max of this cgroup"));
+	fault_end(FAIL(EXIT_FAILED, .what = "go on", .why = "out of memory",
+		       .remedy = "free memory, or raise memory.max of this cgroup"));
 }
 
 static int fail_permission(const char *what, const char *on, int err)

@@ -42,6 +42,15 @@ struct fault {
 void fault_place(const char *file, unsigned int line);
 
 /*
+ * What the process exits with after the faults said from now on, where that is not their own code:
+ * the member "exit" of their JSON. 0: their own.
+ */
+void fault_exit(int code);
+
+/* End the process because of a fault, whose own code is given. */
+_Noreturn void fault_end(int code);
+
+/*
  * Say a fault on stderr. Returns its exit code, so that a caller can `return
  * fail(...)`.
  */

@@ -28,12 +28,11 @@ struct givers {
 };
 
 /* What a rule gives, "" if it was removed; a rule whose choice changes gets another id. */
-static const char *controller_of(const struct standing *standing, unsigned int rule)
+static const char *given_by(const struct standing *standing, unsigned int id)
 {
-	for (unsigned int i = 0; i < standing->n; i++)
-		if (standing->rules[i].id == rule)
-			return standing->rules[i].choice.controller;
-	return "";
+	const struct ccbpf_rule *rule = standing_rule(standing, id);
+
+	return rule ? rule->choice.controller : "";
 }
 
 static void name_controller(const struct giver *giver, struct origin *origin)
@@ -41,7 +40,7 @@ static void name_controller(const struct giver *giver, struct origin *origin)
 	const char *name = giver->controller;
 
 	if (giver->by == ORIGIN_RULE)
-		name = controller_of(&giver->to->standing, origin->id);
+		name = given_by(&giver->to->standing, origin->id);
 	snprintf(origin->controller, sizeof(origin->controller), "%s", name ?: "");
 }
 

@@ -92,11 +92,12 @@ static const char *unit_of(struct origins *origins, const struct origin *origin)
 /* The rule's conditions, the run's command, the unit's name, renice's option, the gateway's device; NULL: it is gone. */
 static const char *giver(struct origins *origins, const struct origin *origin)
 {
-	const struct standing *standing = &origins->standing;
+	const struct ccbpf_rule *rule = NULL;
 
-	for (unsigned int i = 0; origin->by == ORIGIN_RULE && i < standing->n; i++)
-		if (standing->rules[i].id == origin->id)
-			return rule_conditions_text(&standing->rules[i]);
+	if (origin->by == ORIGIN_RULE)
+		rule = standing_rule(&origins->standing, origin->id);
+	if (rule)
+		return rule_conditions_text(rule);
 	for (unsigned int i = 0; origin->by == ORIGIN_RUN && i < origins->n_runs; i++)
 		if (origins->runs[i].id == origin->id)
 			return text("%s", origins->runs[i].about.command);

@@ -152,12 +152,12 @@ struct standing standing_copy(const struct standing *standing)
 	return copy;
 }
 
-static bool has_id(const struct standing *standing, __u32 id)
+const struct ccbpf_rule *standing_rule(const struct standing *standing, __u32 id)
 {
 	for (unsigned int i = 0; i < standing->n; i++)
 		if (standing->rules[i].id == id)
-			return true;
-	return false;
+			return &standing->rules[i];
+	return NULL;
 }
 
 /* The next id that no rule has: after 2^32 - 1 follows 1. */
@@ -165,7 +165,7 @@ static __u32 take_id(struct standing *standing)
 {
 	__u32 id = standing->next ?: 1;
 
-	while (has_id(standing, id))
+	while (standing_rule(standing, id))
 		id = id + 1 ?: 1;
 	standing->next = id + 1;
 	return id;

@@ -43,6 +43,9 @@ int standing_read(const char *what, struct standing *out);
 /* The same in silence. Returns 0 or -errno. */
 int standing_read_quietly(struct standing *out);
 
+/* The rule with this id; NULL: there is none. */
+const struct ccbpf_rule *standing_rule(const struct standing *standing, __u32 id);
+
 /* A copy, with descriptors of its own. */
 struct standing standing_copy(const struct standing *standing);
 

@@ -195,7 +195,7 @@ int netns_inside(const char *what, const struct netns *netns, int (*make)(void *
 	if (!made) {
 		made = make(data);
 		if (setns(home, CLONE_NEWNET))
-			exit(fail_errno(what, "return to its network namespace", errno));
+			fault_end(fail_errno(what, "return to its network namespace", errno));
 	}
 	close(home);
 	return made;

@@ -69,6 +69,7 @@ class Result:
     def error(self) -> dict[str, Any]:
         """The error on stderr of a command under -j; notes may stand before it."""
         said: dict[str, Any] = json.loads(self.err.splitlines()[-1])["error"]
+        assert said["exit"] == self.code, said
         return said
 
 

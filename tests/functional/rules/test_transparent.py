@@ -89,6 +89,7 @@ def test_what_cannot_be_executed(run: Cli, tmp_path: Path) -> None:
     assert "cannot run /no/such: No such file or directory" in run("run", "/no/such", code=127).err
     assert "Permission denied" in run("run", tmp_path, code=126).err
     assert run("-j", "run", "no-such-command", code=127).error["on"] == "no-such-command"
+    assert run("-j", "run", tmp_path, code=126).error["why"] == "Permission denied"
     assert not (run.root / "runs").exists()
 
 
@@ -98,6 +99,8 @@ def test_usage(run: Cli) -> None:
     assert "--dscp cs1" in run("run", "--dscp", "cs1", "true", code=125).err
     assert "there is no such user" in run("run", "--uid", "no-such-user", "true", code=125).err
     assert "option `--no-such` is unknown" in run("run", "--no-such", "true", code=125).err
+    assert "`--prepare USER --off`" in run("-j", "run", "--off", "true", code=125).error["remedy"]
+    assert "takes no command" in run("-j", "run", "--prepare", "nobody", "true", code=2).error["why"]
     assert run("run", "-q", "--", "echo", "-j", "--help", "-q").out == "-j --help -q\n"
     assert run("run", "-q", "echo", "--", "x").out == "-- x\n"
     assert run("run", "-q", BACKGROUND, "echo", "-j").out == "-j\n"

@@ -111,7 +111,7 @@ def test_it_is_taken_back(user: User, sinks: Sinks) -> None:
     with subprocess.Popen(again, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=user.cli.env()) as process:
         assert process.stdin and process.stdout and process.stdout.readline() == f"{BACKGROUND}\n"
         said = user.cli("run", "--prepare", "nobody", "--off").err
-        assert said == f"ccbpf: user {NOBODY.pw_uid}: `netnice` uses {BACKGROUND} no more\n"
+        assert said == f"ccbpf: user {NOBODY.pw_uid}: `netnice` no longer uses {BACKGROUND}\n"
         process.stdin.write("\n")
         process.stdin.flush()
         assert process.stdout.readline() == f"{default()}\n"
