@@ -94,8 +94,8 @@ picture: deps ## docs/top.svg, a picture of `ccbpf top` with flows of its own; n
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)$(PYTHON) -m tests.functional.rules.picture docs/top.svg
 
-# Three tests boot guests for more than a minute each: `make test-hard` runs them.
-GUEST_TESTS = 'tests/kernels/test_kernels.py::test_every_controller_works_on[7.x]' \
+# Four tests boot guests for more than a minute each: `make test-hard` runs them.
+GUEST_TESTS = tests/kernels/test_kernels.py::test_every_controller_works_on \
 	tests/lab/tests/test_sweep.py::test_snakemake_makes_the_runs_of_make_lab \
 	tests/lab/tests/test_demo.py::test_virtual_it_finds_the_same
 
@@ -108,7 +108,7 @@ test: lab-guest ## all tests but those of test-hard: those that keep time beside
 .PHONY: test-hard soak cluster
 
 # Under the sanitizers run the tests that run the command; what the other functional tests try is in the kernel.
-COMMAND_TESTS = tests/functional/cli tests/functional/rules tests/functional/aqm tests/functional/flow/test_churn.py
+COMMAND_TESTS = tests/functional/cli tests/functional/rules tests/functional/aqm tests/functional/gateway tests/functional/flow/test_churn.py
 
 test-hard: lab-guest ## the tests that take half an hour: sanitizers, kills, fuzzers, programs, RFCs; SEED=n repeats the random draws
 	$(Q)packaging/deps.sh $(VENV) sweep

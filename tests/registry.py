@@ -30,6 +30,7 @@ LOCK = Path("/run/ccbpf-tests.lock")
 BPFFS = Path("/sys/fs/bpf")
 SESSION = "ccbpf-test-"
 DEMO = "ccbpf-demo-"  # and its process: what a killed demo pinned can be told from what an operator enabled
+HOOKS = "ccbpf-hooks-"  # and its process: of tests that register no controller, beside those that do
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 OURS = {path.name.partition(".")[0] for path in (REPOSITORY / "bpf").glob("*.bpf.c")}
 OURS |= {"cc_empty"}  # the bench's
@@ -56,12 +57,11 @@ def lock(file: TextIO) -> None:
 
 def sweep(killed: bool) -> None:
     """Removes the pins, cgroups and namespaces of sessions that are no more, and what a killed one registered without pins."""
-    sweep_demos()
+    sweep_owned()
     for directory in BPFFS.glob(f"{SESSION}*"):
         remove_pins(directory)
     remove_cgroups()
-    for namespace in Path("/run/netns").glob("ccbpf-flow.*"):
-        subprocess.run(["ip", "netns", "delete", namespace.name], capture_output=True)
+    remove_namespaces()
     for name in registered() if killed else ():
         subprocess.run(["bpftool", "struct_ops", "unregister", "name", name], capture_output=True)
 
@@ -83,6 +83,13 @@ def remove_cgroups() -> None:
                 cgroup.rmdir()
 
 
+def remove_namespaces() -> None:
+    """Those of processes that are gone: another worker of this session may have made some already."""
+    for namespace in Path("/run/netns").glob("ccbpf-flow.*"):
+        if not Path("/proc", namespace.name.split(".")[1]).exists():
+            subprocess.run(["ip", "netns", "delete", namespace.name], capture_output=True)
+
+
 def session_pins(name: object) -> Path:
     """Where a session that holds the lock pins: the next one removes what it left. No dot: bpffs takes no name with one."""
     return BPFFS / f"{SESSION}{os.getpid()}-{name}"
@@ -93,10 +100,15 @@ def demo_pins() -> Path:
     return BPFFS / f"{DEMO}{os.getpid()}-{owner.start_time(os.getpid())}"
 
 
-def sweep_demos() -> None:
-    """Removes the pins of demos that were killed, and with them what those had registered."""
-    for directory in BPFFS.glob(f"{DEMO}*"):
-        pid, _, start = directory.name.removeprefix(DEMO).partition("-")
+def hook_pins(name: object) -> Path:
+    """Where a test pins that registers no controller, and so needs no lock."""
+    return BPFFS / f"{HOOKS}{os.getpid()}-{owner.start_time(os.getpid())}-{name}"
+
+
+def sweep_owned() -> None:
+    """Removes the pins of demos and of tests without the lock that were killed, and with them what a demo had registered."""
+    for directory in (*BPFFS.glob(f"{DEMO}*"), *BPFFS.glob(f"{HOOKS}*")):
+        _, _, pid, start, *_ = (*directory.name.split("-"), "", "")
         if not (pid.isdigit() and owner.lives(int(pid), start)):
             remove_pins(directory)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import json
 import os
@@ -149,10 +150,15 @@ class Cli:
 
 
 @pytest.fixture(scope="session")
-def bpffs(registry_lock: Path) -> Path:
-    """A mounted bpffs."""
-    if not os.path.ismount(BPFFS):
-        kernel.run("mount", "-t", "bpf", "-o", "mode=0700", "bpf", BPFFS)
+def bpffs() -> Path:
+    """A mounted bpffs. Two workers take turns: a second mount would hide what is pinned in the first one."""
+    lock = os.open(BPFFS.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.ismount(BPFFS):
+            kernel.run("mount", "-t", "bpf", "-o", "mode=0700", "bpf", BPFFS)
+    finally:
+        os.close(lock)
     return BPFFS
 
 
@@ -172,7 +178,7 @@ def pin_directory() -> Iterator[Path]:
 
 
 @pytest.fixture
-def pin_root(bpffs: Path) -> Iterator[Path]:
+def pin_root(bpffs: Path, registry_lock: Path) -> Iterator[Path]:
     with pin_directory() as root:
         yield root
 
@@ -182,8 +188,18 @@ def ccbpf(pin_root: Path) -> Cli:
     return Cli(pin_root)
 
 
+@pytest.fixture
+def hooks(bpffs: Path) -> Iterator[Cli]:
+    """For a test that registers no controller and begins no run, and so is no matter to those that do."""
+    cli = Cli(registry.hook_pins(next(_counter)))
+    yield cli
+    cli.run("clean", "--all")
+    if cli.root.exists():
+        shutil.rmtree(cli.root)
+
+
 @pytest.fixture(scope="module")
-def module_ccbpf(bpffs: Path) -> Iterator[Cli]:
+def module_ccbpf(bpffs: Path, registry_lock: Path) -> Iterator[Cli]:
     """The same for all tests of a module."""
     with pin_directory() as root:
         yield Cli(root)
@@ -233,6 +249,7 @@ def enabled(request: pytest.FixtureRequest, names: Iterable[str]) -> Iterator[di
     that was broken on purpose, to see a test fail.
     """
     request.getfixturevalue("bpffs")
+    request.getfixturevalue("registry_lock")
     if objects := os.environ.get("CCBPF_TEST_OBJECTS"):
         with ExitStack() as stack:
             paths = {name: Path(objects, f"{name}.bpf.o") for name in names}

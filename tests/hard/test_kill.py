@@ -238,7 +238,9 @@ SAME = (run, assign), (apply,), (renice,)  # have the same controllers, and so f
 
 
 @pytest.fixture(scope="module")
-def killed(bpffs: Path, kill_after: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Future[None]]:
+def killed(
+    bpffs: Path, registry_lock: Path, kill_after: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Future[None]]:
     """How each of them ended."""
     ended: dict[str, Future[None]] = {name: Future() for name in FOUR}
 

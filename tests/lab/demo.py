@@ -162,7 +162,7 @@ def available() -> list[str]:
 def enabled(say: Progress) -> Iterator[set[str]]:
     """Both are there inside; one that was there before is used, and left, but not what a killed demo left. Yields those that
     `netnice` can use: ccbpf has enabled them, and not somebody else."""
-    registry.sweep_demos()
+    registry.sweep_owned()
     there = [name for name in CONTROLLERS if name in available()]
     for name in there:
         say.line(f"{name} is enabled already: this one is used, and left enabled")

@@ -10,7 +10,8 @@ A file includes only its own room and those that its room may know:
 
 So does a module below tests/ import:
 
-    functional/kernel <- functional <- functional/{cli,flow,aqm,rules}   which do not know each other
+    functional/kernel <- functional <- functional/{cli,flow,aqm,gateway,rules}   which do not know each other,
+                                                       but gateway rules
     guest <- engine <- measures <- rows <- report <- lab <- lab/tests   in lab/; `lab`: the modules of tests/lab itself
     tests                                                               the modules of tests/ itself, known to all
 """
@@ -60,6 +61,7 @@ IMPORTS = {
     "functional.cli": FUNCTIONAL,
     "functional.flow": FUNCTIONAL,
     "functional.aqm": FUNCTIONAL,
+    "functional.gateway": {*FUNCTIONAL, "functional.rules", "lab.engine"},
     "functional.rules": {*FUNCTIONAL, "lab.engine"},  # whose path has a delay
     "packaging": set(),
     "fuzz": set(),

@@ -18,7 +18,6 @@ from tests.functional import kernel
 from tests.functional.conftest import CCBPF, MEMORY_NOISE, Cli, own_memory
 from tests.functional.line import DEV, Frame, Line
 
-pytestmark = pytest.mark.usefixtures("registry_lock")  # of a fixture in another's place pytest does not see what that needs
 MAPS = {"config", "counts", "identity", "state"}
 
 
@@ -242,7 +241,7 @@ def test_usage_errors(shared_line: Line, arguments: list[str], says: str) -> Non
 
 @pytest.fixture(scope="module")
 def shared_line(bpffs: Path) -> Iterator[Line]:
-    with Line(Cli(registry.session_pins("usage"))) as line:
+    with Line(Cli(registry.hook_pins("usage"))) as line:
         line.tbf()
         yield line
 
@@ -298,6 +297,7 @@ def test_the_qdisc_ingress_has_no_egress(line: Line) -> None:
     line.attach()  # a link needs neither
 
 
+@pytest.mark.usefixtures("registry_lock")
 def test_a_filter_whose_namespace_is_gone(ccbpf: Cli) -> None:
     """It looks like one in a namespace without a name: the pins stay, and the message says how to remove them."""
     with Line(ccbpf).without_tcx() as line:
@@ -349,6 +349,7 @@ def test_detach_all_and_clean_all(either: Line) -> None:
     assert not either.ccbpf.root.exists()
 
 
+@pytest.mark.usefixtures("registry_lock")
 def test_enabling_and_disabling_leaves_it_alone(line: Line) -> None:
     line.attach()
     line.ccbpf("enable", "tcp_lp")

@@ -37,8 +37,8 @@ def slow_walk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def exporter(ccbpf: Cli) -> Iterator[Exporter]:
-    with serving(ccbpf.without_quarantine()) as exporter:
+def exporter(hooks: Cli) -> Iterator[Exporter]:
+    with serving(hooks.without_quarantine()) as exporter:
         yield exporter
 
 

@@ -16,8 +16,10 @@ import pytest
 from tests.functional import kernel
 from tests.functional.conftest import CCBPF, Cli
 
+pytestmark = pytest.mark.usefixtures("registry_lock")
 
-def test_a_root_that_is_not_on_bpffs(tmp_path: Path, registry_lock: Path) -> None:
+
+def test_a_root_that_is_not_on_bpffs(tmp_path: Path) -> None:
     elsewhere = Cli(tmp_path / "a/b")
     result = elsewhere("enable", "tcp_lp", code=1)
     assert "does not lie on a BPF file system" in result.err

@@ -99,7 +99,7 @@ def test_usage(run: Cli) -> None:
     assert "--dscp cs1" in run("run", "--dscp", "cs1", "true", code=125).err
     assert "there is no such user" in run("run", "--uid", "no-such-user", "true", code=125).err
     assert "option `--no-such` is unknown" in run("run", "--no-such", "true", code=125).err
-    assert "`--prepare USER --off`" in run("-j", "run", "--off", "true", code=125).error["remedy"]
+    assert "--prepare USER --off" in run("-j", "run", "--off", "true", code=125).error["remedy"]
     assert "takes no command" in run("-j", "run", "--prepare", "nobody", "true", code=2).error["why"]
     assert run("run", "-q", "--", "echo", "-j", "--help", "-q").out == "-j --help -q\n"
     assert run("run", "-q", "echo", "--", "x").out == "-- x\n"

@@ -155,12 +155,12 @@ def test_what_a_killed_demo_left_goes_before_the_next_one(
     while not cgroups_of_runs() and time.monotonic() < end:
         time.sleep(0.05)
     assert cgroups_of_runs(), "its netnice runs"
-    registry.sweep_demos()
+    registry.sweep_owned()
     assert set(demo.CONTROLLERS) <= set(demo.available())  # it runs: nobody touches its own
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     native.remove_leftovers()
-    registry.sweep_demos()
+    registry.sweep_owned()
     registry.require_free()
     assert not list(registry.BPFFS.glob(f"{registry.DEMO}{process.pid}-*"))
     assert not cgroups_of_runs()

@@ -10,9 +10,9 @@ import pytest
 
 from tests.functional import kernel
 from tests.functional.conftest import Cli
+from tests.functional.gateway.network import DEV, HOSTS, Ack, Capture, Network, network
 from tests.functional.rules.background import ENDS_S
 from tests.functional.rules.downloads import BYTES, Got, Reading, has_all, received, records, setting, yields
-from tests.functional.rules.gateways import DEV, HOSTS, Ack, Capture, Network, network
 
 SYN, RST = 2, 4
 SOME = 4_000_000  # bytes: a download that is not measured
@@ -113,6 +113,7 @@ def test_what_is_left_alone(net: Network) -> None:
         process.communicate()
 
 
+@pytest.mark.usefixtures("registry_lock")
 def test_of_which_hosts_and_senders(net: Network) -> None:
     """Also the router's own connections, without --host; one of a program of ours on it stays with that."""
     net.attach("--remote", "192.0.2.0/24,fd00:1::/64")
