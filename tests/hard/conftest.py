@@ -30,6 +30,7 @@ from tests.functional.conftest import (
     bpffs,
     ccbpf,
     controllers,
+    hooks,
     kill_at,
     line,
     peer,

@@ -31,6 +31,7 @@ import pytest
 
 from tests.cgroups import cgroups_of_runs
 from tests.functional import kernel
+from tests.functional.conftest import Cli
 from tests.functional.line import DEV, Line
 from tests.hard.conftest import SEED
 from tests.hard.killing import (
@@ -274,6 +275,8 @@ COMMANDS = {  # and what was done before it
     "reload tcp_lp --set delta=200": ("enable tcp_lp",),
     "clean --all": CHANGED + ATTACHED,
     "assign remove 1": ("assign tcp_lp --remote 192.0.2.0/24",),
+}
+HOOKS = {  # of those that register no controller
     f"aqm attach {DEV} --nf-min 7": (),
     f"aqm set {DEV} --nf-min 7": ATTACHED,
     f"aqm detach {DEV}": ATTACHED,
@@ -282,13 +285,19 @@ COMMANDS = {  # and what was done before it
 }
 
 
-@pytest.fixture
-def host(line: Line, kill_after: Path) -> Host:
+def host_of(line: Line, kill_after: Path, *controllers: str) -> Host:
     line.tbf()
-    return Host(line, replace(line.ccbpf, command=PLAIN), kill_after, frozenset({"tcp_lp", "tcp_lp_ecn"}), queue=True)
+    return Host(line, replace(line.ccbpf, command=PLAIN), kill_after, frozenset(controllers), queue=True)
 
 
 @pytest.mark.parametrize("words", COMMANDS)
-def test_killed_at_fifty_instants(words: str, host: Host, dice: random.Random) -> None:
-    for _ in each_repaired(host, words, COMMANDS[words], FEWER, dice):
+def test_killed_at_fifty_instants(words: str, line: Line, kill_after: Path, dice: random.Random) -> None:
+    for _ in each_repaired(host_of(line, kill_after, "tcp_lp", "tcp_lp_ecn"), words, COMMANDS[words], FEWER, dice):
         pass
+
+
+@pytest.mark.parametrize("words", HOOKS)
+def test_a_hook_killed_at_fifty_instants(words: str, hooks: Cli, kill_after: Path, dice: random.Random) -> None:
+    with Line(hooks) as line:
+        for _ in each_repaired(host_of(line, kill_after), words, HOOKS[words], FEWER, dice):
+            pass
