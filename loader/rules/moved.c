@@ -12,7 +12,6 @@
 #include "rules/remembered.h"
 #include "rules/windows.h"
 #include "sys/attachment.h"
-#include "sys/cgroup.h"
 #include "sys/objects.h"
 #include "sys/pins.h"
 #include "sys/shared.h"
@@ -112,25 +111,6 @@ static int load(const char *what, const struct moved *before, struct bpf_object 
 	return err ?: shared_load(what, *obj);
 }
 
-static int attach(const char *what, const struct bpf_object *obj)
-{
-	int err = pin_remove(link_path()), fd;
-
-	if (err)
-		return fail_errno(what, link_path(), err);
-	err = pin_make_dir(what, pin_path(MOVED_DIR, NULL));
-	if (!err)
-		err = cgroup_require(what, "the root cgroup");
-	if (err)
-		return err;
-	fd = cgroup_open("/");
-	if (fd < 0)
-		return fail_errno(what, "the root cgroup", fd);
-	err = sockops_attach(what, obj, fd, "the root cgroup", link_path());
-	close(fd);
-	return err;
-}
-
 int moved_make(const char *what, struct moved *out)
 {
 	struct bpf_object *obj = NULL;
@@ -145,7 +125,7 @@ int moved_make(const char *what, struct moved *out)
 		return EXIT_OK;
 	err = load(what, out, &obj);
 	if (!err)
-		err = attach(what, obj);
+		err = sockops_attach_root(what, obj, MOVED_DIR);
 	bpf_object__close(obj);
 	moved_close(out);
 	if (err)

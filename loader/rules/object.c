@@ -8,7 +8,8 @@
 #include "out/errors.h"
 #include "rules/object.h"
 #include "sys/attachment.h"
-#include "sys/pin.h"
+#include "sys/cgroup.h"
+#include "sys/pins.h"
 #include "util/text.h"
 
 #define MAPS_MOST 32 /* of a program */
@@ -62,6 +63,26 @@ int sockops_attach(const char *what, const struct bpf_object *obj, int cgroup_fd
 		return not_attached(what, cgroup_fd, on, errno);
 	err = pin_make(what, link, pin);
 	close(link);
+	return err;
+}
+
+int sockops_attach_root(const char *what, const struct bpf_object *obj, const char *dir)
+{
+	const char *on = "the root cgroup", *link = pin_path(dir, PIN_LINK);
+	int err = pin_remove(link), fd;
+
+	if (err)
+		return fail_errno(what, link, err);
+	err = pin_make_dir(what, pin_path(dir, NULL));
+	if (!err)
+		err = cgroup_require(what, on);
+	if (err)
+		return err;
+	fd = cgroup_open("/");
+	if (fd < 0)
+		return fail_errno(what, on, fd);
+	err = sockops_attach(what, obj, fd, on, link);
+	close(fd);
 	return err;
 }
 

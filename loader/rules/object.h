@@ -19,6 +19,12 @@ int sockops_attach(const char *what, const struct bpf_object *obj, int cgroup_fd
 		   const char *pin);
 
 /*
+ * The same at the root cgroup, with the link as the pin `PIN_LINK` of <root>/`dir`, in place of one
+ * that is there.
+ */
+int sockops_attach_root(const char *what, const struct bpf_object *obj, const char *dir);
+
+/*
  * The program that a link holds at a cgroup, whose id is put out: 0 where it was detached, or the
  * cgroup is gone. Returns its descriptor, or -errno: -EMEDIUMTYPE where it is another sort of link.
  */

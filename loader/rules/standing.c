@@ -15,7 +15,6 @@
 #include "rules/standing.h"
 #include "rules/windows.h"
 #include "sys/attachment.h"
-#include "sys/cgroup.h"
 #include "sys/objects.h"
 #include "sys/pins.h"
 #include "sys/shared.h"
@@ -244,27 +243,13 @@ static int load(const char *what, const struct standing *standing, struct bpf_ob
 
 static int attach(const char *what, const struct standing *standing, const struct bpf_object *obj)
 {
-	int fd, err;
+	int err;
 
 	if (standing->link_fd >= 0 && !standing->detached) {
 		err = bpf_link_update(standing->link_fd, sockops_program(obj), NULL);
 		return err ? fail_errno(what, link_path(), err) : EXIT_OK;
 	}
-	err = pin_remove(link_path());
-	if (err)
-		return fail_errno(what, link_path(), err);
-	err = pin_make_dir(what, pin_path(STANDING_DIR, NULL));
-	if (err)
-		return err;
-	err = cgroup_require(what, "the root cgroup");
-	if (err)
-		return err;
-	fd = cgroup_open("/");
-	if (fd < 0)
-		return fail_errno(what, "the root cgroup", fd);
-	err = sockops_attach(what, obj, fd, "the root cgroup", link_path());
-	close(fd);
-	return err;
+	return sockops_attach_root(what, obj, STANDING_DIR);
 }
 
 /* Open the program that is in force, and read what it was loaded with. Returns 0 or -errno. */
