@@ -243,10 +243,9 @@ static int load(const char *what, const struct standing *standing, struct bpf_ob
 
 static int attach(const char *what, const struct standing *standing, const struct bpf_object *obj)
 {
-	int err;
-
 	if (standing->link_fd >= 0 && !standing->detached) {
-		err = bpf_link_update(standing->link_fd, sockops_program(obj), NULL);
+		int err = bpf_link_update(standing->link_fd, sockops_program(obj), NULL);
+
 		return err ? fail_errno(what, link_path(), err) : EXIT_OK;
 	}
 	return sockops_attach_root(what, obj, STANDING_DIR);
