@@ -27,7 +27,7 @@ rpmbuild -bb ${foreign:-} --define "_topdir $out/work" --define "_builddir $out"
     die "rpmbuild failed (its words are above)"
 }
 rm -rf "$out/ccbpf" "$out/work"
-rpmlint --rpmlintrc "$top/packaging/ccbpf.rpmlintrc" "$out"/*.rpm >"$out/rpmlint" || {
+rpmlint --rpmlintrc "$top/packaging/ccbpf.rpmlintrc" "$out/ccbpf.spec" "$out"/*.rpm >"$out/rpmlint" || {
     cat "$out/rpmlint" >&2
     die "rpmlint does not accept the package"
 }

@@ -31,9 +31,8 @@ MAP = "the map, written or read by bpf(2)"
 SOURCES: Sources = {  # family: (source, file, test)
     "build": ("`ccbpf version`", "test_sources.py", "test_the_version"),
     "controller_enabled": ("the kernel's tcp_available_congestion_control", "test_sources.py", "test_enabled_is_what_the_kernel_says"),
-    **dict.fromkeys(("indications", "cuts_to_one", "undos", "flows_untracked", "fallbacks", "events_dropped", "storage_refused", "live_flows_in_phase", "live_flows_yielding"), (MAP, "test_metrics.py", "test_the_stats_map_and_the_records")),
+    **dict.fromkeys(("indications", "cuts_to_one", "undos", "flows_untracked", "fallbacks", "events_dropped", "storage_refused", "live_flows_in_phase", "live_flows_yielding", "live_flows_delay_seconds"), (MAP, "test_metrics.py", "test_the_stats_map_and_the_records")),
     **dict.fromkeys(("flows_opened", "flows_closed", "live_flows", "live_bytes_acked", "live_retransmits"), ("ss", "test_metrics.py", "test_flows_are_those_of_ss_and_counters_keep_those_that_end")),
-    "live_flows_delay_seconds": ("the backlog that tc has", "test_figures.py", "test_the_rate_of_iperf3_and_the_queue_of_tc"),
     "bytes_acked": ("ss", "test_totals.py", "test_totals_keep_what_ended_by_controller_and_unit"),
     **dict.fromkeys(("losses", "retransmits"), ("nstat and ss", "test_sources.py", "test_losses_are_those_of_nstat_and_ss")),
     "marks": ("packets with CWR, by tcpdump; delivered_ce of ss", "test_sources.py", "test_marks_are_those_of_tcpdump_nstat_and_ss"),
@@ -58,8 +57,9 @@ SOURCES: Sources = {  # family: (source, file, test)
                      "receiving_seconds", "receiving_yielded_seconds")
     },
     **{
-        f"queue_{name}": ("tc -s", "test_metrics.py", "test_queues") for name in ("packets", "bytes", "found_bytes")
+        f"queue_{name}": ("tc -s", "test_metrics.py", "test_queues") for name in ("packets", "bytes")
     },
+    "queue_found_bytes": ("`aqm show`, which test_nf_red.py compares with the queue", "test_metrics.py", "test_queues"),
     "queue_marked": ("a capture; InCEPkts of nstat", "test_sources.py", "test_marked_and_dropped_are_those_of_a_capture"),
     "queue_dropped": ("a capture", "test_sources.py", "test_marked_and_dropped_are_those_of_a_capture"),
 }  # fmt: skip

@@ -35,6 +35,10 @@ for s in socks: s.close()
 print("closed", flush=True)
 sys.stdin.readline()
 """
+UNIT_TOTALS = (  # struct ccbpf_totals, and what a metric's unit has of a field's
+    *((name, 1) for name in ("flows", "bytes_acked", "retransmits", "indications", "cuts_to_one", "losses", "marks")),
+    ("sending_seconds", 10**9), ("yielded_seconds", 10**9),
+)  # fmt: skip
 HOSTILE = (  # the kernel refuses a newline, but not the two characters
     'a"b\\c}{=,', "\\n\t\r", "\x1b[31m\x7f", "\N{GREEK SMALL LETTER ALPHA}\N{NO-BREAK SPACE}",
     os.fsdecode(b"\xff\xc0\x80"), "#" * 255,
@@ -123,7 +127,8 @@ def test_yielded_seconds_are_the_time_in_such_a_phase(ccbpf: Cli, netns_pair: Pa
 
 
 def test_hostile_names_of_cgroups(ccbpf: Cli) -> None:
-    """Each is one label of one line, read back by both parsers; what a terminal would obey is a question mark."""
+    """Each is one label of one line, read back by both parsers; what a terminal would obey is a question mark. All that is counted of
+    a unit stands behind the name."""
     ccbpf("enable", "tcp_lp")
     units = kernel.Map.by_pin(ccbpf.root / "unit_totals")
     with ExitStack() as stack:
@@ -132,14 +137,14 @@ def test_hostile_names_of_cgroups(ccbpf: Cli) -> None:
         for i, name in enumerate(HOSTILE):
             path = stack.enter_context(cgroup(name))
             key = struct.pack("=QII", path.stat().st_ino, kernel.KINDS["tcp_lp"], 0)
-            units.update(key, struct.pack("=9Q", *range(i + 1, i + 10)))
+            units.update(key, struct.pack("=9Q", *((i + 1) * 10**9 + field for field in range(9))))
             wanted[i + 1] = name
         for form in ("prometheus", "openmetrics"):
             found = samples(ccbpf, form, "--units")
-            seen = {int(v): dict(all_)["unit"] for (n, all_), v in found.items() if n == "ccbpf_unit_flows_total"}
-            assert set(seen) == set(wanted)
-            for number, name in wanted.items():
-                assert seen[number] == "/" + printable(name)
+            for field, (metric, unit) in enumerate(UNIT_TOTALS):
+                name_of = f"ccbpf_unit_{metric}_total"
+                seen = {round(v * unit) - field: dict(all_)["unit"] for (n, all_), v in found.items() if n == name_of}
+                assert seen == {number * 10**9: "/" + printable(name) for number, name in wanted.items()}, metric
 
 
 def printable(name: str) -> str:
