@@ -36,7 +36,6 @@ sys.stdin.read()
 @pytest.fixture
 def many(enabled: Cli) -> Iterator[Cli]:
     with kernel.Namespace("many") as namespace:
-        namespace.sysctl("net.ipv4.ip_local_port_range=10000 30000")  # other tests select by a port, in all namespaces
         words = ["ip", "netns", "exec", namespace.name, sys.executable, "-I", "-S", "-c", HOLD]
         with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdin and process.stdout and process.stdout.readline() == "held\n"

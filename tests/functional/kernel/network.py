@@ -25,6 +25,14 @@ CLONE_NEWNET = 0x40000000
 _counter = itertools.count()
 
 
+def own_ports() -> tuple[int, int]:
+    """The first and the last port that a namespace of this process gives out by itself. No other worker's have them, nor have
+    the host and the lab, which begin at 32768: `renice --port`, and rules without `--netns`, reach sockets of all namespaces."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    each = (32768 - 10000) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    return 10000 + worker * each, 10000 + (worker + 1) * each - 1
+
+
 @contextmanager
 def inside(namespace: str) -> Iterator[None]:
     """Moves this thread into the namespace: what it opens there stays there."""
@@ -45,7 +53,11 @@ class Namespace:
     def __enter__(self) -> Namespace:
         run("ip", "netns", "add", self.name)
         self.ip("link", "set", "lo", "up")
-        self.sysctl("net.ipv4.tcp_no_metrics_save=1")  # a flow learns nothing from the one before it
+        first, last = own_ports()
+        self.sysctl(
+            "net.ipv4.tcp_no_metrics_save=1",  # a flow learns nothing from the one before it
+            f"net.ipv4.ip_local_port_range={first} {last}",
+        )
         return self
 
     def __exit__(self, *_: object) -> None:
