@@ -212,6 +212,11 @@ class Ends:
         found: int = self.near.getsockname()[1]
         return found
 
+    @property
+    def selected(self) -> tuple[object, ...]:
+        """Conditions of `renice` that are true of both ends. The port alone may be that of somebody else, in any network namespace."""
+        return ("--port", self.port, "--pid", os.getpid())
+
     def record(self, cli: Cli) -> dict[str, Any] | None:
         """The record in `flows` of what `near` receives."""
         return next((flow for flow in records(cli) if flow["local_port"] == self.port), None)

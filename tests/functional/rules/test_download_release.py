@@ -9,7 +9,6 @@ from __future__ import annotations
 import array
 import ctypes
 import json
-import os
 import socket
 import struct
 import subprocess
@@ -44,7 +43,7 @@ if int(sys.argv[5]): u.recv(1)
 
 def assert_can_be_held_again(cli: Cli, ends: Ends) -> None:
     """Nothing of ours, and of nobody else, is called for the connection, whose ends are both of this process."""
-    answer = cli("-j", "renice", "--download", "--port", ends.port, "--pid", os.getpid()).json
+    answer = cli("-j", "renice", "--download", *ends.selected).json
     cli("renice", "--download", "--off", "--all")
     assert not cli.root.exists()
     assert (answer["moved"], answer["elsewhere"]) == (2, 0), answer
@@ -241,7 +240,7 @@ def moved_data(root: Path) -> int:
 
 def test_what_another_version_has_moved(ccbpf: Cli, older: Path, server: Server) -> None:
     with server.connection() as ends:
-        Cli(ccbpf.root, {}, older)("renice", "--download", "--port", ends.port)
+        Cli(ccbpf.root, {}, older)("renice", "--download", *ends.selected)
         moved = kernel.Map.by_id(moved_data(ccbpf.root))
         moved.update(bytes(4), struct.pack("=II", 1, 0))  # its ABI
         ends.receive()
@@ -263,7 +262,7 @@ def test_a_socket_that_connects_anew(ccbpf: Cli, server: Server, by: str) -> Non
             ccbpf("assign", "--download", "--remote", "198.51.100.0/24")
         near = ends.near
         if by == "renice":
-            ccbpf("renice", "--download", "--port", ends.port)
+            ccbpf("renice", "--download", *ends.selected)
             ends.receive()
         else:
             near = socket.create_connection(other.getsockname())

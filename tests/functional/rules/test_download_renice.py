@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`ccbpf renice --download`: connections that run already receive in the background, and come back.
 
-Both ends of a connection of the loopback are this host's, so both match a condition on its port. On the path of the native lab a
-download that runs yields."""
+Both ends of a connection of the loopback are this process's, so both match the conditions on its port and its process. On the path of
+the native lab a download that runs yields."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def is_held(cli: Cli, ends: Ends) -> bool:
 def test_there_and_back(ccbpf: Cli, either: Server) -> None:
     before = untouched(either)
     with either.connection() as ends, either.connection() as other:
-        near = ("--port", ends.port)
+        near = ends.selected
         looked = ccbpf("-j", *DOWNLOAD, *near, "-n").json
         assert (looked["would_move"], looked["moved"], looked["download"], looked["to"]) == (2, 0, True, None)
         assert ends.clamp == before and not ccbpf.root.exists()
@@ -76,7 +76,7 @@ def test_there_and_back(ccbpf: Cli, either: Server) -> None:
 
 def test_the_table(ccbpf: Cli, server: Server) -> None:
     with server.connection() as ends:
-        lines = ccbpf(*DOWNLOAD, "--port", ends.port).out.splitlines()
+        lines = ccbpf(*DOWNLOAD, *ends.selected).out.splitlines()
         assert lines[0].split() == ["NETNS", "LOCAL", "REMOTE", "RECEIVES", "OUTCOME"]
         assert lines[1].endswith(" in the background  moved") and lines[-1] == "moved 2 transfers to the background"
         assert ccbpf(*DOWNLOAD, "--off", "--all").out.endswith("moved 2 transfers to the foreground\n")
@@ -91,8 +91,8 @@ def test_which_ones(ccbpf: Cli, server: Server) -> None:
             assert not is_held(ccbpf, ends)
             assert ccbpf("-j", *DOWNLOAD, "--off", *words).json["moved"] == 1
         ccbpf("enable", "tcp_lp")
-        ccbpf("renice", "tcp_lp", "--port", ends.port)
-        assert ccbpf("-j", *DOWNLOAD, "--from", "tcp_lp", "--port", ends.port).json["moved"] == 2
+        ccbpf("renice", "tcp_lp", *ends.selected)
+        assert ccbpf("-j", *DOWNLOAD, "--from", "tcp_lp", *ends.selected).json["moved"] == 2
         assert is_held(ccbpf, ends) and kernel.chosen(ends.near) == "tcp_lp"
         assert ccbpf("-j", *DOWNLOAD, "--off", "--from", "tcp_lp").json["moved"] == 2
 
@@ -106,7 +106,7 @@ def test_in_another_namespace(ccbpf: Cli, netns_pair: tuple[Namespace, Namespace
         with listener.accept()[0] as far:
             ends = Ends(near, far)
             ends.receive()
-            places = {t["netns"] for t in ccbpf("-j", *DOWNLOAD, "--port", ends.port).json["transfers"]}
+            places = {t["netns"] for t in ccbpf("-j", *DOWNLOAD, *ends.selected).json["transfers"]}
             assert places == {here.inode, there.inode}
             assert is_held(ccbpf, ends)
             ccbpf("clean", "--all")
@@ -126,7 +126,7 @@ def test_new_connections_are_not_its_business(ccbpf: Cli, server: Server) -> Non
 def test_what_a_rule_holds_is_left_to_it(ccbpf: Cli, server: Server) -> None:
     ccbpf("assign", "--download", "--remote-port", server.port)
     with server.connection() as ends:
-        answer = ccbpf("-j", *DOWNLOAD, "--port", ends.port).json
+        answer = ccbpf("-j", *DOWNLOAD, *ends.selected).json
         assert (answer["moved"], answer["elsewhere"]) == (1, 1), "the far end has no rule"
         assert ends.origin(ccbpf) == ("rule", 1)
         assert (
@@ -141,7 +141,7 @@ def test_what_a_rule_holds_is_left_to_it(ccbpf: Cli, server: Server) -> None:
 def test_a_rule_leaves_it_alone(ccbpf: Cli, server: Server) -> None:
     """Rules come and go beside it; a controller of the program goes on as well."""
     with server.connection() as ends:
-        ccbpf(*DOWNLOAD, "--port", ends.port)
+        ccbpf(*DOWNLOAD, *ends.selected)
         ccbpf("assign", "--download", "--remote-port", server.port)
         assert is_held(ccbpf, ends) and counts(ccbpf)["receivers"] == 0
         ccbpf("assign", "remove", "--all")
@@ -167,7 +167,7 @@ def test_without_timestamps(ccbpf: Cli, netns_pair: tuple[Namespace, Namespace])
 
 def test_it_goes_with_its_last_connection(ccbpf: Cli, server: Server) -> None:
     with server.connection() as ends:
-        ccbpf(*DOWNLOAD, "--port", ends.port)
+        ccbpf(*DOWNLOAD, *ends.selected)
         assert is_held(ccbpf, ends)
         ccbpf("clean")
         assert is_held(ccbpf, ends)
@@ -178,7 +178,7 @@ def test_it_goes_with_its_last_connection(ccbpf: Cli, server: Server) -> None:
 
 def test_clean_all(ccbpf: Cli, server: Server) -> None:
     with server.connection() as ends, sending(ends):
-        ccbpf(*DOWNLOAD, "--port", ends.port)
+        ccbpf(*DOWNLOAD, *ends.selected)
         kernel.eventually(lambda: ends.record(ccbpf), ENDS_S, "the download")
         assert ends.clamp < OPEN
         assert str(ccbpf.root / "renice" / "link") in ccbpf("-j", "clean", "--all").json["removed"]
@@ -208,7 +208,7 @@ def test_killed_at_every_step(ccbpf: Cli, kill_at: Path, server: Server, which: 
     """A window is held by a program, or it is open, as OPEN or as autotuning has it then; `clean --all` finishes the work."""
     seen, before = set(), untouched(server)
     with server.connection() as ends:
-        near = ("--port", ends.port)
+        near = ends.selected
         words = {"there": (*DOWNLOAD, *near), "back": (*DOWNLOAD, "--off", *near), "clean": ("clean", "--all")}[which]
         stride, before_it = KILLED[which]
         code, at = 1, 0
@@ -234,7 +234,7 @@ def test_killed_at_every_step(ccbpf: Cli, kill_at: Path, server: Server, which: 
 def test_a_kernel_that_cannot(ccbpf: Cli, server: Server) -> None:
     old = Cli(ccbpf.root, {"CCBPF_NO_CALLBACKS": "1"}, ccbpf.command)
     with server.connection() as ends:
-        said = old(*DOWNLOAD, "--port", ends.port, code=3).err
+        said = old(*DOWNLOAD, *ends.selected, code=3).err
     assert "needs Linux 6.12" in said and "`ccbpf assign --download`" in said and len(said.splitlines()) == 1
     assert not ccbpf.root.exists()
     (row,) = [row for row in old("-j", "check").json["rows"] if row["name"] == "renice --download"]
