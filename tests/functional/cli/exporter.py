@@ -9,7 +9,7 @@ import re
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -36,13 +36,13 @@ class Exporter:
         assert url.hostname == host and url.port
         self.host, self.port = host, url.port
 
-    def connect(self) -> socket.socket:
+    def unconnected(self) -> socket.socket:
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        if self.namespace:
-            with kernel.inside(self.namespace):
-                sock = socket.socket(family)
-        else:
-            sock = socket.socket(family)
+        with kernel.inside(self.namespace) if self.namespace else nullcontext():
+            return socket.socket(family)
+
+    def connect(self) -> socket.socket:
+        sock = self.unconnected()
         sock.settimeout(2 * SILENCE_S)
         sock.connect((self.host, self.port))
         return sock

@@ -117,6 +117,7 @@ def test_other_paths_methods_and_bodies(exporter: Exporter) -> None:
 
 def test_a_connection_serves_several_requests(exporter: Exporter) -> None:
     connection = http.client.HTTPConnection(exporter.host, exporter.port, timeout=SILENCE_S)
+    connection.sock = exporter.connect()
     ports = set()
     for _ in range(5):
         connection.request("GET", "/metrics")

@@ -143,7 +143,7 @@ def test_a_thousand_connections_at_once(exporter: Exporter, many_files: None) ->
         for _ in range(CROWD):
             half = stack.enter_context(exporter.connect())
             half.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
-        crowd = [stack.enter_context(socket.socket()) for _ in range(CROWD)]
+        crowd = [stack.enter_context(exporter.unconnected()) for _ in range(CROWD)]
         poll = select.poll()
         for sock in crowd:
             sock.setblocking(False)
