@@ -21,6 +21,7 @@ from tests.functional.rules.background import BACKGROUND, Sinks
 
 SYSCTLS = ("net.ipv4.tcp_congestion_control", "net.ipv4.tcp_ecn")
 LINK_UPDATE = 29  # enum bpf_cmd
+NOBODYS = "198.51.100.0/24"  # a rule for 10.0.0.0/8 would reach the connections of the lab, in another worker
 FIRST = """
 [controller.tcp_lp]
 set.delta = 100
@@ -122,7 +123,7 @@ def test_the_file_is_in_force_and_what_it_drops_goes(host: Host, sinks: Sinks) -
     assert "nothing to change" in host("apply", host.file).out
     assert host.state() == kept
 
-    by_hand = [rule["id"] for rule in [host("-j", "assign", "tcp_lp", "--remote", "10.0.0.0/8").json["rule"]]]
+    by_hand = [rule["id"] for rule in [host("-j", "assign", "tcp_lp", "--remote", NOBODYS).json["rule"]]]
     host("set", "tcp_lp", "delta=77")
     assert "parameter tcp_lp.delta" in host.apply(first)  # of what is in the file, the file decides
     host.apply(SECOND)
@@ -248,11 +249,11 @@ def test_whose_file(host: Host) -> None:
 
 def test_an_error_leaves_all_as_it_was(host: Host, refuse: Path) -> None:
     host.apply(FIRST.format(port=7))
-    host("assign", "tcpw_lp", "--remote", "10.0.0.0/8")
+    host("assign", "tcpw_lp", "--remote", NOBODYS)
     before, pins = host.state(), host.cli.names()
     changed = '[controller.hstcp_lp]\ndefault = true\n[controller.tcp_lp]\nset.delta = 50\n[[rule]]\nremote = "{}"\n'
 
-    error = host.refused(changed.format("10.0.0.0/8"), 1)  # gives tcp_lp, the one by hand tcpw_lp
+    error = host.refused(changed.format(NOBODYS), 1)  # gives tcp_lp, the one by hand tcpw_lp
     assert (error["line"], error["remedy"].split(", ")[0]) == (5, "`ccbpf assign remove 3`")
     assert (host.state(), host.cli.names()) == (before, pins)
 

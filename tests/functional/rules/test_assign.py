@@ -480,13 +480,13 @@ def test_what_is_not_there(assign: Cli) -> None:
     assert "there is no such rule" in assign("assign", "remove", "7", code=5).err
     assert "there are no rules" in assign("assign", "remove", "--all", code=5).err
     assert assign("assign", "list").out == "there are no rules\n"
-    assign("assign", "tcp_lp", "--remote", "10.1.2.3/8")
-    again = assign("assign", "tcpw_lp", "--remote", "10.0.0.0/8", code=5).err
+    assign("assign", "tcp_lp", "--remote", "198.51.100.3/24")
+    again = assign("assign", "tcpw_lp", "--remote", "198.51.100.0/24", code=5).err
     assert re.search(r"rule 1 has these conditions already; `ccbpf assign remove 1` first", again)
 
 
 def test_a_pin_that_is_none_of_ours(assign: Cli) -> None:
-    assign("assign", "tcp_lp", "--remote", "10.0.0.0/8")
+    assign("assign", "tcp_lp", "--remote", "198.51.100.0/24")
     link = assign.root / "rules" / "link"
     link.unlink()
     kernel.run("bpftool", "map", "create", link, "type", "array", "key", 4, "value", 8, "entries", 1, "name", "x")
