@@ -450,8 +450,7 @@ def test_whatever_is_in_the_configuration_is_shown(line: Line) -> None:
 
 def test_a_program_that_somebody_took_away(line: Line) -> None:
     line.attach()
-    (row,) = [r for r in json.loads(line.near.run("bpftool", "-j", "link").stdout) if r.get("devname") == DEV]
-    line.near.run("bpftool", "link", "detach", "id", row["id"])
+    line.near.run("bpftool", "link", "detach", "id", line.shown()["link_id"])
     assert "somebody took our program off" in line.aqm("show", DEV, code=5).err
     assert "removed" in line.aqm("attach", DEV).err
     assert len(line.tcx()) == 1
