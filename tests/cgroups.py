@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -15,7 +16,22 @@ EMPTY_S = 5.0
 
 def cgroups_of_runs() -> set[Path]:
     """Those that `ccbpf run` has made, also the prepared ones."""
-    return set(MOUNT.rglob("ccbpf-run-*"))
+    return {Path(top, name) for top, names, _ in walk() for name in names if name.startswith("ccbpf-run-")}
+
+
+def walk() -> Iterator[tuple[str, list[str], list[str]]]:
+    """All cgroups. One that goes meanwhile is left out; Path.rglob() would fail."""
+    return os.walk(MOUNT)
+
+
+def populated(cgroups: Iterable[Path]) -> list[Path]:
+    """Those with a process. One that goes meanwhile has none."""
+    found = []
+    for path in cgroups:
+        with suppress(OSError):
+            if "populated 1" in (path / "cgroup.events").read_text():
+                found.append(path)
+    return found
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cgroups import cgroups_of_runs
+from tests.cgroups import cgroups_of_runs, populated
 from tests.functional import kernel
 from tests.functional.conftest import Cli
 from tests.functional.line import DEV, Line
@@ -66,10 +66,6 @@ echo done >>"$0.log"
 """
 
 
-def populated(cgroup: Path) -> bool:
-    return "populated 1" in (cgroup / "cgroup.events").read_text()
-
-
 def run(kill_after: Path, room: Path, dice: random.Random) -> None:
     """Half of them with a command that does nothing, the others with one whose child sends. It goes on after the kill. Of each,
     half are for what is sent alone, the others for both directions."""
@@ -79,7 +75,7 @@ def run(kill_after: Path, room: Path, dice: random.Random) -> None:
 
     def ended() -> bool:
         said = log.read_text().split()
-        return said.count("begun") == said.count("done") and not any(map(populated, cgroups_of_runs()))
+        return said.count("begun") == said.count("done") and not populated(cgroups_of_runs())
 
     with own_host(kill_after, "ltcp") as host, kernel.Sink(host.line.near, "127.0.0.1") as sink:
         script.write_text(SENDS % sink.address[1])

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.cgroups import MOUNT, cgroups_of_runs
+from tests.cgroups import MOUNT, cgroups_of_runs, populated
 from tests.functional import kernel
 from tests.functional.conftest import CCBPF, Cli
 from tests.functional.rules.background import BACKGROUND, ENDS_S, account
@@ -19,10 +19,6 @@ from tests.functional.rules.background import BACKGROUND, ENDS_S, account
 def runs(run: Cli) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = run("-j", "status").json["runs"]
     return found
-
-
-def populated(found: set[Path]) -> list[Path]:
-    return [path for path in found if "populated 1" in (path / "cgroup.events").read_text()]
 
 
 def waiting(run: Cli) -> tuple[subprocess.Popen[str], dict[str, Any]]:
