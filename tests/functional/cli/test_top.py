@@ -24,10 +24,9 @@ from tests.functional.cli.test_flows import lines_of
 from tests.functional.conftest import Cli
 from tests.functional.records import flows_of, record, settle, ss
 from tests.functional.tmux import Tmux
-from tests.functional.top import put, remove, rows, shown
+from tests.functional.top import NO_COOKIE, put, remove, rows, shown
 
 MANY = 10_000
-NO_COOKIE = 1 << 40  # no socket of this machine has one that large, which would give it an owner
 MEMORY_MOST = 64 << 20  # bytes
 BATCH_S = 0.2
 SHARE_MOST = 0.05  # of a core, of the screen, which is drawn once a second

@@ -17,7 +17,7 @@ from tests.functional.cli.test_flows import lines_of
 from tests.functional.conftest import Cli
 from tests.functional.records import flows_of
 from tests.functional.tmux import Tmux
-from tests.functional.top import ENDED, put, remove, rows, shown
+from tests.functional.top import ENDED, NO_COOKIE, put, remove, rows, shown
 
 UTF8 = {"LC_ALL": "C.UTF-8"}
 
@@ -71,7 +71,8 @@ def test_curves(enabled: Cli, flows: kernel.Map, locale: str, low: str, middle: 
 
 
 def test_it_says_all_that_flows_says(enabled: Cli, flows: kernel.Map) -> None:
-    put(flows, 1, kind=kernel.KINDS["nf_tcp"], controller=b"nf_tcp", cwnd=31, srtt_us=40_100, rtt_us=41_300, rate_bps=18_400_000,
+    put(flows, NO_COOKIE, remote="192.0.2.1", remote_port=1,
+        kind=kernel.KINDS["nf_tcp"], controller=b"nf_tcp", cwnd=31, srtt_us=40_100, rtt_us=41_300, rate_bps=18_400_000,
         bytes_acked=12_300_000, delay_smoothed_us=4000, delay_threshold_us=8000, indications=11, losses=22, marks=33,
         retransmits=44, phase=2, delay_source=2, started_ns=time.monotonic_ns() - 65 * 10**9)  # fmt: skip
     notes = [line.strip() for line in enabled("-v", "flows").out.splitlines()[2:4]]

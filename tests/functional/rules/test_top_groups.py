@@ -20,7 +20,7 @@ from tests.functional.conftest import CCBPF, Cli
 from tests.functional.records import flows_of
 from tests.functional.rules.background import BACKGROUND, Sinks
 from tests.functional.tmux import Tmux
-from tests.functional.top import put, shown
+from tests.functional.top import NO_COOKIE, put, shown
 
 ORPHAN = 40000  # its local port
 
@@ -37,8 +37,8 @@ def three(run: Cli, sinks: Sinks) -> Iterator[tuple[str, int, int, int]]:
     ):
         kernel.choose(own, BACKGROUND)
         own.connect(("127.0.0.1", sinks.port))
-        put(flows, 1, kind=kernel.KINDS[BACKGROUND], controller=BACKGROUND.encode(), local_addr=ipaddress.ip_address("127.0.0.1"),
-            started_ns=2**63)  # fmt: skip
+        put(flows, NO_COOKIE, kind=kernel.KINDS[BACKGROUND], controller=BACKGROUND.encode(), remote_port=1,
+            local_addr=ipaddress.ip_address("127.0.0.1"), started_ns=2**63)  # fmt: skip
         yield f"{Path(f'/proc/{pid}/comm').read_text().strip()} ({pid})", ruled, led, own.getsockname()[1]
 
 

@@ -23,7 +23,7 @@ from tests.functional.conftest import Cli
 from tests.functional.records import flows_of
 from tests.functional.rules.background import BACKGROUND, ENDS_S, PYTHON, Sinks
 from tests.functional.tmux import Tmux
-from tests.functional.top import put, remove, shown
+from tests.functional.top import NO_COOKIE, put, remove, shown
 
 SLICE = f"cct-{os.getpid()}.slice"
 BACKUP, MIRROR = f"/{SLICE}/backup.service", f"/{SLICE}/mirror.service"
@@ -44,7 +44,7 @@ class Owned:
 
     flows: kernel.Map
     processes: list[str] = field(default_factory=list)
-    keys: dict[int, int] = field(default_factory=lambda: {UNKNOWN: 1})
+    keys: dict[int, int] = field(default_factory=lambda: {UNKNOWN: NO_COOKIE})
 
     def put(self, number: int, **fields: object) -> None:
         put(self.flows, self.keys[number], kind=kernel.KINDS[BACKGROUND], controller=BACKGROUND.encode(), started_ns=number,
