@@ -155,8 +155,9 @@ def test_a_download_has_yielded_since_it_began(enabled: Cli, flows: kernel.Map) 
     received, sent = sorted(batch["flows"], key=lambda flow: int(flow["key"]))
     assert received["yielded_s"] == 10 and received["watched_s"] == (batch["time_ns"] - started_ns) / 1e9
     assert sent["yielded_s"] == sent["watched_s"] < 1
+    put(flows, 1, kind=RX_LE, controller=b"rx_le", started_ns=time.monotonic_ns() - 40 * 10**9, rx={"held_ms": 10_000})
     table = enabled("top", "-b", "--watch", "0.1", "--count", 1, "rx_le").out.splitlines()
-    assert table[1].split()[-1] == "25%"
+    assert table[1].split()[-1] == "25%", table
 
 
 def test_a_flow_that_sends_nothing_does_not_yield_and_a_new_one_is_not_the_old_one(enabled: Cli, flows: kernel.Map) -> None:
