@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import signal
+import statistics
 import struct
 import subprocess
 import time
@@ -155,18 +156,20 @@ def test_killed_at_every_step_of_reload(ccbpf: Cli, kill_at: Path) -> None:
 
 def test_killed_at_any_time(ccbpf: Cli) -> None:
     """Killed by the clock, at times spread over the whole run."""
-    start = time.monotonic()
-    ccbpf("enable", "tcp_lp")
-    longest = time.monotonic() - start
-    ccbpf("disable", "tcp_lp")
-    killed = 0
+    took = []
+    for _ in range(3):
+        start = time.monotonic()
+        ccbpf("enable", "tcp_lp")
+        took.append(time.monotonic() - start)
+        ccbpf("disable", "tcp_lp")
+    usual, killed = statistics.median(took), 0  # one alone may have met a busy moment, and most kills would come too late
     for i in range(KILLS):
         process = ccbpf.popen("enable", "tcp_lp", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        time.sleep(longest * 1.1 * i / KILLS)
+        time.sleep(usual * 1.1 * i / KILLS)
         process.kill()
         process.communicate()
         killed += process.returncode == -signal.SIGKILL
         ccbpf("enable", "tcp_lp", code=5 if "tcp_lp/link" in ccbpf.names() else 0)
         ccbpf("disable", "tcp_lp")
         assert not ccbpf.root.exists()
-    assert killed > KILLS / 4
+    assert killed > KILLS / 4, (killed, took)

@@ -171,7 +171,7 @@ def test_dscp_le_without_a_change_of_priority(run: Cli, sinks: Sinks, family: st
 def test_the_syn_is_le_as_well(run: Cli, netns_pair: Pair) -> None:
     near, far = netns_pair
     script = "import socket; s = socket.socket(); s.settimeout(0.5); s.connect(('10.77.0.2', 9))"
-    dump = kernel.start(far, "timeout", "5", "tcpdump", "-ni", "veth0", "-c", "1", "-v", "tcp[tcpflags] & tcp-syn != 0")
+    dump = kernel.start(far, "timeout", "30", "tcpdump", "-ni", "veth0", "-c", "1", "-v", "tcp[tcpflags] & tcp-syn != 0")
     kernel.eventually(lambda: "listening" in dump.output(), 5, "the capture")
     run("run", "-q", "--dscp", "le", "--", "ip", "netns", "exec", near.name, PYTHON, "-c", script, code=1)
     dump.wait(10)
