@@ -20,6 +20,8 @@ from ..engine import cores, virtual
 from ..engine.emulator import processor_s
 from ..guest.errors import LabError
 
+pytestmark = pytest.mark.xdist_group("registry")  # both: in two workers the guests would be started twice, and take both cores
+
 KERNEL = "6.12"
 BOTH = sorted(os.sched_getaffinity(0))[:2]
 BUSY = "while :; do :; done"  # never idle, and a timer of the guest every 4 ms
