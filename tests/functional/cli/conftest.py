@@ -46,6 +46,14 @@ def exporter(hooks: Cli) -> Iterator[Exporter]:
 
 
 @pytest.fixture
+def own_network() -> Iterator[None]:
+    """The test, and what it starts, are in a network namespace of their own, whose default controller and ECN they may change. On
+    the host the connections that another worker begins meanwhile would be flows of that controller, and keep its maps."""
+    with kernel.Namespace("own") as namespace, kernel.inside(namespace.name):
+        yield
+
+
+@pytest.fixture
 def enabled(ccbpf: Cli) -> Cli:
     ccbpf("enable", "tcp_lp")
     return ccbpf

@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -53,14 +52,10 @@ def test_reload_puts_every_member_in_place(ccbpf: Cli) -> None:
 
 
 @pytest.fixture
-def sysctls() -> Iterator[None]:
-    """Known values of the default controller and ECN; restores the old ones at the end."""
-    before = {path: path.read_text() for path in (SYSCTL, ECN)}
+def sysctls(own_network: None) -> None:
+    """Known values of the default controller and ECN."""
     SYSCTL.write_text("reno")
     ECN.write_text("2")
-    yield
-    for path, value in before.items():
-        path.write_text(value)
 
 
 def gone(name: str) -> None:

@@ -217,6 +217,7 @@ def test_the_name_in_a_record_is_printable(ccbpf: Cli) -> None:
     flows.close()
 
 
+@pytest.mark.usefixtures("own_network")
 def test_a_remembered_default_is_printable(ccbpf: Cli) -> None:
     before = SYSCTL.read_text()
     try:

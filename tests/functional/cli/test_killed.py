@@ -22,6 +22,7 @@ from tests.functional.conftest import Cli
 KILLS = 40
 
 
+@pytest.mark.usefixtures("own_network")
 @pytest.mark.parametrize(
     "words",
     [["enable", "tcp_lp", "--default"], ["enable", "tcp_lp", "tcp_lp_ecn"], ["reload", "tcp_lp"], ["disable", "tcp_lp"]],
@@ -79,6 +80,7 @@ def test_clean_after_every_step_of_enable(either: Cli, kill_at: Path) -> None:
         assert not either.root.exists()
 
 
+@pytest.mark.usefixtures("own_network")
 @pytest.mark.parametrize("words", [["enable", "tcp_lp_ecn", "--default", "--ecn"], ["clean", "--all"]], ids=" ".join)
 def test_killed_at_every_step_with_sysctls_changed(ccbpf: Cli, kill_at: Path, words: list[str]) -> None:
     """After the next `clean --all` the default and ECN are as before."""
@@ -107,6 +109,7 @@ def changed_and_killed(ccbpf: Cli, kill_at: Path, words: list[str]) -> Iterator[
         enable()
 
 
+@pytest.mark.usefixtures("own_network")
 def test_killed_at_every_step_of_disable(either: Cli, kill_at: Path) -> None:
     before = SYSCTL.read_text().strip()
 

@@ -234,11 +234,9 @@ def test_clean_leaves_what_is_enabled_and_clean_all_does_not(ccbpf: Cli) -> None
 
 
 @pytest.fixture
-def sysctl() -> Iterator[Path]:
-    """The default controller; restored at the end."""
-    before = SYSCTL.read_text()
-    yield SYSCTL
-    SYSCTL.write_text(before)
+def sysctl(own_network: None) -> Path:
+    """The default controller."""
+    return SYSCTL
 
 
 def test_default_is_set_and_restored(ccbpf: Cli, sysctl: Path) -> None:
@@ -316,11 +314,18 @@ def test_a_default_chosen_between_two_of_ours_is_restored(ccbpf: Cli, sysctl: Pa
     assert sysctl.read_text().strip() == "cubic"
 
 
-def test_clean_all_restores_the_default(ccbpf: Cli, sysctl: Path) -> None:
-    sysctl.write_text("reno")
-    ccbpf("enable", "tcp_lp", "--default")
-    ccbpf("clean", "--all")
-    assert sysctl.read_text().strip() == "reno"
+@pytest.mark.parametrize("where", ["own_network", "registry_lock"], ids=["in a namespace", "on the host"])
+def test_clean_all_restores_the_default(ccbpf: Cli, request: pytest.FixtureRequest, where: str) -> None:
+    request.getfixturevalue(where)
+    before = SYSCTL.read_text()
+    try:
+        SYSCTL.write_text("reno")
+        ccbpf("enable", "tcp_lp", "--default")
+        assert SYSCTL.read_text().strip() == "tcp_lp"
+        ccbpf("clean", "--all")
+        assert SYSCTL.read_text().strip() == "reno"
+    finally:
+        SYSCTL.write_text(before)
 
 
 def test_the_default_of_another_namespace_is_reported_not_touched(

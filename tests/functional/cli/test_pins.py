@@ -72,6 +72,7 @@ def test_disable_all_removes_what_a_killed_one_has_left(ccbpf: Cli) -> None:
     assert not ccbpf.root.exists()
 
 
+@pytest.mark.usefixtures("own_network")
 def test_clean_restores_the_default_of_what_is_gone(ccbpf: Cli) -> None:
     before = SYSCTL.read_text()
     try:
@@ -260,6 +261,7 @@ def test_ltcp_is_no_default_of_a_namespace(ccbpf: Cli) -> None:
     assert not ccbpf.root.exists()
 
 
+@pytest.mark.usefixtures("own_network")
 def test_a_default_that_cannot_be_restored(ccbpf: Cli) -> None:
     """/proc/sys is read-only, as in containers: no message says that it was restored, and the old value is not forgotten."""
     before = {path: path.read_text() for path in (SYSCTL, ECN)}
