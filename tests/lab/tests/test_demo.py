@@ -9,7 +9,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,7 +23,9 @@ from ..engine import native
 from ..guest.image import Guest
 from ..report import chart
 
-pytestmark = [pytest.mark.xdist_group("registry"), pytest.mark.usefixtures("nothing_left")]
+pytestmark = pytest.mark.usefixtures(
+    "nothing_left"
+)  # and those with `pin_root` are in the group `registry`, the others in `guests`
 
 QUICK_S = 60.0  # a quick demo takes 24 s
 KEPT = {"tcp_lp": 0.9, "le": 0.85}  # of three seconds: le returns once while cubic's queue is empty
@@ -243,13 +244,16 @@ def test_a_missing_build_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyP
 # --- in the virtual-time lab -----------------------------------------------------------------------------------------
 
 
-def scratches() -> set[Path]:
-    return set(Path(tempfile.gettempdir()).glob("ccbpf-demo.*"))
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the demo makes its temporary files: beside those of nobody else's demo."""
+    room = tmp_path / "temporary"
+    room.mkdir()
+    monkeypatch.setenv("TMPDIR", str(room))
+    return room
 
 
-@pytest.mark.xdist_group("guests")
-def test_virtual_it_finds_the_same(tmp_path: Path) -> None:
-    before = scratches()
+def test_virtual_it_finds_the_same(tmp_path: Path, temporary: Path) -> None:
     process = start(tmp_path / "demo.png", "--virtual", "--json")
     out, err = process.communicate(timeout=3 * QUICK_S)
     assert process.returncode == 0, err
@@ -262,19 +266,17 @@ def test_virtual_it_finds_the_same(tmp_path: Path) -> None:
         assert ours["background"] == name and ours["foreground_kept"] > max(KEPT[name], theirs["foreground_kept"])
     assert (tmp_path / "demo.png").read_bytes().startswith(PNG)
     assert "As asked, the demo runs in the virtual-time lab" in err and "virtual s" in err
-    assert scratches() == before
+    assert not list(temporary.iterdir())
 
 
-@pytest.mark.xdist_group("guests")
 @pytest.mark.parametrize("after_s", [1.5, 5.0])  # before the first guest, in one
-def test_virtual_and_interrupted_it_leaves_nothing(after_s: float, tmp_path: Path) -> None:
-    before = scratches()
+def test_virtual_and_interrupted_it_leaves_nothing(after_s: float, tmp_path: Path, temporary: Path) -> None:
     process = start(tmp_path / "demo.png", "--virtual")
     time.sleep(after_s)
     os.kill(process.pid, signal.SIGTERM)
     _, err = process.communicate(timeout=END_S)
     assert process.returncode == 143 and "ended by SIGTERM; everything that was made is removed" in err
-    assert scratches() == before
+    assert not list(temporary.iterdir())
 
 
 def test_only_controllers_of_the_guest_run_there(tmp_path: Path) -> None:
