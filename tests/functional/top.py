@@ -17,9 +17,7 @@ from tests.functional.records import record
 from tests.functional.tmux import Tmux
 
 ENDED = re.compile(r"ended \d+ s ago")
-NO_COOKIE = (
-    1 << 40
-)  # a key from here on is of no socket: none of this machine has a cookie that large, which would give it an owner
+NO_COOKIE = 1 << 40  # a key from here on is of no socket, which would give it an owner: cookies are counted from 1
 
 
 def put(flows: kernel.Map, key: int, **fields: Any) -> None:

@@ -18,6 +18,7 @@ What is random is drawn from one seed, which the header of the run shows; SEED=n
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 from collections.abc import Iterator
@@ -39,7 +40,7 @@ from tests.functional.conftest import (
 from tests.functional.peer import Peer
 from tests.functional.rules.conftest import sinks
 from tests.hard.congestion import Connect, calm
-from tests.hard.machine import Machine, build
+from tests.hard.machine import Machine, build, packages_in
 
 SEED = int(os.environ.get("CCBPF_SEED") or random.SystemRandom().randrange(1 << 32))
 
@@ -69,16 +70,25 @@ def kill_after(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program
 
 
+def built_once(tmp_path_factory: pytest.TempPathFactory, worker_id: str, sort: str) -> dict[str, Path]:
+    """By the worker that first asks; the others wait for it."""
+    room = tmp_path_factory.getbasetemp()
+    directory = (room if worker_id == "master" else room.parent) / sort
+    with directory.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return packages_in(directory, sort) if directory.exists() else build(directory, sort)
+
+
 @pytest.fixture(scope="session")
-def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def packages(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> dict[str, Path]:
     """The packages of this working tree, by name."""
-    return build(tmp_path_factory.mktemp("deb"))
+    return built_once(tmp_path_factory, worker_id, "deb")
 
 
 @pytest.fixture(scope="session")
-def rpms(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def rpms(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> dict[str, Path]:
     """The same as RPMs."""
-    return build(tmp_path_factory.mktemp("rpm"), "rpm")
+    return built_once(tmp_path_factory, worker_id, "rpm")
 
 
 @pytest.fixture

@@ -89,6 +89,10 @@ def build(directory: Path, sort: str = "deb", umask: str = "022", **environment:
     command = ["sh", "-c", f'umask {umask} && exec packaging/{sort}.sh "$1"', "sh", str(directory)]
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+    return packages_in(directory, sort)
+
+
+def packages_in(directory: Path, sort: str) -> dict[str, Path]:
     return {path.name: path for path in directory.glob(f"*.{sort}")}
 
 

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from tests import registry
 from tests.functional import kernel
 from tests.functional.cli.exporter import Exporter, serving
 from tests.functional.cli.transfer import ADDRESSES, Pair, Transfer
 from tests.functional.conftest import Cli, preload
 from tests.functional.line import DEV, Line
-from tests.functional.records import settle
+from tests.functional.records import flows_of, settle
 
 HERE = Path(__file__).parent
 
@@ -34,6 +35,24 @@ def slow_setns(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def slow_walk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return preload(tmp_path_factory.mktemp("preload"), HERE / "slow_walk.c")
+
+
+@pytest.fixture(scope="module")
+def watching(bpffs: Path) -> Iterator[Cli]:
+    """A gateway has a map of flows too, in which a test may write records of any controller: none needs to be registered."""
+    cli = Cli(registry.hook_pins("watching"))
+    with kernel.joined() as (namespace, _):
+        with kernel.inside(namespace.name):
+            cli("gateway", "attach", "veth0", "--host", "192.0.2.0/24")
+        yield cli
+        cli("clean", "--all")
+
+
+@pytest.fixture
+def flows(watching: Cli) -> Iterator[kernel.Map]:
+    """Empty when a test starts."""
+    with flows_of(watching) as flows:
+        yield flows
 
 
 @pytest.fixture

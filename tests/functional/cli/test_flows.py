@@ -23,7 +23,7 @@ import pytest
 from tests.functional import kernel
 from tests.functional.cli.pins import SHARED
 from tests.functional.conftest import MEMORY_NOISE, Cli, own_memory
-from tests.functional.records import flows_of, record
+from tests.functional.records import record
 
 WIDTH = 99
 MANY = 10_000
@@ -36,13 +36,7 @@ def enabled(ccbpf: Cli) -> Cli:
     return ccbpf
 
 
-@pytest.fixture
-def flows_map(enabled: Cli) -> Iterator[kernel.Map]:
-    with flows_of(enabled) as flows:
-        yield flows
-
-
-def test_every_field_of_the_record_is_shown(enabled: Cli, flows_map: kernel.Map) -> None:
+def test_every_field_of_the_record_is_shown(watching: Cli, flows: kernel.Map) -> None:
     """Whatever include/ccbpf/flow.h declares, by its name: a field that the loader's table lacks is found here."""
     numbers: dict[str, int] = {}
     value = 1000
@@ -57,8 +51,8 @@ def test_every_field_of_the_record_is_shown(enabled: Cli, flows_map: kernel.Map)
         "local_addr": ipaddress.ip_address("10.1.2.3"),
         "remote_addr": ipaddress.ip_address("10.1.2.4"),
     }
-    flows_map.update(struct.pack("=Q", 77), record(**fields)[:-64] + struct.pack("=IIII", 1, 2, 3, 4).ljust(64, b"\0"))
-    (flow,) = enabled("-j", "flows").json["flows"]
+    flows.update(struct.pack("=Q", 77), record(**fields)[:-64] + struct.pack("=IIII", 1, 2, 3, 4).ljust(64, b"\0"))
+    (flow,) = watching("-j", "flows").json["flows"]
     assert {name: flow[name] for name in numbers} == numbers
     assert (flow["key"], flow["kind"], flow["family"], flow["controller"]) == (77, 1, 2, "tcp_lp")
     assert (flow["phase"], flow["delay_source"]) == ("inference", "owd")
@@ -69,17 +63,17 @@ def test_every_field_of_the_record_is_shown(enabled: Cli, flows_map: kernel.Map)
     assert list(flow["lp"]) == [name for name, _ in kernel.ffi.typeof("struct ccbpf_flow_lp").fields]
 
 
-def test_both_parts_of_hstcp_lp_are_shown(enabled: Cli, flows_map: kernel.Map) -> None:
+def test_both_parts_of_hstcp_lp_are_shown(watching: Cli, flows: kernel.Map) -> None:
     own = struct.pack("=8I", *range(1, 9)).ljust(64, b"\0")
-    flows_map.update(struct.pack("=Q", 1), record(kind=kernel.KINDS["hstcp_lp"], controller=b"hstcp_lp")[:-64] + own)
-    (flow,) = enabled("-j", "flows").json["flows"]
+    flows.update(struct.pack("=Q", 1), record(kind=kernel.KINDS["hstcp_lp"], controller=b"hstcp_lp")[:-64] + own)
+    (flow,) = watching("-j", "flows").json["flows"]
     assert list(flow["lp"].values()) == [1, 2, 3, 4]
     declared = [name for name, _ in kernel.ffi.typeof("struct ccbpf_flow_hstcp_lp").fields if name != "lp"]
     assert flow["highspeed"] == dict(zip(declared, [5, 6, 7, 8], strict=True))
 
 
-def test_values_that_this_ccbpf_does_not_know(enabled: Cli, flows_map: kernel.Map) -> None:
-    flows_map.update(
+def test_values_that_this_ccbpf_does_not_know(watching: Cli, flows: kernel.Map) -> None:
+    flows.update(
         struct.pack("=Q", 1),
         record(
             kind=99,
@@ -92,18 +86,18 @@ def test_values_that_this_ccbpf_does_not_know(enabled: Cli, flows_map: kernel.Ma
             rtt_us=0xFFFFFFFF,
         ),
     )
-    (flow,) = enabled("-j", "flows").json["flows"]
+    (flow,) = watching("-j", "flows").json["flows"]
     assert (flow["phase"], flow["delay_source"], flow["local_addr"], flow["controller"]) == ("?", "?", "?", "x" * 16)
     assert flow["rate_bps"] == 2**64 - 1
     assert "lp" not in flow
-    shown = enabled.with_columns(WIDTH)("flows").out
+    shown = watching.with_columns(WIDTH)("flows").out
     assert "4294967295" in shown
     assert max(map(len, shown.splitlines())) <= WIDTH
 
 
-def test_the_table_fits_with_the_longest_addresses(enabled: Cli, flows_map: kernel.Map) -> None:
+def test_the_table_fits_with_the_longest_addresses(watching: Cli, flows: kernel.Map) -> None:
     address = ipaddress.ip_address("2001:db8:1111:2222:3333:4444:5555:6666")
-    flows_map.update(
+    flows.update(
         struct.pack("=Q", 1),
         record(
             family=10,
@@ -121,13 +115,11 @@ def test_the_table_fits_with_the_longest_addresses(enabled: Cli, flows_map: kern
             rate_bps=99_999_000_000,
         ),
     )
-    flows_map.update(
-        struct.pack("=Q", 2), record(local_addr=ipaddress.ip_address("10.0.0.1"), local_port=5001, ssthresh=0x7FFFFFFF)
-    )
-    whole = enabled("flows").out
+    flows.update(struct.pack("=Q", 2), record(local_addr=ipaddress.ip_address("10.0.0.1"), local_port=5001, ssthresh=0x7FFFFFFF))
+    whole = watching("flows").out
     assert whole.count(f"[{address}]:65535  [{address}]:65534  ") == 1 and "…" not in whole, "a pipe has no width"
-    assert "…" not in enabled.with_columns(160)("flows").out
-    lines = enabled.with_columns(WIDTH)("flows").out.splitlines()
+    assert "…" not in watching.with_columns(160)("flows").out
+    lines = watching.with_columns(WIDTH)("flows").out.splitlines()
     assert max(map(len, lines)) == WIDTH
     assert len({len(line) for line in lines[:3]}) == 1
     assert "10.0.0.1:5001" in lines[1]  # tcp_lp before tcp_lp_ecn
@@ -135,8 +127,8 @@ def test_the_table_fits_with_the_longest_addresses(enabled: Cli, flows_map: kern
     assert lines[3] == "2 flows (-v: each controller's state and counters)"
 
 
-def test_a_usual_table_shows_addresses_whole(enabled: Cli, flows_map: kernel.Map) -> None:
-    flows_map.update(
+def test_a_usual_table_shows_addresses_whole(watching: Cli, flows: kernel.Map) -> None:
+    flows.update(
         struct.pack("=Q", 1),
         record(
             kind=2,
@@ -153,7 +145,7 @@ def test_a_usual_table_shows_addresses_whole(enabled: Cli, flows_map: kernel.Map
             phase=0,
         ),
     )
-    assert "192.168.100.101:50001 192.168.100.102:50002 slow-start" in re.sub(" +", " ", enabled("flows").out)
+    assert "192.168.100.101:50001 192.168.100.102:50002 slow-start" in re.sub(" +", " ", watching("flows").out)
 
 
 OWN = [
@@ -189,63 +181,63 @@ OWN = [
 
 @pytest.mark.parametrize(("name", "part", "own", "words"), OWN)
 def test_with_v_flows_shows_what_a_controller_knows(
-    enabled: Cli, flows_map: kernel.Map, name: str, part: str, own: dict[str, object], words: str
+    watching: Cli, flows: kernel.Map, name: str, part: str, own: dict[str, object], words: str
 ) -> None:
     met = {"indications": 20, "cuts_to_one": 4, "losses": 3, "marks": 12, "undos": 1, "rtt_min_us": 50_100, "ecn": 1}
-    flows_map.update(struct.pack("=Q", 1), record(kind=kernel.KINDS[name], controller=name.encode(), **met, **{part: own}))
-    flows_map.update(struct.pack("=Q", 2), record(kind=kernel.KINDS["nf_tcp"], controller=b"nf_tcp", started_ns=2**63))
-    lines = enabled("flows", "-v").out.splitlines()
+    flows.update(struct.pack("=Q", 1), record(kind=kernel.KINDS[name], controller=name.encode(), **met, **{part: own}))
+    flows.update(struct.pack("=Q", 2), record(kind=kernel.KINDS["nf_tcp"], controller=b"nf_tcp", started_ns=2**63))
+    lines = watching("flows", "-v").out.splitlines()
     assert lines[-1] == "2 flows"
     notes, narrow = ([line for line in shown if line.startswith("  ")] for shown in
-                     (lines, enabled.with_columns(60)("flows", "-v").out.splitlines()))  # fmt: skip
+                     (lines, watching.with_columns(60)("flows", "-v").out.splitlines()))  # fmt: skip
     assert max(map(len, narrow)) <= 60 and " ".join(narrow).split() == " ".join(notes).split(), "wrapped, nothing left out"
     at = next(number for number, line in enumerate(lines) if line.startswith(name))
     least = "by c" if name == "hstcp_lp" else "to the smallest window"
     met_words = f"met: 20 indications (4 {least}), 3 losses, 12 marks, 1 undone; base RTT 50.1 ms, delay by rtt"
     assert lines[at + 1 : at + 3] == [f"  {words}", f"  {met_words}"]
-    assert enabled("flows").out.count("\n") == 4  # and not without it
+    assert watching("flows").out.count("\n") == 4  # and not without it
 
 
-def test_one_is_not_several(enabled: Cli, flows_map: kernel.Map) -> None:
+def test_one_is_not_several(watching: Cli, flows: kernel.Map) -> None:
     once = {"indications": 1, "losses": 1, "marks": 1, "ecn": 1}
-    flows_map.update(
+    flows.update(
         struct.pack("=Q", 1), record(kind=kernel.KINDS["le"], controller=b"le", le={"pair_gap_us": 100, "back": 1}, **once)
     )
-    flows_map.update(
+    flows.update(
         struct.pack("=Q", 2), record(kind=kernel.KINDS["nf_tcp"], controller=b"nf_tcp", nf={"chirps_sent": 1, "chirps_why": 8})
     )
-    shown = enabled("flows", "-v").out
+    shown = watching("flows", "-v").out
     assert "a pair every 0.1 ms, then back to 1 packet\n" in shown and "none of 1 chirp is complete" in shown
     assert "met: 1 indication, 1 loss, 1 mark, 0 undone" in shown and "met: 0 indications, 0 losses, no ECN" in shown
 
 
 @pytest.mark.parametrize(("wait", "why", "words"), [(3, 0, ("fq", None)), (0, 8, (None, "sparse")), (99, 99, (None, None))])
 def test_the_reason_for_no_chirps_has_a_word(
-    enabled: Cli, flows_map: kernel.Map, wait: int, why: int, words: tuple[str | None, str | None]
+    watching: Cli, flows: kernel.Map, wait: int, why: int, words: tuple[str | None, str | None]
 ) -> None:
     own = {"chirps_wait": wait, "chirps_why": why}
-    flows_map.update(struct.pack("=Q", 1), record(kind=kernel.KINDS["nf_tcp"], controller=b"nf_tcp", nf=own))
-    (flow,) = enabled("-j", "flows").json["flows"]
+    flows.update(struct.pack("=Q", 1), record(kind=kernel.KINDS["nf_tcp"], controller=b"nf_tcp", nf=own))
+    (flow,) = watching("-j", "flows").json["flows"]
     assert (flow["nf"]["chirps_wait"], flow["nf"]["chirps_why"]) == words
 
 
-def test_flows_of_one_controller(enabled: Cli, flows_map: kernel.Map) -> None:
-    flows_map.update(struct.pack("=Q", 1), record())
-    flows_map.update(struct.pack("=Q", 2), record(kind=2, controller=b"tcp_lp_ecn"))
-    assert [f["controller"] for f in enabled("-j", "flows", "tcp_lp_ecn").json["flows"]] == ["tcp_lp_ecn"]
-    assert len(enabled("-j", "flows", "tcp_lp_ecn", "tcp_lp").json["flows"]) == 2
+def test_flows_of_one_controller(watching: Cli, flows: kernel.Map) -> None:
+    flows.update(struct.pack("=Q", 1), record())
+    flows.update(struct.pack("=Q", 2), record(kind=2, controller=b"tcp_lp_ecn"))
+    assert [f["controller"] for f in watching("-j", "flows", "tcp_lp_ecn").json["flows"]] == ["tcp_lp_ecn"]
+    assert len(watching("-j", "flows", "tcp_lp_ecn", "tcp_lp").json["flows"]) == 2
 
 
-def test_many_flows_fast(enabled: Cli, flows_map: kernel.Map) -> None:
+def test_many_flows_fast(watching: Cli, flows: kernel.Map) -> None:
     keys = [struct.pack("=Q", i) for i in range(MANY)]
     values = b"".join(record(started_ns=i, local_port=i % 65536, cwnd=i) for i in range(MANY))
-    assert flows_map.batch(kernel.UPDATE_BATCH, keys, values) == MANY
+    assert flows.batch(kernel.UPDATE_BATCH, keys, values) == MANY
     best = {}
     for form in ("table", "json"):
         times = []
         for _ in range(5):
             start = time.monotonic()
-            result = enabled(*(["-j"] if form == "json" else []), "flows")
+            result = watching(*(["-j"] if form == "json" else []), "flows")
             times.append(time.monotonic() - start)
         best[form] = min(times)
         if form == "json":
@@ -254,12 +246,12 @@ def test_many_flows_fast(enabled: Cli, flows_map: kernel.Map) -> None:
             assert len(result.out.splitlines()) == MANY + 2
     print(f"{MANY} flows: {best}")
     assert max(best.values()) < 5 * MANY_S, best  # the bound itself is measured by `make bench`, not asserted
-    assert enabled.status()["tcp_lp"]["draining"] == MANY
-    assert flows_map.batch(kernel.DELETE_BATCH, keys) == MANY
+    assert watching.status()["tcp_lp"]["draining"] == MANY
+    assert flows.batch(kernel.DELETE_BATCH, keys) == MANY
 
 
-def test_the_empty_flows_map_takes_little_memory(enabled: Cli, flows_map: kernel.Map) -> None:
-    shown = json.loads(kernel.run("bpftool", "-j", "map", "show", "pinned", enabled.root / "flows").stdout)
+def test_the_empty_flows_takes_little_memory(watching: Cli, flows: kernel.Map) -> None:
+    shown = json.loads(kernel.run("bpftool", "-j", "map", "show", "pinned", watching.root / "flows").stdout)
     assert shown["max_entries"] == 65536
     assert shown["bytes_memlock"] < 4 << 20, "its elements are allocated only when they are used"
 
@@ -291,9 +283,9 @@ def lines_until(process: subprocess.Popen[str], word: str) -> list[str]:
     return found
 
 
-def test_watch_again_and_again_until_ctrl_c(enabled: Cli, flows_map: kernel.Map) -> None:
-    flows_map.update(struct.pack("=Q", 1), record(cwnd=41))
-    process = enabled.popen("-j", "flows", "--watch", "0.05", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+def test_watch_again_and_again_until_ctrl_c(watching: Cli, flows: kernel.Map) -> None:
+    flows.update(struct.pack("=Q", 1), record(cwnd=41))
+    process = watching.popen("-j", "flows", "--watch", "0.05", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     documents = [json.loads(line) for line in lines_of(process, 22)]
     assert all(d["flows"][0]["cwnd"] == 41 for d in documents)
     took_s = (documents[-1]["time_ns"] - documents[1]["time_ns"]) / 1e9
@@ -348,11 +340,11 @@ def test_a_watch_whose_reader_left_ends(enabled: Cli) -> None:
 
 
 @pytest.mark.parametrize("words", [["flows"], ["-j", "flows"]], ids=" ".join)
-def test_a_long_watch_takes_no_more_memory(enabled: Cli, flows_map: kernel.Map, words: list[str]) -> None:
+def test_a_long_watch_takes_no_more_memory(watching: Cli, flows: kernel.Map, words: list[str]) -> None:
     """The texts of a round are freed after it."""
-    flows_map.update(struct.pack("=Q", 1), record())
+    flows.update(struct.pack("=Q", 1), record())
     lines = 1 if "-j" in words else 3  # of a round
-    process = enabled.without_quarantine().popen(*words, "--watch", "0.01", stdout=subprocess.PIPE)
+    process = watching.without_quarantine().popen(*words, "--watch", "0.01", stdout=subprocess.PIPE)
     lines_of(process, 50 * lines)
     early = own_memory(process)
     lines_of(process, 300 * lines, 30)

@@ -88,8 +88,8 @@ def test_it_is_gathered_once_a_second(ccbpf: Cli) -> None:
         (("--format", "prometheus"), SCRAPE, PROMETHEUS),
     ],
 )
-def test_the_format_that_is_asked_for(ccbpf: Cli, words: tuple[str, ...], accept: str | None, type_: str) -> None:
-    with serving(ccbpf, *words) as exporter:
+def test_the_format_that_is_asked_for(hooks: Cli, words: tuple[str, ...], accept: str | None, type_: str) -> None:
+    with serving(hooks, *words) as exporter:
         response, page = exporter.ask(**{"Accept": accept} if accept else {})
         assert (response.status, response.getheader("Content-Type"), response.getheader("Vary")) == (200, type_, "Accept")
         assert families(page, type_)
@@ -185,9 +185,9 @@ def free_port() -> int:
         ("[::]:{}", "::"),
     ],
 )
-def test_where_it_is_told_to(ccbpf: Cli, form: str, host: str) -> None:
+def test_where_it_is_told_to(hooks: Cli, form: str, host: str) -> None:
     port = free_port()
-    with serving(ccbpf, at=form.format(port), host=host) as exporter:
+    with serving(hooks, at=form.format(port), host=host) as exporter:
         assert exporter.port == port
         assert exporter.page()
         shown = kernel.run("ss", "-Hltn", f"sport = :{port}").stdout.split()
@@ -197,8 +197,8 @@ def test_where_it_is_told_to(ccbpf: Cli, form: str, host: str) -> None:
 
 
 @pytest.mark.parametrize("at, address, host", [("0", "127.0.0.1", "127.0.0.1"), ("[::1]:0", "::1", "[::1]")])
-def test_json_says_where(ccbpf: Cli, at: str, address: str, host: str) -> None:
-    process = ccbpf.popen("-j", "metrics", "--listen", at, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+def test_json_says_where(hooks: Cli, at: str, address: str, host: str) -> None:
+    process = hooks.popen("-j", "metrics", "--listen", at, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         assert process.stdout
         said = json.loads(process.stdout.readline())
@@ -220,40 +220,40 @@ def test_json_says_where(ccbpf: Cli, at: str, address: str, host: str) -> None:
      "x" * 5000 + ":1"],
     ids=lambda given: given[:20],
 )  # fmt: skip
-def test_what_is_no_address(ccbpf: Cli, given: str) -> None:
-    done = ccbpf("metrics", "--listen", given, code=2)
+def test_what_is_no_address(hooks: Cli, given: str) -> None:
+    done = hooks("metrics", "--listen", given, code=2)
     assert "cannot listen at" in done.err and "give PORT (0 to 65535), ADDRESS:PORT" in done.err and not done.out
 
 
-def test_where_it_cannot(ccbpf: Cli) -> None:
+def test_where_it_cannot(hooks: Cli) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        said = ccbpf("metrics", "--listen", port, code=1).err
+        said = hooks("metrics", "--listen", port, code=1).err
         assert f"127.0.0.1:{port}: another process listens there; `ss -ltnp sport = :{port}` names it" in said
-    assert "no such address; `ip address`" in ccbpf("metrics", "--listen", "192.0.2.1:0", code=1).err
+    assert "no such address; `ip address`" in hooks("metrics", "--listen", "192.0.2.1:0", code=1).err
     with kernel.Namespace("m") as namespace:  # whose ports below 1024 are reserved, whatever this host's settings are
         lacks = ("ip", "netns", "exec", namespace.name, "setpriv", "--bounding-set=-net_bind_service")
-        assert "cap_net_bind_service" in ccbpf("metrics", "--listen", "127.0.0.1:9", code=4, prefix=lacks).err
-    assert "cap_bpf" in ccbpf("metrics", "--listen", 0, code=4, prefix=("setpriv", "--bounding-set=-bpf")).err
+        assert "cap_net_bind_service" in hooks("metrics", "--listen", "127.0.0.1:9", code=4, prefix=lacks).err
+    assert "cap_bpf" in hooks("metrics", "--listen", 0, code=4, prefix=("setpriv", "--bounding-set=-bpf")).err
 
 
-def test_a_file_or_a_socket(ccbpf: Cli, tmp_path: Path) -> None:
-    said = ccbpf("metrics", "--listen", 0, "--output", tmp_path / "file", code=2).err
+def test_a_file_or_a_socket(hooks: Cli, tmp_path: Path) -> None:
+    said = hooks("metrics", "--listen", 0, "--output", tmp_path / "file", code=2).err
     assert said == "ccbpf: cannot print metrics: --output and --listen exclude each other; give one of them\n"
     assert not list(tmp_path.iterdir())
-    assert "prometheus or openmetrics" in ccbpf("metrics", "--listen", 0, "--format", "xml", code=2).err
+    assert "prometheus or openmetrics" in hooks("metrics", "--listen", 0, "--format", "xml", code=2).err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_it(ccbpf: Cli, number: signal.Signals) -> None:
+def test_a_signal_ends_it(hooks: Cli, number: signal.Signals) -> None:
     """Also in the middle of a request, and the port is free at once."""
-    with serving(ccbpf) as exporter, exporter.connect() as sock:
+    with serving(hooks) as exporter, exporter.connect() as sock:
         sock.sendall(b"GET /metrics HTTP/1.1\r\n")
         exporter.page()
         exporter.process.send_signal(number)
         assert exporter.process.wait(SILENCE_S) == 0
         assert sock.recv(1) == b""
-        with serving(ccbpf, at=exporter.port) as again:
+        with serving(hooks, at=exporter.port) as again:
             assert again.page()
 
 
@@ -347,15 +347,15 @@ def test_in_another_network_namespace(ccbpf: Cli) -> None:
             assert exporter.page() == ccbpf("metrics").out
 
 
-def test_each_of_the_two_processes_ends_with_the_other(ccbpf: Cli) -> None:
-    with ccbpf.popen("metrics", "--listen", 0, stderr=subprocess.PIPE) as process:
+def test_each_of_the_two_processes_ends_with_the_other(hooks: Cli) -> None:
+    with hooks.popen("metrics", "--listen", 0, stderr=subprocess.PIPE) as process:
         exporter = Exporter(process)
         os.kill(exporter.reader, signal.SIGKILL)
         response, body = exporter.ask()
         assert (response.status, body) == (503, "no page\n")
         assert process.wait(SILENCE_S) == 1
         assert process.stderr and "the process that reads" in process.stderr.read()
-    with ccbpf.popen("metrics", "--listen", 0, stderr=subprocess.PIPE) as process:
+    with hooks.popen("metrics", "--listen", 0, stderr=subprocess.PIPE) as process:
         reader = Path(f"/proc/{Exporter(process).reader}")
         process.kill()
         kernel.eventually(lambda: not reader.exists(), SILENCE_S, "the reader reads an end")
@@ -377,12 +377,12 @@ def test_a_pin_directory_that_comes_and_goes(ccbpf: Cli) -> None:
             shutil.rmtree(ccbpf.root)
 
 
-def test_the_library_is_loaded_for_it_alone(ccbpf: Cli, tmp_path: Path) -> None:
+def test_the_library_is_loaded_for_it_alone(hooks: Cli, tmp_path: Path) -> None:
     """It brings GnuTLS along. Where it is missing, the error names the package and the other commands work."""
-    needed = kernel.run("readelf", "-d", ccbpf.command).stdout
+    needed = kernel.run("readelf", "-d", hooks.command).stdout
     assert "libbpf.so" in needed and "microhttpd" not in needed
     (tmp_path / "libmicrohttpd.so.12").touch()
-    without = Cli(ccbpf.root, {"LD_LIBRARY_PATH": str(tmp_path)}, ccbpf.command)
+    without = Cli(hooks.root, {"LD_LIBRARY_PATH": str(tmp_path)}, hooks.command)
     error = without("-j", "metrics", "--listen", "0", code=1).error
     assert error["on"] == "HTTP" and "libmicrohttpd.so.12" in error["why"] and "libmicrohttpd12" in error["remedy"]
     assert without("metrics").out.startswith("# HELP")

@@ -39,15 +39,15 @@ def test_readers_read_together(ccbpf: Cli) -> None:
         assert ccbpf.status()["tcp_lp"]["state"] == "enabled"
 
 
-def test_a_lock_held_for_long_names_its_holder(ccbpf: Cli) -> None:
+def test_a_lock_held_for_long_names_its_holder(hooks: Cli) -> None:
     """A lock that passes from process to process is waited for: the holder after ten seconds is not the earlier one."""
-    turns = Cli(registry.session_pins("turns"))
+    turns = Cli(registry.hook_pins("turns"))
     turns.root.mkdir()
     hands = [subprocess.Popen(["flock", turns.root, "sleep", "6"]) for _ in range(2)]
     waiting = turns.popen("set", "tcp_lp", "delta=100", stderr=subprocess.PIPE)
-    with held(ccbpf, fcntl.LOCK_EX):
+    with held(hooks, fcntl.LOCK_EX):
         start = time.monotonic()
-        result = ccbpf("enable", "tcp_lp", code=1)
+        result = hooks("enable", "tcp_lp", code=1)
         assert 9 < time.monotonic() - start < 15
     assert f"process {os.getpid()}, holds its lock (waited 10 s)" in result.err
     assert f"if it hangs, `kill {os.getpid()}`" in result.err

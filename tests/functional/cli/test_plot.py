@@ -22,15 +22,15 @@ import pytest
 
 from tests.functional import kernel
 from tests.functional.conftest import Cli
-from tests.functional.records import flows_of, record
+from tests.functional.records import record
 
 PYTHON = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}  # the one that has matplotlib
 S = 10**9
 
 
 @pytest.fixture
-def plotting(ccbpf: Cli) -> Cli:
-    return Cli(ccbpf.root, PYTHON, ccbpf.command)
+def plotting(watching: Cli) -> Cli:
+    return Cli(watching.root, PYTHON, watching.command)
 
 
 @pytest.fixture(scope="module")
@@ -62,18 +62,16 @@ def texts(svg: Path) -> set[str]:
     return set(re.findall(r"<!-- (.*?) -->", svg.read_text()))
 
 
-def test_a_recording_becomes_a_picture(plotting: Cli, tmp_path: Path) -> None:
-    plotting("enable", "tcp_lp")
+def test_a_recording_becomes_a_picture(plotting: Cli, flows: kernel.Map, tmp_path: Path) -> None:
     file, key = tmp_path / "recorded", struct.pack("=Q", 1)
-    with flows_of(plotting) as flows:
-        flows.update(key, record(cwnd=41, bytes_acked=1000, remote_port=2222))
-        process = plotting.popen("flows", "--record", file, "--watch", "0.05")
-        kernel.eventually(lambda: file.exists() and file.read_text().count("\n") >= 2, 10, "two samples")
-        flows.update(key, record(cwnd=20, bytes_acked=9000, remote_port=2222, losses=1))
-        seen = file.read_text().count("\n")
-        kernel.eventually(lambda: file.read_text().count("\n") > seen + 1, 10, "two more")
-        process.send_signal(signal.SIGINT)
-        assert process.wait(10) == 0
+    flows.update(key, record(cwnd=41, bytes_acked=1000, remote_port=2222))
+    process = plotting.popen("flows", "--record", file, "--watch", "0.05")
+    kernel.eventually(lambda: file.exists() and file.read_text().count("\n") >= 2, 10, "two samples")
+    flows.update(key, record(cwnd=20, bytes_acked=9000, remote_port=2222, losses=1))
+    seen = file.read_text().count("\n")
+    kernel.eventually(lambda: file.read_text().count("\n") > seen + 1, 10, "two more")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) == 0
     found = [json.loads(line)["flows"][0]["cwnd"] for line in file.read_text().splitlines()]
     assert set(found) == {41, 20} and found == sorted(found, reverse=True)
     assert file.stat().st_mode & 0o777 == 0o600, "addresses are in it"
@@ -191,7 +189,7 @@ def test_where_it_cannot_be_written(plotting: Cli, tmp_path: Path) -> None:
     assert "no file is named" in plotting("plot", code=2).err
 
 
-def test_without_python_or_matplotlib(ccbpf: Cli, tmp_path: Path) -> None:
+def test_without_python_or_matplotlib(hooks: Cli, tmp_path: Path) -> None:
     file = samples(tmp_path / "in", [flow()], [flow()])
     for said, why in (("", "there is no python3"), ("#!/bin/sh\nexit 3\n", "python3 finds no matplotlib")):
         bin_ = tmp_path / f"bin{len(said)}"
@@ -199,25 +197,25 @@ def test_without_python_or_matplotlib(ccbpf: Cli, tmp_path: Path) -> None:
         if said:
             (bin_ / "python3").write_text(said)
             (bin_ / "python3").chmod(0o755)
-        err = Cli(ccbpf.root, {"PATH": str(bin_)}, ccbpf.command)("plot", file, code=1).err
+        err = Cli(hooks.root, {"PATH": str(bin_)}, hooks.command)("plot", file, code=1).err
         assert why in err and ("ccbpf-tools" if not said else "python3-matplotlib") in err
 
 
-def test_a_python_that_fails_without_a_word(ccbpf: Cli, tmp_path: Path) -> None:
+def test_a_python_that_fails_without_a_word(hooks: Cli, tmp_path: Path) -> None:
     file, python = samples(tmp_path / "in", [flow()], [flow()]), tmp_path / "python3"
     python.write_text("#!/bin/sh\nexit 1\n")
     python.chmod(0o755)
-    err = Cli(ccbpf.root, {"PATH": str(tmp_path)}, ccbpf.command)("plot", file, code=1).err
-    tool = ccbpf.command.resolve().parent / "plot.py"
+    err = Cli(hooks.root, {"PATH": str(tmp_path)}, hooks.command)("plot", file, code=1).err
+    tool = hooks.command.resolve().parent / "plot.py"
     assert err == f"ccbpf: cannot plot: python3 failed and printed nothing; run `python3 -I {tool} {file}.svg FILE` to see why\n"
 
 
-def test_without_the_tool(ccbpf: Cli, tmp_path: Path) -> None:
+def test_without_the_tool(hooks: Cli, tmp_path: Path) -> None:
     """The command alone, as in a package of its own; and where the other package has the tool."""
     command = tmp_path / "usr/sbin/ccbpf"
     command.parent.mkdir(parents=True)
-    shutil.copy(ccbpf.command, command)
-    alone, file = Cli(ccbpf.root, PYTHON, command), samples(tmp_path / "in", [flow()], [flow()])
+    shutil.copy(hooks.command, command)
+    alone, file = Cli(hooks.root, PYTHON, command), samples(tmp_path / "in", [flow()], [flow()])
     assert "install the package ccbpf-tools" in alone("plot", file, code=1).err
     assert "install the package ccbpf-tools" in alone("trace", "--plot", tmp_path / "x.svg", code=1).err
     tool = tmp_path / "usr/share/ccbpf/plot.py"
@@ -277,19 +275,19 @@ def test_a_trace_becomes_a_picture(
     assert {"tcp_lp to 10.77.0.2:" + str(sink.address[1]), "loss"} <= texts(picture)
 
 
-def test_nobody_traces_in_vain(plotting: Cli, tmp_path: Path) -> None:
+def test_nobody_traces_in_vain(enabled: Cli, tmp_path: Path) -> None:
     """What the picture lacks is said before, and a picture that is there is not touched."""
-    plotting("enable", "tcp_lp")
+    cli = Cli(enabled.root, PYTHON, enabled.command)
     (tmp_path / "d.svg").mkdir()
     for name, why in (("none/x.svg", "No such file"), ("x.doc", "no picture has the form"), ("d.svg", "Is a directory")):
-        err = plotting("trace", "--plot", tmp_path / name, code=1).err
+        err = cli("trace", "--plot", tmp_path / name, code=1).err
         assert "cannot trace" in err and why in err and "events" not in err
     old = tmp_path / "old.svg"
     old.write_text("mine")
-    err = plotting("trace", "--plot", old, "--for", "0.1", code=1).err
+    err = cli("trace", "--plot", old, "--for", "0.1", code=1).err
     assert f"{old}: there was no flow while the trace ran; start the transfer first" in err
     assert old.read_text() == "mine"
-    short = Cli(plotting.root, {**PYTHON, "TMPDIR": str(tmp_path / "none")}, plotting.command)
+    short = Cli(enabled.root, {**PYTHON, "TMPDIR": str(tmp_path / "none")}, enabled.command)
     assert "No such file or directory; set TMPDIR" in short("trace", "--plot", old, code=1).err
 
 
@@ -302,6 +300,5 @@ def test_nothing_of_the_working_directory_is_run(plotting: Cli, tmp_path: Path) 
 
 @pytest.mark.parametrize("where", ["none/file", "."])
 def test_a_recording_that_cannot_be(plotting: Cli, tmp_path: Path, where: str) -> None:
-    plotting("enable", "tcp_lp")
     err = plotting("flows", "--record", tmp_path / where, code=1).err
     assert f"cannot record {tmp_path / where}" in err and err.endswith("; make its directory, or name another file\n")

@@ -13,7 +13,6 @@ import struct
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ import pytest
 from tests.functional import kernel
 from tests.functional.cli.test_flows import lines_of
 from tests.functional.conftest import Cli
-from tests.functional.records import flows_of, record, settle, ss
+from tests.functional.records import record, settle, ss
 from tests.functional.tmux import Tmux
 from tests.functional.top import NO_COOKIE, put, remove, rows, shown
 
@@ -32,19 +31,6 @@ BATCH_S = 0.2
 SHARE_MOST = 0.05  # of a core, of the screen, which is drawn once a second
 SHARE_OVER_S = 2.5
 RX_LE = kernel.ffi.typeof("enum ccbpf_kind").relements["CCBPF_KIND_rx_le"]
-
-
-@pytest.fixture(scope="module")
-def enabled(module_ccbpf: Cli) -> Cli:
-    """Enabled for all tests of this module, each of which starts without flows."""
-    module_ccbpf("enable", "tcp_lp", "nf_tcp")
-    return module_ccbpf
-
-
-@pytest.fixture
-def flows(enabled: Cli) -> Iterator[kernel.Map]:
-    with flows_of(enabled) as flows:
-        yield flows
 
 
 def cpu_time_s(pid: int) -> float:
@@ -60,6 +46,7 @@ def batches(process: subprocess.Popen[str], n: int) -> list[Any]:
 
 
 def test_figures_of_real_flows_are_those_of_ss(enabled: Cli, netns_pair: tuple[kernel.Namespace, kernel.Namespace]) -> None:
+    enabled("enable", "nf_tcp")
     a, b = netns_pair
     stop = threading.Event()
 
@@ -112,7 +99,7 @@ def test_figures_of_real_flows_are_those_of_ss(enabled: Cli, netns_pair: tuple[k
             kernel.eventually(agrees, 5, "the figures of ss")
 
 
-def test_what_a_flow_yields_to_and_for_how_long(enabled: Cli, flows: kernel.Map) -> None:
+def test_what_a_flow_yields_to_and_for_how_long(watching: Cli, flows: kernel.Map) -> None:
     """A record that changes as a controller would change it; the test's own clock gives the expected sums."""
     steps = [  # what changes, to what it yields then
         ({"phase": 1}, None),
@@ -123,7 +110,7 @@ def test_what_a_flow_yields_to_and_for_how_long(enabled: Cli, flows: kernel.Map)
         ({"phase": 1, "indications": 1, "losses": 1, "marks": 1}, None),
     ]
     put(flows, 7)
-    process = enabled.popen("top", "-b", "-j", "--watch", "0.1", stdout=subprocess.PIPE)
+    process = watching.popen("top", "-b", "-j", "--watch", "0.1", stdout=subprocess.PIPE)
     began = {}
     try:
         for i, (fields, to) in enumerate(steps):
@@ -146,24 +133,24 @@ def test_what_a_flow_yields_to_and_for_how_long(enabled: Cli, flows: kernel.Map)
     assert began[5][1]["watched_s"] - began[0][1]["watched_s"] == pytest.approx((ends - began[0][0]) / 1e9, abs=1e-6)
 
 
-def test_a_download_has_yielded_since_it_began(enabled: Cli, flows: kernel.Map) -> None:
+def test_a_download_has_yielded_since_it_began(watching: Cli, flows: kernel.Map) -> None:
     """As its record says, also before top watches it; of a flow that sends nobody knows."""
     started_ns = time.monotonic_ns() - 40 * 10**9
     put(flows, 1, kind=RX_LE, controller=b"rx_le", started_ns=started_ns, rx={"held_ms": 10_000})
     put(flows, 2, started_ns=started_ns, phase=2)
-    batch = enabled("top", "-bj", "--watch", "0.1", "--count", 1).json
+    batch = watching("top", "-bj", "--watch", "0.1", "--count", 1).json
     received, sent = sorted(batch["flows"], key=lambda flow: int(flow["key"]))
     assert received["yielded_s"] == 10 and received["watched_s"] == (batch["time_ns"] - started_ns) / 1e9
     assert sent["yielded_s"] == sent["watched_s"] < 1
     put(flows, 1, kind=RX_LE, controller=b"rx_le", started_ns=time.monotonic_ns() - 40 * 10**9, rx={"held_ms": 10_000})
-    table = enabled("top", "-b", "--watch", "0.1", "--count", 1, "rx_le").out.splitlines()
+    table = watching("top", "-b", "--watch", "0.1", "--count", 1, "rx_le").out.splitlines()
     assert table[1].split()[-1] == "25%", table
 
 
-def test_a_flow_that_sends_nothing_does_not_yield_and_a_new_one_is_not_the_old_one(enabled: Cli, flows: kernel.Map) -> None:
+def test_a_flow_that_sends_nothing_does_not_yield_and_a_new_one_is_not_the_old_one(watching: Cli, flows: kernel.Map) -> None:
     put(flows, 1, phase=4, updated_ns=time.monotonic_ns() - 3 * 10**9)
     put(flows, 2, phase=4, bytes_acked=1000)
-    process = enabled.popen("top", "-b", "-j", "--watch", "0.1", stdout=subprocess.PIPE)
+    process = watching.popen("top", "-b", "-j", "--watch", "0.1", stdout=subprocess.PIPE)
     try:
         batch = batches(process, 2)[-1]
         assert {f["key"]: f["yields_to"] for f in batch["flows"]} == {1: None, 2: "delay"}
@@ -177,13 +164,13 @@ def test_a_flow_that_sends_nothing_does_not_yield_and_a_new_one_is_not_the_old_o
         process.communicate(timeout=10)
 
 
-def test_batches_are_sorted_filtered_and_counted(enabled: Cli, flows: kernel.Map) -> None:
+def test_batches_are_sorted_filtered_and_counted(watching: Cli, flows: kernel.Map) -> None:
     for key, cwnd, delay in ((1, 30, 5000), (2, 10, 9000), (3, 20, 7000)):
         put(flows, key, cwnd=cwnd, delay_smoothed_us=delay, delay_threshold_us=8000, phase=2 if key == 3 else 1)
     put(flows, 4, kind=kernel.KINDS["nf_tcp"], controller=b"nf_tcp", cwnd=99)
 
     def keys(*words: object) -> list[int]:
-        done = enabled("top", "-bj", "--watch", "0.02", "--count", 2, *words)
+        done = watching("top", "-bj", "--watch", "0.02", "--count", 2, *words)
         last = json.loads(done.out.splitlines()[-1])
         assert done.out.count("\n") == 2
         return [f["key"] for f in last["flows"]]
@@ -195,7 +182,7 @@ def test_batches_are_sorted_filtered_and_counted(enabled: Cli, flows: kernel.Map
     assert keys("nf_tcp") == [4]
     assert keys("--filter", "INFER") == keys("--filter", ".3:3") == [3]
     assert keys("--filter", "nothing") == []
-    table = enabled.with_columns(99)("top", "-b", "--watch", "0.02", "--count", 1, "--sort", "cwnd").out.splitlines()
+    table = watching.with_columns(99)("top", "-b", "--watch", "0.02", "--count", 1, "--sort", "cwnd").out.splitlines()
     assert max(map(len, table)) <= 99
     row = next(line for line in table if ":3 " in line).split()
     assert row[:3] == ["tcp_lp", "192.0.2.251:40000", "192.0.2.3:3"]
@@ -203,17 +190,17 @@ def test_batches_are_sorted_filtered_and_counted(enabled: Cli, flows: kernel.Map
     assert table[-2:] == ["4 flows, 0 bit/s, 1 yields (1 delay)", ""]
 
 
-def test_many_flows(enabled: Cli, flows: kernel.Map) -> None:
+def test_many_flows(watching: Cli, flows: kernel.Map) -> None:
     now = time.monotonic_ns()
     keys = [struct.pack("=Q", NO_COOKIE + i) for i in range(MANY)]
     values = b"".join(record(started_ns=i, cwnd=i % 1000, updated_ns=now) for i in range(MANY))
     assert flows.batch(kernel.UPDATE_BATCH, keys, values) == MANY
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    out = enabled("top", "-bj", "--watch", "0.1", "--count", 1).out
+    out = watching("top", "-bj", "--watch", "0.1", "--count", 1).out
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert len(json.loads(out)["flows"]) == MANY
     cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    with Tmux([str(enabled.command), "top"], 80, 24, enabled.env()) as screen:
+    with Tmux([str(watching.command), "top"], 80, 24, watching.env()) as screen:
         screen.until(lambda lines: f"{MANY} flows" in lines[0], "all flows")
         screen.keys("g", "g", "Down", "Enter")
         screen.until(
@@ -231,7 +218,7 @@ def test_many_flows(enabled: Cli, flows: kernel.Map) -> None:
         rss = int(peak) << 10
     print(f"{MANY} flows: a batch takes {cpu_s:.3f} s of CPU time, the screen {share:.3f} of a core and {rss >> 20} MB")
     # The bounds themselves hold where nothing else runs: tests.bench has the figures
-    sanitized = "sanitize" in str(enabled.command)
+    sanitized = "sanitize" in str(watching.command)
     assert cpu_s < 5 * BATCH_S
     assert share < SHARE_MOST * (10 if sanitized else 2)
     assert sanitized or rss < MEMORY_MOST
@@ -240,12 +227,12 @@ def test_many_flows(enabled: Cli, flows: kernel.Map) -> None:
 # --- the screen ---
 
 
-def test_80_by_24(enabled: Cli, flows: kernel.Map) -> None:
+def test_80_by_24(watching: Cli, flows: kernel.Map) -> None:
     put(flows, 1, cwnd=31, delay_smoothed_us=4000, delay_threshold_us=8000, phase=1)
     put(flows, 2, cwnd=12, delay_smoothed_us=9000, delay_threshold_us=8000, phase=2, indications=1, delay_source=1)
     put(flows, 3, cwnd=65535, phase=3, losses=2, family=10, remote="2001:db8:1111:2222:3333:4444:5555:6666", remote_port=65535)
     put(flows, 4, kind=kernel.KINDS["nf_tcp"], controller=b"nf_tcp", phase=3, marks=1, delay_source=2, cwnd=7)
-    with shown(enabled, 80, 24, "--sort", "age") as screen:
+    with shown(watching, 80, 24, "--sort", "age") as screen:
         lines = screen.until(lambda lines: "100%" in lines[5], "the flows, watched for some time")
         assert max(map(len, lines)) <= 80
         assert lines[0] == "ccbpf top: 4 flows, 0 bit/s, 3 yield (1 delay, 1 mark, 1 loss)"
@@ -268,11 +255,11 @@ def test_80_by_24(enabled: Cli, flows: kernel.Map) -> None:
         assert screen.ended() == 0
 
 
-def test_200_by_60(enabled: Cli, flows: kernel.Map) -> None:
+def test_200_by_60(watching: Cli, flows: kernel.Map) -> None:
     for key in range(1, 71):
         put(flows, key, cwnd=key, srtt_us=40_100, delay_smoothed_us=1500, delay_threshold_us=3000, indications=11, losses=22,
             marks=33, retransmits=44, bytes_acked=1)  # fmt: skip
-    with shown(enabled, 200, 60, "--sort", "cwnd") as screen:
+    with shown(watching, 200, 60, "--sort", "cwnd") as screen:
         lines = screen.until(lambda lines: "0%" in lines[4], "the flows")
         assert len(lines) == 60 and max(map(len, lines)) <= 200
         found = lines[4].split()
@@ -286,11 +273,11 @@ def test_200_by_60(enabled: Cli, flows: kernel.Map) -> None:
         screen.until(lambda lines: "tcp_lp: 70 flows" in lines[3], "the beginning")
 
 
-def test_keys(enabled: Cli, flows: kernel.Map) -> None:
+def test_keys(watching: Cli, flows: kernel.Map) -> None:
     for key in (1, 2, 3):
         put(flows, key, cwnd=10 * key)
     put(flows, 4, kind=kernel.KINDS["nf_tcp"], controller=b"nf_tcp")
-    with shown(enabled, 80, 24, "--sort", "cwnd") as screen:
+    with shown(watching, 80, 24, "--sort", "cwnd") as screen:
 
         def are(*found: str) -> list[str]:
             return screen.until(lambda lines: rows(lines) == list(found), str(found))
@@ -355,15 +342,15 @@ NOT_CAUGHT = {signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH, si
 
 
 @pytest.mark.parametrize("how", sorted(set(signal.Signals) - NOT_CAUGHT), ids=lambda how: how.name)
-def test_every_end_gives_the_terminal_back(enabled: Cli, how: signal.Signals) -> None:
-    with shown(enabled) as screen:
+def test_every_end_gives_the_terminal_back(watching: Cli, how: signal.Signals) -> None:
+    with shown(watching) as screen:
         os.kill(screen.pid, how)
         assert screen.ended() == (0 if how in ENDS else 128 + how)
 
 
-def test_a_signal_that_is_ignored_stays_ignored(enabled: Cli) -> None:
-    script = f"trap '' USR1; exec {enabled.command} top"
-    with Tmux(["sh", "-c", script], 80, 24, enabled.env()) as screen:
+def test_a_signal_that_is_ignored_stays_ignored(watching: Cli) -> None:
+    script = f"trap '' USR1; exec {watching.command} top"
+    with Tmux(["sh", "-c", script], 80, 24, watching.env()) as screen:
         screen.until(lambda lines: lines[0].startswith("ccbpf top: "), "the first screen")
         os.kill(screen.pid, signal.SIGUSR1)
         screen.keys("?")
@@ -372,10 +359,10 @@ def test_a_signal_that_is_ignored_stays_ignored(enabled: Cli) -> None:
         assert screen.ended() == 0
 
 
-def test_ctrl_z_and_ctrl_c(enabled: Cli, flows: kernel.Map) -> None:
+def test_ctrl_z_and_ctrl_c(watching: Cli, flows: kernel.Map) -> None:
     put(flows, 1)
-    script = f"set -m; {enabled.command} top --watch 0.25; echo stopped; read line; fg"
-    with Tmux(["bash", "-c", script], 80, 24, enabled.env()) as screen:
+    script = f"set -m; {watching.command} top --watch 0.25; echo stopped; read line; fg"
+    with Tmux(["bash", "-c", script], 80, 24, watching.env()) as screen:
         screen.until(lambda lines: lines[0].startswith("ccbpf top: "), "the first screen")
         screen.keys("C-z")
         screen.until(lambda lines: "stopped" in lines, "it stops, and gives the terminal back")
@@ -387,9 +374,9 @@ def test_ctrl_z_and_ctrl_c(enabled: Cli, flows: kernel.Map) -> None:
 
 
 @pytest.mark.parametrize("no_color", ["", "1"])
-def test_no_color(enabled: Cli, flows: kernel.Map, no_color: str) -> None:
+def test_no_color(watching: Cli, flows: kernel.Map, no_color: str) -> None:
     put(flows, 1, phase=2, indications=1)
-    with shown(enabled, 80, 24, NO_COLOR=no_color) as screen:
+    with shown(watching, 80, 24, NO_COLOR=no_color) as screen:
         screen.until(lambda lines: "inference" in "".join(lines), "the flow")
         coloured = bool(re.search(r"\x1b\[(?:\d+;)*3[0-7]m", "".join(screen.lines(styles=True))))
         assert coloured == (not no_color)
@@ -398,26 +385,26 @@ def test_no_color(enabled: Cli, flows: kernel.Map, no_color: str) -> None:
 # --- what it refuses ---
 
 
-def test_what_it_refuses(ccbpf: Cli, enabled: Cli) -> None:
-    assert "no controller is enabled" in ccbpf("top", "-b", code=5).err
-    error = ccbpf("-j", "top", code=2).error
+def test_what_it_refuses(hooks: Cli, watching: Cli) -> None:
+    assert "no controller is enabled" in hooks("top", "-b", code=5).err
+    error = hooks("-j", "top", code=2).error
     assert (error["why"], error["remedy"]) == ("`-j` and `--count` need -b", "add -b")
-    assert "`rate`, `yielded`" in ccbpf("top", "--sort", "name", code=2).err
-    assert "`cgroup`, `process` or `controller`" in ccbpf("top", "--group", "user", code=2).err
-    assert "--count 0: it is not a whole number from 1 on; give" in ccbpf("top", "-b", "--count", "0", code=2).err
-    assert "too long" in ccbpf("top", "--filter", "x" * 64, code=2).err
-    assert "`ccbpf top -b`" in enabled("top", code=1, stdin=subprocess.DEVNULL).err
-    with Tmux(["env", "TERM=unheard-of", str(enabled.command), "top"], 80, 24, enabled.env()) as screen:
+    assert "`rate`, `yielded`" in hooks("top", "--sort", "name", code=2).err
+    assert "`cgroup`, `process` or `controller`" in hooks("top", "--group", "user", code=2).err
+    assert "--count 0: it is not a whole number from 1 on; give" in hooks("top", "-b", "--count", "0", code=2).err
+    assert "too long" in hooks("top", "--filter", "x" * 64, code=2).err
+    assert "`ccbpf top -b`" in watching("top", code=1, stdin=subprocess.DEVNULL).err
+    with Tmux(["env", "TERM=unheard-of", str(watching.command), "top"], 80, 24, watching.env()) as screen:
         assert screen.ended() == 1
         assert "TERM is `unheard-of`" in "".join(screen.lines())
 
 
-def test_why_there_is_no_screen_is_read_on_the_terminal(enabled: Cli) -> None:
+def test_why_there_is_no_screen_is_read_on_the_terminal(watching: Cli) -> None:
     """Whichever descriptor cannot be had, that of a timer included: no message is left on a screen that is then cleared."""
     said = set()
     for limit in range(3, 12):
-        words = ["prlimit", f"--nofile={limit}", str(enabled.command), "top", "--for", "0.1"]
-        with Tmux(words, 80, 24, enabled.env()) as screen:
+        words = ["prlimit", f"--nofile={limit}", str(watching.command), "top", "--for", "0.1"]
+        with Tmux(words, 80, 24, watching.env()) as screen:
             code, lines = screen.ended(), screen.lines()
         if code == 0:
             break

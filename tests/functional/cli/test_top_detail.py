@@ -8,31 +8,16 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from tests.functional import kernel
 from tests.functional.cli.test_flows import lines_of
 from tests.functional.conftest import Cli
-from tests.functional.records import flows_of
 from tests.functional.tmux import Tmux
 from tests.functional.top import ENDED, NO_COOKIE, put, remove, rows, shown
 
 UTF8 = {"LC_ALL": "C.UTF-8"}
-
-
-@pytest.fixture(scope="module")
-def enabled(module_ccbpf: Cli) -> Cli:
-    """Enabled for all tests of this module, each of which starts without flows."""
-    module_ccbpf("enable", "tcp_lp", "nf_tcp")
-    return module_ccbpf
-
-
-@pytest.fixture
-def flows(enabled: Cli) -> Iterator[kernel.Map]:
-    with flows_of(enabled) as flows:
-        yield flows
 
 
 def detail(screen: Tmux, remote: str, what: str = "the detail") -> list[str]:
@@ -47,9 +32,9 @@ def resized(screen: Tmux, height: int) -> list[str]:
 
 
 @pytest.mark.parametrize(("locale", "low", "middle", "high"), [("C.UTF-8", "▂", "▅", "█"), ("C", r"\.", "=", "#")])
-def test_curves(enabled: Cli, flows: kernel.Map, locale: str, low: str, middle: str, high: str) -> None:
+def test_curves(watching: Cli, flows: kernel.Map, locale: str, low: str, middle: str, high: str) -> None:
     put(flows, 1, cwnd=10, delay_smoothed_us=4000, delay_threshold_us=6000)
-    with shown(enabled, 80, 24, LC_ALL=locale) as screen:
+    with shown(watching, 80, 24, LC_ALL=locale) as screen:
         screen.keys("Down", "Enter")
         lines = detail(screen, "192.0.2.1:1")
         assert lines[1].split("   ")[0] == "Enter or Esc: the list"
@@ -70,13 +55,13 @@ def test_curves(enabled: Cli, flows: kernel.Map, locale: str, low: str, middle: 
         assert int(periods) == len(rate.split()[1])
 
 
-def test_it_says_all_that_flows_says(enabled: Cli, flows: kernel.Map) -> None:
+def test_it_says_all_that_flows_says(watching: Cli, flows: kernel.Map) -> None:
     put(flows, NO_COOKIE, remote="192.0.2.1", remote_port=1,
         kind=kernel.KINDS["nf_tcp"], controller=b"nf_tcp", cwnd=31, srtt_us=40_100, rtt_us=41_300, rate_bps=18_400_000,
         bytes_acked=12_300_000, delay_smoothed_us=4000, delay_threshold_us=8000, indications=11, losses=22, marks=33,
         retransmits=44, phase=2, delay_source=2, started_ns=time.monotonic_ns() - 65 * 10**9)  # fmt: skip
-    notes = [line.strip() for line in enabled("-v", "flows").out.splitlines()[2:4]]
-    with shown(enabled, 80, 24, **UTF8) as screen:
+    notes = [line.strip() for line in watching("-v", "flows").out.splitlines()[2:4]]
+    with shown(watching, 80, 24, **UTF8) as screen:
         screen.keys("Down", "Enter")
         lines = detail(screen, "192.0.2.1:1")
         assert lines[0].startswith("nf_tcp: 192.0.2.251:40000 to 192.0.2.1:1") and max(map(len, lines)) <= 80
@@ -88,10 +73,10 @@ def test_it_says_all_that_flows_says(enabled: Cli, flows: kernel.Map) -> None:
         assert len(notes) == 2 and notes[1].startswith("met: 11 indications")
 
 
-def test_a_long_history(enabled: Cli, flows: kernel.Map) -> None:
+def test_a_long_history(watching: Cli, flows: kernel.Map) -> None:
     """60 periods are kept, and as many are shown as fit."""
     put(flows, 1, cwnd=99)
-    with Tmux([str(enabled.command), "top", "--watch", "0.05"], 200, 60, enabled.env() | UTF8) as screen:
+    with Tmux([str(watching.command), "top", "--watch", "0.05"], 200, 60, watching.env() | UTF8) as screen:
         screen.until(lambda lines: "192.0.2.1:1" in "".join(lines), "the flow")
         screen.keys("Down", "Enter")
         screen.until(lambda lines: f"  window  {'█' * 60}  99" in "\n".join(lines), "a full history")
@@ -105,10 +90,10 @@ def test_a_long_history(enabled: Cli, flows: kernel.Map) -> None:
         assert "the last 60 periods of 0.05 s" in "\n".join(lines)
 
 
-def test_resize_and_keys_in_the_detail(enabled: Cli, flows: kernel.Map) -> None:
+def test_resize_and_keys_in_the_detail(watching: Cli, flows: kernel.Map) -> None:
     for key in (1, 2, 3):
         put(flows, key, cwnd=10 * key)
-    with shown(enabled, 80, 24, "--sort", "age", **UTF8) as screen:
+    with shown(watching, 80, 24, "--sort", "age", **UTF8) as screen:
         screen.keys("Down", "Enter")
         detail(screen, "192.0.2.1:1")
         for width, height in ((200, 60), (40, 10), (100, 30), (80, 24)):
@@ -146,10 +131,10 @@ def test_resize_and_keys_in_the_detail(enabled: Cli, flows: kernel.Map) -> None:
 # --- flows that have ended ---
 
 
-def test_a_flow_that_ends_in_its_detail_stays_there(enabled: Cli, flows: kernel.Map) -> None:
+def test_a_flow_that_ends_in_its_detail_stays_there(watching: Cli, flows: kernel.Map) -> None:
     put(flows, 1, cwnd=77, bytes_acked=5_000_000, phase=3)
     put(flows, 2)
-    with shown(enabled, 80, 24, "--sort", "age", **UTF8) as screen:
+    with shown(watching, 80, 24, "--sort", "age", **UTF8) as screen:
         screen.keys("Down", "Enter")
         screen.until(lambda lines: "77, at most 77 packets" in "\n".join(lines), "a period")
         remove(flows, 1)
@@ -167,12 +152,12 @@ def test_a_flow_that_ends_in_its_detail_stays_there(enabled: Cli, flows: kernel.
         assert screen.ended() == 0
 
 
-def test_a_flow_that_has_ended_is_shown_for_a_while_and_is_in_no_sum(enabled: Cli, flows: kernel.Map) -> None:
+def test_a_flow_that_has_ended_is_shown_for_a_while_and_is_in_no_sum(watching: Cli, flows: kernel.Map) -> None:
     started_ns = time.monotonic_ns() - 30 * 10**9
     more = {"started_ns": started_ns, "losses": 3, "phase": 3}
     put(flows, 1, cwnd=10)
     put(flows, 2, **more)
-    with shown(enabled, 80, 24, "--sort", "rate") as screen:
+    with shown(watching, 80, 24, "--sort", "rate") as screen:
         screen.until(lambda lines: "2 flows" in lines[0] and "1 yields" in lines[0], "both")
         put(flows, 2, bytes_acked=12_300_000, **more)
         screen.until(lambda lines: re.search(r"\d\dM bit/s", lines[0]), "its rate")
@@ -191,10 +176,10 @@ def test_a_flow_that_has_ended_is_shown_for_a_while_and_is_in_no_sum(enabled: Cl
         assert lines[0] == "ccbpf top: 2 flows, 0 bit/s, 0 yield" and len([line for line in lines if "192.0.2.2:2" in line]) == 1
 
 
-def test_a_frozen_order_and_a_wide_screen(enabled: Cli, flows: kernel.Map) -> None:
+def test_a_frozen_order_and_a_wide_screen(watching: Cli, flows: kernel.Map) -> None:
     for key in (1, 2, 3):
         put(flows, key, retransmits=4, marks=2, indications=5, losses=1)
-    with shown(enabled, 200, 60, "--sort", "age") as screen:
+    with shown(watching, 200, 60, "--sort", "age") as screen:
         screen.keys("f")
         screen.until(lambda lines: "FROZEN" in lines[1], "the order is frozen")
         remove(flows, 1)
@@ -205,10 +190,10 @@ def test_a_frozen_order_and_a_wide_screen(enabled: Cli, flows: kernel.Map) -> No
         screen.until(lambda lines: ENDED.search(lines[6]), "it comes last")
 
 
-def test_batches_have_live_flows_alone(enabled: Cli, flows: kernel.Map) -> None:
+def test_batches_have_live_flows_alone(watching: Cli, flows: kernel.Map) -> None:
     put(flows, 1)
     put(flows, 2)
-    process = enabled.popen("top", "-b", "-j", "--watch", "0.1", stdout=subprocess.PIPE)
+    process = watching.popen("top", "-b", "-j", "--watch", "0.1", stdout=subprocess.PIPE)
     try:
         batch = json.loads(lines_of(process, 1)[0])
         assert set(batch) == {"time_ns", "controllers", "flows"} and [f["key"] for f in batch["flows"]] == [1, 2]

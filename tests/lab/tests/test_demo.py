@@ -23,9 +23,7 @@ from ..engine import native
 from ..guest.image import Guest
 from ..report import chart
 
-pytestmark = pytest.mark.usefixtures(
-    "nothing_left"
-)  # and those with `pin_root` are in the group `registry`, the others in `guests`
+pytestmark = pytest.mark.usefixtures("nothing_left")  # with `pin_root` they are in the group `registry`, else in `guests`
 
 QUICK_S = 60.0  # a quick demo takes 24 s
 KEPT = {"tcp_lp": 0.9, "le": 0.85}  # of three seconds: le returns once while cubic's queue is empty
