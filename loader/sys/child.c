@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "sys/child.h"
+#include "sys/witness.h"
 #include "util/text.h"
 
 static struct sigaction pipe_before, child_before; /* of who called us */
@@ -133,6 +134,7 @@ int child_start(char **argv, int cgroup_fd, const struct user *user, pid_t *pid,
 	fflush(NULL); /* or the child would write it again */
 	take_signals();
 	take_timers();
+	witness_start();
 	*step = "fork into its cgroup";
 	*pid = fork_into(cgroup_fd);
 	if (*pid == 0)
@@ -150,6 +152,7 @@ int child_start(char **argv, int cgroup_fd, const struct user *user, pid_t *pid,
 	}
 	close(ends[0]);
 	if (trouble.err) {
+		witness_end();
 		give_timers_back();
 		give_signals_back();
 	}
@@ -163,11 +166,9 @@ int child_start(char **argv, int cgroup_fd, const struct user *user, pid_t *pid,
  * foreground process group (__tty_hangup() and disassociate_ctty(), Linux 6.18). All others are for
  * one process: SIGXCPU, or SIGALRM of a timer that ended before take_timers().
  */
-static bool child_has_it(const siginfo_t *info)
+static bool kernel_sends_all(int signal)
 {
-	if (info->si_code != SI_KERNEL)
-		return false;
-	switch (info->si_signo) {
+	switch (signal) {
 	case SIGINT:
 	case SIGQUIT:
 	case SIGTSTP:
@@ -181,6 +182,15 @@ static bool child_has_it(const siginfo_t *info)
 	default:
 		return false;
 	}
+}
+
+/* Whether the child has got this signal as well, from the kernel or from a process that sent it to all. */
+static bool child_has_it(const siginfo_t *info)
+{
+	bool by_kernel = info->si_code == SI_KERNEL;
+	bool for_all = witness_saw(info->si_signo, by_kernel ? 0 : WITNESS_PATIENCE_MS);
+
+	return by_kernel ? kernel_sends_all(info->si_signo) : for_all;
 }
 
 /* Returns whether the child has ended. */
@@ -207,6 +217,7 @@ int child_wait(pid_t pid)
 		if (signal > 0 && signal != SIGCHLD && !child_has_it(&info))
 			kill(pid, signal);
 	}
+	witness_end();
 	return status;
 }
 

@@ -8,6 +8,7 @@
  *   the terminal sends a signal (Ctrl-C)   both get it; this process leaves it to the child
  *   the terminal goes                      if this process is the session leader, it alone gets SIGHUP
  *                                          and SIGCONT, and sends them on; otherwise both get them
+ *   a process signals the group or cgroup  both get it; this process leaves it to the child (witness.h)
  *   this process gets any other signal     it is sent on to the child
  *   this process has timers (alarm())      the child gets them when it starts
  *   the child is stopped                   this process stops as well; continued, it continues the child

@@ -11,8 +11,8 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -173,7 +173,7 @@ def terminal(run: Cli) -> Iterator[Terminal]:
 # Says each signal and who sent it, and ends at SIGQUIT.
 LISTENER = """
 import signal, sys
-signals = {signal.SIGINT, signal.SIGQUIT}
+signals = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
 signal.pthread_sigmask(signal.SIG_BLOCK, signals)
 print("it", "is", "up", sep="-", flush=True)
 while True:
@@ -197,6 +197,68 @@ def test_control_c_reaches_it_once(terminal: Terminal, tmp_path: Path) -> None:
     assert "got-2" not in terminal.expect("got-3-from-0")
     terminal.type("echo status=$?\n")
     terminal.expect("status=5")
+
+
+@contextmanager
+def listening(run: Cli) -> Iterator[subprocess.Popen[str]]:
+    """LISTENER, in a process group of its own."""
+    process = run.popen("run", "-q", PYTHON, "-c", LISTENER, stdout=subprocess.PIPE, process_group=0)
+    try:
+        assert process.stdout and process.stdout.readline() == "it-is-up\n"
+        yield process
+        process.send_signal(signal.SIGQUIT)
+        assert process.stdout.read() == f"got-3-from-{process.pid}\n", "and nothing else"
+        assert process.wait(ENDS_S) == 5
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def to_the_group(process: subprocess.Popen[str], name: signal.Signals) -> None:
+    """As `kill -- -PGID`, and a shell at its end."""
+    os.killpg(process.pid, name)
+
+
+def to_each(process: subprocess.Popen[str], name: signal.Signals) -> None:
+    """As `systemctl stop`: ccbpf is the first process of its unit, the command is in a cgroup below."""
+    children = children_of(process.pid)
+    for pid in (process.pid, children.pop(WITNESS), *children.values()):
+        os.kill(pid, name)
+
+
+@pytest.mark.parametrize("send", [to_the_group, to_each])
+def test_a_signal_to_all_reaches_it_once(run: Cli, send: Callable[[subprocess.Popen[str], signal.Signals], None]) -> None:
+    """Not again from ccbpf; and one to ccbpf alone is sent on, also right after that."""
+    with listening(run) as process:
+        assert process.stdout
+        for _ in range(10):
+            for name in (signal.SIGTERM, signal.SIGHUP):
+                send(process, name)
+                assert process.stdout.readline() == f"got-{name}-from-{os.getpid()}\n"
+                time.sleep(0.1)  # longer than ccbpf waits for its witness
+            process.terminate()
+            assert process.stdout.readline() == f"got-15-from-{process.pid}\n"
+        send(process, signal.SIGTERM)
+        send(process, signal.SIGHUP)  # two at once: the kernel delivers the lower number first
+        both = {process.stdout.readline(), process.stdout.readline()}
+        assert both == {f"got-{number}-from-{os.getpid()}\n" for number in (1, 15)}
+        time.sleep(0.1)
+
+
+def test_the_witness_is_found_by_nobody_and_leaves_nothing(run: Cli) -> None:
+    """`pkill netnice` and `pkill -f` match ccbpf alone, and it is not taken for a process of the run."""
+    process = run.popen("run", "-q", "sleep", "60")
+    kernel.eventually(lambda: "sleep" in children_of(process.pid), ENDS_S, "the command")
+    children = children_of(process.pid)
+    witness = Path(f"/proc/{children[WITNESS]}")
+    assert (witness / "cmdline").read_bytes().rstrip(b"\0") == WITNESS.encode()
+    assert not list((witness / "fd").iterdir())
+    assert [run_["processes"] for run_ in run("-j", "status").json["runs"]] == [1]
+    process.kill()
+    process.wait()
+    kernel.eventually(lambda: gone(children[WITNESS]), ENDS_S, "its end")
+    os.kill(children["sleep"], signal.SIGKILL)
 
 
 # Writes to a file who sends it SIGHUP and SIGCONT, and ends when none has come for a second.
@@ -228,10 +290,25 @@ def gone(pid: int) -> bool:
     return not Path(f"/proc/{pid}").exists()
 
 
+WITNESS = "signal-witness"
+
+
+def children_of(pid: int) -> dict[str, int]:
+    """By name."""
+    pids = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return {Path(f"/proc/{child}/comm").read_text().strip(): int(child) for child in pids}
+
+
+def command_of(pid: int) -> int:
+    """The command of this `ccbpf run`."""
+    (child,) = (child for name, child in children_of(pid).items() if name != WITNESS)
+    return child
+
+
 def test_a_terminal_that_goes_ends_it(run: Cli) -> None:
     """The kernel tells the session leader alone, as after `ssh -t` or in tmux."""
     pid, fd = on_a_terminal(run, CCBPF, "run", "-q", "sh", "-c", "echo it-is-up; exec sleep 60")
-    (child,) = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    child = command_of(pid)
     os.close(fd)
     try:
         kernel.eventually(lambda: gone(child), ENDS_S, "the end of the command")
