@@ -62,9 +62,24 @@ static struct row *add(struct rows *rows, const char *name, bool ok, enum verdic
 	return row;
 }
 
+/* Without those for all, controllers and queues work, and rules do not. */
+static void check_capabilities(struct rows *rows)
+{
+	const char *missing = capabilities_missing(CAPABILITIES_CHANGING), *found;
+	enum verdict otherwise = missing ? MISSING : NOTE;
+
+	if (missing)
+		found = text("lacks %s", missing);
+	else if ((missing = capabilities_missing(CAPABILITIES_ALL)))
+		found = text("lacks %s, for rules, `run` and other network namespaces", missing);
+	else
+		found = "all that are needed";
+	add(rows, "capabilities", !missing, otherwise, found, capabilities_remedy())->permission =
+		true;
+}
+
 static void check_process(struct rows *rows)
 {
-	const char *missing = capabilities_missing(CAPABILITIES_CHANGING);
 	struct utsname name;
 
 	uname(&name);
@@ -72,9 +87,7 @@ static void check_process(struct rows *rows)
 	    "");
 	add(rows, "libbpf", kernel_has_libbpf(), MISSING, libbpf_version_string(),
 	    KERNEL_LIBBPF_REMEDY);
-	add(rows, "capabilities", !missing, MISSING,
-	    missing ? text("lacks %s", missing) : "all that are needed", capabilities_remedy())
-		->permission = true;
+	check_capabilities(rows);
 }
 
 static void check_features(struct rows *rows)

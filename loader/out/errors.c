@@ -141,6 +141,8 @@ static int fail_permission(const char *what, const char *on, int err)
 	const char *missing =
 		capabilities_missing(err == EACCES ? CAPABILITIES_FILES : CAPABILITIES_CHANGING);
 
+	if (!missing && err == EPERM)
+		missing = capabilities_missing(CAPABILITIES_ALL);
 	if (missing)
 		return FAIL(EXIT_PERMISSION, .what = what, .on = on,
 			    .why = text("%s: this process lacks %s", strerror(err), missing),

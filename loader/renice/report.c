@@ -229,7 +229,7 @@ static void note_places(const struct transfers *t)
 		const struct place *place = &t->places[i];
 		const char *on = text("network namespace %s (%lu)", place->name,
 				      (unsigned long)place->inode);
-		const char *missing = capabilities_missing(CAPABILITIES_NAMESPACES);
+		const char *missing = capabilities_missing(CAPABILITIES_ALL);
 
 		if (place->error == -EPERM && missing)
 			note(on, text("it cannot be entered: this process lacks %s", missing),

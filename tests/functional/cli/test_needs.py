@@ -211,6 +211,20 @@ def test_check_names_the_missing_capabilities(ccbpf: Cli, missing: str, words: t
     assert row["remedy"].startswith(remedy)
 
 
+def test_without_cap_sys_admin_controllers_work_and_rules_do_not(ccbpf: Cli) -> None:
+    """The kernel opens maps by their ids for nobody else. `check` says it before, and the error names it."""
+    lacks = ("setpriv", "--bounding-set=-sys_admin")
+    (row,) = [row for row in ccbpf("-j", "check", prefix=lacks).json["rows"] if row["name"] == "capabilities"]
+    assert (row["verdict"], row["found"]) == ("note", "lacks cap_sys_admin, for rules, `run` and other network namespaces")
+    ccbpf("enable", "ltcp", prefix=lacks)
+    ccbpf("assign", "ltcp", "--remote", "192.0.2.0/24")
+    for words in (["assign", "list"], ["assign", "remove", "--all"], ["metrics"]):
+        assert (
+            "Operation not permitted: this process lacks cap_sys_admin; root lacks it here"
+            in ccbpf(*words, code=4, prefix=lacks).err
+        )
+
+
 def test_an_old_libbpf(ccbpf: Cli, tmp_path: Path) -> None:
     (tmp_path / "old.c").write_text("unsigned libbpf_minor_version(void) { return 1; }")
     kernel.run("gcc", "-shared", "-fPIC", "-o", tmp_path / "old.so", tmp_path / "old.c")
