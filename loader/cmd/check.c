@@ -65,17 +65,14 @@ static struct row *add(struct rows *rows, const char *name, bool ok, enum verdic
 /* Without those for all, controllers and queues work, and rules do not. */
 static void check_capabilities(struct rows *rows)
 {
-	const char *missing = capabilities_missing(CAPABILITIES_CHANGING), *found;
-	enum verdict otherwise = missing ? MISSING : NOTE;
+	const char *missing = capabilities_missing(CAPABILITIES_CHANGING);
+	const char *use = missing ? "" : ", for rules, `run` and other network namespaces";
 
-	if (missing)
-		found = text("lacks %s", missing);
-	else if ((missing = capabilities_missing(CAPABILITIES_ALL)))
-		found = text("lacks %s, for rules, `run` and other network namespaces", missing);
-	else
-		found = "all that are needed";
-	add(rows, "capabilities", !missing, otherwise, found, capabilities_remedy())->permission =
-		true;
+	missing = missing ?: capabilities_missing(CAPABILITIES_ALL);
+	add(rows, "capabilities", !missing, *use ? NOTE : MISSING,
+	    missing ? text("lacks %s%s", missing, use) : "all that are needed",
+	    capabilities_remedy())
+		->permission = true;
 }
 
 static void check_process(struct rows *rows)
@@ -124,21 +121,23 @@ static void check_needs(struct rows *rows)
 	    "boot Linux " KERNEL_LEAST " or newer");
 }
 
-/* What `ccbpf aqm` finds here. */
-static void check_queue(struct rows *rows)
+/* What a command finds here whose programs are at a device. */
+static void check_device(struct rows *rows, const char *name, const char *command,
+			 const char *object, const char *end)
 {
 	char lacks[256] = "";
 	bool tcx = kernel_has_tcx();
 
-	if (needs_missing(ccbpf_object_nf_red, ccbpf_object_nf_red_end, lacks, lacks,
-			  sizeof(lacks)))
+	if (needs_missing(object, end, lacks, lacks, sizeof(lacks)))
 		return; /* no BTF: that row says it */
 	if (*lacks)
-		add(rows, "queue (aqm)", false, NOTE, lacks,
-		    "`aqm` needs Linux 6.1 or newer; the controllers work without");
+		add(rows, name, false, NOTE, lacks,
+		    text("`%s` needs Linux " KERNEL_LEAST " or newer; the controllers work without",
+			 command));
 	else
-		add(rows, "queue (aqm)", tcx, NOTE, tcx ? "by TCX link" : "by a filter at clsact",
-		    "`aqm` works without TCX links (Linux 6.6), but other tools can then remove nf_red by accident");
+		add(rows, name, tcx, NOTE, tcx ? "by TCX links" : "by filters at clsact",
+		    text("`%s` works without TCX links (Linux 6.6), but other tools can then remove its programs by accident",
+			 command));
 }
 
 /* What `ccbpf renice` needs: an iterator over sockets, and what its program reads of them. */
@@ -169,25 +168,7 @@ static void check_downloads(struct rows *rows)
 	    " or newer; the controllers work without");
 }
 
-/* And `ccbpf gateway`. */
-static void check_gateway(struct rows *rows)
-{
-	char lacks[256] = "";
-	bool tcx = kernel_has_tcx();
-
-	if (needs_missing(ccbpf_object_gateway, ccbpf_object_gateway_end, lacks, lacks,
-			  sizeof(lacks)))
-		return; /* no BTF: that row says it */
-	if (*lacks)
-		add(rows, "gateway", false, NOTE, lacks,
-		    "`gateway` needs Linux " KERNEL_LEAST
-		    " or newer; the controllers work without");
-	else
-		add(rows, "gateway", tcx, NOTE, tcx ? "by TCX links" : "by filters at clsact",
-		    "`gateway` works without TCX links (Linux 6.6), but other tools can then remove it by accident");
-}
-
-/* And `renice --download`. */
+/* What `renice --download` finds here. */
 static void check_callbacks(struct rows *rows)
 {
 	bool has = kernel_has_callbacks();
@@ -377,11 +358,11 @@ static int check(const struct request *request)
 	check_process(rows);
 	check_features(rows);
 	check_needs(rows);
-	check_queue(rows);
+	check_device(rows, "queue (aqm)", "aqm", ccbpf_object_nf_red, ccbpf_object_nf_red_end);
 	check_renice(rows);
 	check_downloads(rows);
 	check_callbacks(rows);
-	check_gateway(rows);
+	check_device(rows, "gateway", "gateway", ccbpf_object_gateway, ccbpf_object_gateway_end);
 	check_bpffs(rows);
 	check_cgroup(rows);
 	check_lockdown(rows);
@@ -389,14 +370,9 @@ static int check(const struct request *request)
 	check_ecn(rows);
 	check_boot(rows);
 	check_chirps(rows);
-	for (unsigned int i = 0; i < rows->n; i++) {
-		if (rows->row[i].verdict != MISSING)
-			continue;
-		if (!rows->row[i].permission)
-			err = EXIT_KERNEL;
-		else if (!err)
-			err = EXIT_PERMISSION;
-	}
+	for (unsigned int i = 0; i < rows->n; i++)
+		if (rows->row[i].verdict == MISSING && err != EXIT_KERNEL)
+			err = rows->row[i].permission ? EXIT_PERMISSION : EXIT_KERNEL;
 	if (output.json)
 		print_json(rows, err == EXIT_OK);
 	else
