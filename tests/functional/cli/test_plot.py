@@ -19,6 +19,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
+from numpy import asarray
 
 from tests.functional import kernel
 from tests.functional.conftest import Cli
@@ -91,6 +93,22 @@ def test_rates_are_of_what_was_acknowledged(plot: ModuleType) -> None:
     (found,) = plot.gather(docs)
     assert found.rates() == ([1, 2, 3], pytest.approx([1, 3, 5]))
     assert found.curve("delay_threshold_us", 1e-3) == ([0, 1, 2, 3], [4, 4, 4, 4])
+
+
+def test_the_curves_are_what_was_recorded(plot: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Rate, window as steps with a mark at each loss, delay and threshold in milliseconds."""
+    drawn: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, _: drawn.append(figure))
+    each = [(10, 1000, 0, 0), (20, 9000, 125_000, 0), (5, 2500, 375_000, 1)]
+    docs = [{"time_ns": (5 + n) * S, "flows": [flow(cwnd=cwnd, delay_us=delay, bytes_acked=acked, losses=losses)]}
+            for n, (cwnd, delay, acked, losses) in enumerate(each)]  # fmt: skip
+    plot.draw(plot.gather(docs), tmp_path / "none.svg")
+    curves = [[asarray(line.get_xydata()).tolist() for line in axis.lines] for axis in drawn[0].axes]
+    rates, (window, loss), (delay, threshold) = curves[0][0], [c for c in curves[1] if c], curves[2]
+    assert rates == [[1, pytest.approx(1)], [2, pytest.approx(2)]]  # Mbit/s
+    assert (window, loss) == ([[0, 10], [1, 20], [2, 5]], [[2, 5]])
+    assert (delay, threshold) == ([[0, 1], [1, 9], [2, 2.5]], [[0, 4], [1, 4], [2, 4]])
+    assert drawn[0].axes[1].lines[0].get_drawstyle() == "steps-post"
 
 
 def test_a_key_that_comes_again_is_another_flow(plot: ModuleType) -> None:
