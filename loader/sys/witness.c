@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* A process that sees which signals were for all: see witness.h. */
+#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "sys/witness.h"
@@ -16,8 +19,8 @@
 #define ARG_END 49
 
 static pid_t witness;
-static uint64_t
-	kept; /* what earlier witnesses had, by bit `signal - 1`, and nobody has asked for yet */
+/* What an earlier witness had as well, and will be asked for: by bit `signal - 1`. */
+static uint64_t kept;
 
 /* Where the words of this process are, which `ps` and `pkill -f` read. NULL: not known. */
 static char *words(size_t *size)
@@ -41,6 +44,23 @@ static char *words(size_t *size)
 	return start && end > start ? (char *)start : NULL;
 }
 
+/* What it has for longer than a second was for this process alone, and is forgotten. */
+static __attribute__((noreturn)) void wait_and_forget(void)
+{
+	const struct timespec none = { 0 };
+	struct pollfd signals = { .events = POLLIN };
+	sigset_t all;
+
+	sigfillset(&all);
+	signals.fd = signalfd(-1, &all, SFD_CLOEXEC);
+	for (;;) {
+		poll(&signals, 1, -1);
+		sleep(1);
+		while (sigtimedwait(&all, NULL, &none) > 0)
+			;
+	}
+}
+
 static __attribute__((noreturn)) void watch(pid_t parent)
 {
 	size_t size;
@@ -55,8 +75,7 @@ static __attribute__((noreturn)) void watch(pid_t parent)
 		snprintf(own, size, NAME);
 	}
 	close_range(0, ~0U, 0);
-	for (;;)
-		pause();
+	wait_and_forget();
 }
 
 void witness_start(void)
@@ -68,12 +87,17 @@ void witness_start(void)
 		watch(parent);
 }
 
+static void end(pid_t pid)
+{
+	if (pid <= 0)
+		return;
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
 void witness_end(void)
 {
-	if (witness <= 0)
-		return;
-	kill(witness, SIGKILL);
-	waitpid(witness, NULL, 0);
+	end(witness);
 	witness = 0;
 }
 
@@ -94,6 +118,21 @@ static uint64_t pending(pid_t pid)
 	return found;
 }
 
+/*
+ * A new one in its place. Returns what the old one had until the new one was there: a fork and a
+ * signal for a group exclude each other, so at least one of the two has each signal.
+ */
+static uint64_t replace(void)
+{
+	pid_t old = witness;
+	uint64_t had;
+
+	witness_start();
+	had = pending(old);
+	end(old);
+	return had;
+}
+
 bool witness_saw(int signal, int patience_ms)
 {
 	uint64_t one = 1ULL << (signal - 1), seen;
@@ -105,10 +144,7 @@ bool witness_saw(int signal, int patience_ms)
 		usleep(patience_ms * 1000);
 		seen |= pending(witness);
 	}
-	kept = seen & ~one;
-	if (seen) {
-		witness_end();
-		witness_start();
-	}
+	if (seen)
+		kept = (seen | replace()) & ~one & pending(getpid());
 	return seen & one;
 }

@@ -3,10 +3,11 @@
  * Whether a signal that this process got was for its whole process group, or for all processes of its
  * cgroup (`kill -- -PGID`, timeout(1), `systemctl stop`): siginfo_t does not tell.
  *
- * The witness is a child that stays in this process's group and cgroup, blocks all signals and does
- * nothing. A signal for all is pending at the witness as well (ShdPnd in /proc/PID/status); a signal
- * for this process alone is not. Once it has seen a signal, a new witness takes its place, because
- * nobody but itself could take the signal away.
+ * The witness is a child that stays in this process's group and cgroup, and blocks all signals. A
+ * signal for all is pending at the witness as well (ShdPnd in /proc/PID/status); a signal for this
+ * process alone is not. Once this process has asked for a signal that is there, a new witness takes
+ * the place of the old one. What nobody asks for (`kill` of the witness, `pkill -P`) it forgets after
+ * a second, or the next signal for this process alone would seem to be for all.
  *
  * It has another name and other words than this process: `pkill netnice` and `pkill -f 'netnice …'` do
  * not find it. Both match by name, and send their signals to one process after another.
@@ -16,8 +17,8 @@
 
 #include <stdbool.h>
 
-#define WITNESS_PATIENCE_MS \
-	20 /* who signals each process of a cgroup may come to the witness last */
+/* Who signals each process of a cgroup may come to the witness last. */
+#define WITNESS_PATIENCE_MS 20
 
 /* All signals are blocked. Where it cannot be had, no signal is for all. */
 void witness_start(void);
