@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The runs, for `ccbpf status`: see runs.h. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,8 +10,11 @@
 #include "out/table.h"
 #include "rules/run.h"
 #include "sys/cgroup.h"
+#include "sys/process.h"
 #include "util/clock.h"
 #include "util/text.h"
+
+#define NAMED 3 /* processes of a run */
 
 /* A connection that its command has closed is counted and still has a record, until the peer has closed it too. */
 static uint64_t sent_by_open(const struct run *run, const struct origins *origins,
@@ -69,9 +73,26 @@ static void print_account(struct table *table, const struct run *run)
 	}
 }
 
+/* "in /user.slice/ccbpf-run-1-812: rsync (814), ssh (815), 2 more" */
+static void print_place(struct table *table, const struct run *run, unsigned int n,
+			const pid_t *pids)
+{
+	char words[TEXT_MOST];
+
+	snprintf(words, sizeof(words), "in %s", run->about.cgroup);
+	for (unsigned int i = 0; i < n && i < NAMED; i++)
+		append(words, sizeof(words), i ? ", " : ": ", "%s (%d)", process_name(pids[i]),
+		       pids[i]);
+	if (n > NAMED)
+		append(words, sizeof(words), ", ", "%u more", n - NAMED);
+	table_note(table, words);
+}
+
 static void print_row(struct table *table, const struct run *run)
 {
+	pid_t pids[NAMED];
 	const char *cgroup = run->about.cgroup;
+	unsigned int n = *cgroup ? cgroup_processes(cgroup, pids, NAMED) : 0;
 
 	table_cell(table, "%u", run->id);
 	table_cell(table, "%s", run->known ? run->about.command : "?");
@@ -80,8 +101,10 @@ static void print_row(struct table *table, const struct run *run)
 		     run_phase_word(run->phase));
 	table_cell(table, "%s", run->known ? run->about.choice.controller : "?");
 	table_cell(table, "%s", run->known ? human_age(age_ns(run->about.started_ns)) : "-");
-	table_cell(table, "%u", *cgroup ? cgroup_processes(cgroup, NULL, 0) : 0);
+	table_cell(table, "%u", n);
 	print_account(table, run);
+	if (*cgroup)
+		print_place(table, run, n, pids);
 }
 
 void runs_print(const struct origins *origins, const struct flow *flows, size_t n_flows)

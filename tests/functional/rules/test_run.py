@@ -112,6 +112,7 @@ def test_status_says_the_same_as_the_line_at_the_end(run: Cli, sinks: Sinks) -> 
     (at,) = [i for i, line in enumerate(lines) if re.match(r" +1  sh +running +", line)]
     assert lines[at + 1 : at + 4] == [f"  {part}" for part in parts], shown
     assert all(len(line) <= 79 for line in lines[at - 1 : at + 4])
+    assert re.fullmatch(rf"  in /\S*ccbpf-run-1-{process.pid}: sh \(\d+\)", lines[at + 4]), shown
 
 
 def test_status_has_the_bytes_of_open_connections(run: Cli, sinks: Sinks) -> None:
