@@ -64,21 +64,32 @@ def test_idle_round_trip_is_what_was_asked(rtt_ms: int, measured: list[str]) -> 
     assert not quiet, f"p95 of the idle round trip: {p95:.2f} ms, {rtt_ms} asked"
 
 
-@pytest.mark.parametrize(("rate_mbit", "family"), [(5, 4), (20, 4), (20, 6), (100, 4)])
-def test_goodput_is_the_rate(rate_mbit: float, family: int, measured: list[str]) -> None:
-    """In one of three attempts: a machine that stands still takes from it, and nothing adds to it."""
-    link = Link(rate_mbit, 40)
-    best = best_mbit(link, family)
+RATES = [(5, 4), (20, 4), (20, 6), (100, 4)]  # Mbit/s, by IP of this version
+
+
+@pytest.fixture(scope="module")
+def goodputs(measured: list[str]) -> dict[tuple[int, int], float]:
+    """Of a flow that is alone on its path, as part of what is possible there; all paths at once. One of three attempts counts: a machine
+    that stands still takes from it, and nothing adds to it."""
+    found = dict.fromkeys(RATES, 0.0)
     for _ in range(3):
-        result = native.run(Experiment("rate", link, (Flow("one", "cubic", 7, family=family),)))
-        goodput = result.flows["one"].goodput_mbit(3, 7)
-        measured.append(
-            f"cubic alone, {rate_mbit:g} Mbit/s, IPv{family}: {goodput:.2f} Mbit/s of {best:.2f} possible, "
-            f"{result.late_part:.1%} of the packets later than 1 ms"
-        )
-        if goodput >= 0.95 * best:
-            break
-    assert goodput == pytest.approx(best, rel=0.05)
+        again = [case for case in RATES if found[case] < 0.95]
+        links = [Link(rate, 40) for rate, _ in again]
+        flows = [(Flow("one", "cubic", 7, family=family),) for _, family in again]
+        results = native.run_all([Experiment("rate", *each) for each in zip(links, flows, strict=True)], len(RATES))
+        for case, link, result in zip(again, links, results, strict=True):
+            goodput, best = result.flows["one"].goodput_mbit(3, 7), best_mbit(link, case[1])
+            measured.append(
+                f"cubic alone, {case[0]} Mbit/s, IPv{case[1]}: {goodput:.2f} Mbit/s of {best:.2f} possible, "
+                f"{result.late_part:.1%} of the packets later than 1 ms"
+            )
+            found[case] = max(found[case], goodput / best)
+    return found
+
+
+@pytest.mark.parametrize("case", RATES, ids="{0[0]}-{0[1]}".format)
+def test_goodput_is_the_rate(case: tuple[int, int], goodputs: dict[tuple[int, int], float]) -> None:
+    assert goodputs[case] == pytest.approx(1, rel=0.05)
 
 
 def flooded(path: native.Path, mbit: float) -> tuple[list[float], list[int]]:
