@@ -107,8 +107,8 @@ test: lab-guest ## all tests but those of test-hard: those that keep time beside
 
 .PHONY: test-hard soak cluster
 
-# Under the sanitizers run the tests that run the command; what the other functional tests try, and those left out of these, is in the
-# kernel: the same few commands, with other packets and sockets.
+# Under the sanitizers run the tests that run the command. The other functional tests, and the four files left out here, try the programs
+# in the kernel: they run the same few commands each time.
 COMMAND_TESTS = tests/functional/cli tests/functional/rules tests/functional/aqm tests/functional/gateway tests/functional/flow/test_churn.py \
 	$(patsubst %,--ignore=tests/functional/%.py,aqm/test_nf_red gateway/test_packets rules/test_download_limited rules/test_download_sockets)
 

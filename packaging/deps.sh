@@ -37,7 +37,7 @@ command -v apt-get >/dev/null || die "$PRETTY_NAME has no apt: install clang >= 
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-trap 'exit 1' HUP INT PIPE TERM # dash ends by a signal without the line above
+trap 'exit 1' HUP INT PIPE TERM # or dash does not run the EXIT trap
 
 packages="make gcc g++ libc6-dev pkg-config libbpf-dev libelf-dev libjson-c-dev libcap-dev libmnl-dev libncurses-dev libtomlplusplus-dev
           libmicrohttpd-dev iproute2 iputils-ping procps kmod iperf3 tcpdump ethtool curl rsync tmux libcap2-bin util-linux systemd python3 python3-venv ca-certificates git mandoc"

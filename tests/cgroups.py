@@ -15,13 +15,8 @@ EMPTY_S = 5.0
 
 
 def cgroups_of_runs() -> set[Path]:
-    """Those that `ccbpf run` has made, also the prepared ones."""
-    return {Path(top, name) for top, names, _ in walk() for name in names if name.startswith("ccbpf-run-")}
-
-
-def walk() -> Iterator[tuple[str, list[str], list[str]]]:
-    """All cgroups. One that goes meanwhile is left out; Path.rglob() would fail."""
-    return os.walk(MOUNT)
+    """Those that `ccbpf run` has made, also the prepared ones. Other cgroups may go meanwhile, at which Path.rglob() would fail."""
+    return {Path(top, name) for top, names, _ in os.walk(MOUNT) for name in names if name.startswith("ccbpf-run-")}
 
 
 def populated(cgroups: Iterable[Path]) -> list[Path]:

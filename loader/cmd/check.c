@@ -62,7 +62,7 @@ static struct row *add(struct rows *rows, const char *name, bool ok, enum verdic
 	return row;
 }
 
-/* Without those for all, controllers and queues work, and rules do not. */
+/* Controllers and queues need those for changing, rules need all. */
 static void check_capabilities(struct rows *rows)
 {
 	const char *missing = capabilities_missing(CAPABILITIES_CHANGING);

@@ -19,7 +19,7 @@
 #define ARG_END 49
 
 static pid_t witness;
-/* What an earlier witness had as well, and will be asked for: by bit `signal - 1`. */
+/* What an earlier witness had, and this process has not taken yet: by bit `signal - 1`. */
 static uint64_t kept;
 
 /* Where the words of this process are, which `ps` and `pkill -f` read. NULL: not known. */

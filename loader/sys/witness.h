@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Whether a signal that this process got was for its whole process group, or for all processes of its
- * cgroup (`kill -- -PGID`, timeout(1), `systemctl stop`): siginfo_t does not tell.
+ * cgroup (`kill -- -PGID`, `systemctl stop`): siginfo_t does not tell.
  *
  * The witness is a child that stays in this process's group and cgroup, and blocks all signals. A
  * signal for all is pending at the witness as well (ShdPnd in /proc/PID/status); a signal for this
@@ -17,13 +17,13 @@
 
 #include <stdbool.h>
 
-/* Who signals each process of a cgroup may come to the witness last. */
+/* A sender that signals each process of a cgroup may signal the witness last. */
 #define WITNESS_PATIENCE_MS 20
 
-/* All signals are blocked. Where it cannot be had, no signal is for all. */
+/* All signals must be blocked. If no process can be made, no signal will seem to be for all. */
 void witness_start(void);
 
-/* Whether the witness has this signal, or gets it within `patience_ms`. It is asked once per signal. */
+/* Whether the witness has this signal, or gets it within `patience_ms`. Ask once for each signal. */
 bool witness_saw(int signal, int patience_ms);
 
 void witness_end(void);

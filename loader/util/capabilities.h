@@ -12,7 +12,7 @@ enum capabilities {
 	CAPABILITIES_READING, /* maps and pins */
 	CAPABILITIES_CHANGING, /* what runs */
 	CAPABILITIES_FILES, /* and files of root's, such as pins */
-	CAPABILITIES_ALL, /* and maps by their ids, as of rules and runs; and other network namespaces */
+	CAPABILITIES_ALL, /* and rules, runs (maps are opened by their ids), other network namespaces */
 };
 
 /*

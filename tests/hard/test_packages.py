@@ -33,7 +33,7 @@ SENT_MORE = 100  # bytes: seventeen of its lines
 ANSWERS_S = 20.0
 
 
-@pytest.mark.xdist_group("bytes")  # of both, because what is built is compiled by both cores
+@pytest.mark.xdist_group("bytes")  # one after the other: each build takes both cores
 @pytest.mark.parametrize("sort", ["deb", "rpm"])
 def test_the_same_commit_gives_the_same_bytes(sort: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """In another directory, time zone, language and umask."""

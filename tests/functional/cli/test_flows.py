@@ -250,7 +250,7 @@ def test_many_flows_fast(watching: Cli, flows: kernel.Map) -> None:
     assert flows.batch(kernel.DELETE_BATCH, keys) == MANY
 
 
-def test_the_empty_flows_takes_little_memory(watching: Cli, flows: kernel.Map) -> None:
+def test_the_empty_flows_map_takes_little_memory(watching: Cli, flows: kernel.Map) -> None:
     shown = json.loads(kernel.run("bpftool", "-j", "map", "show", "pinned", watching.root / "flows").stdout)
     assert shown["max_entries"] == 65536
     assert shown["bytes_memlock"] < 4 << 20, "its elements are allocated only when they are used"

@@ -236,7 +236,7 @@ def test_a_signal_to_all_reaches_it_once(run: Cli, send: Callable[[subprocess.Po
             for name in (signal.SIGTERM, signal.SIGHUP):
                 send(process, name)
                 assert process.stdout.readline() == f"got-{name}-from-{os.getpid()}\n"
-                time.sleep(0.1)  # longer than ccbpf waits for its witness
+                time.sleep(LATE_S)
             process.terminate()
             assert process.stdout.readline() == f"got-15-from-{process.pid}\n"
         for _ in range(30):  # two at once: ccbpf asks for the second while it takes another witness for the first
@@ -244,15 +244,15 @@ def test_a_signal_to_all_reaches_it_once(run: Cli, send: Callable[[subprocess.Po
             to_the_group(process, signal.SIGHUP)
             both = {process.stdout.readline(), process.stdout.readline()}
             assert both == {f"got-{number}-from-{os.getpid()}\n" for number in (1, 15)}
-            time.sleep(0.05)
-        time.sleep(0.1)
+            time.sleep(LATE_S)
+        time.sleep(LATE_S)
 
 
 def test_a_signal_to_the_witness_alone_is_forgotten(run: Cli) -> None:
     """As by `pkill -P`: one to ccbpf alone, later, is not taken for one to all."""
     with listening(run) as process:
         os.kill(children_of(process.pid)[WITNESS], signal.SIGTERM)
-        time.sleep(1.5)
+        time.sleep(FORGOTTEN_S)
         process.terminate()
         assert process.stdout and process.stdout.readline() == f"got-15-from-{process.pid}\n"
 
@@ -302,6 +302,8 @@ def gone(pid: int) -> bool:
 
 
 WITNESS = "signal-witness"
+LATE_S = 0.1  # ccbpf waits for its witness for 20 ms: what it sends on has come then
+FORGOTTEN_S = 1.5  # the witness keeps a signal for one second
 
 
 def children_of(pid: int) -> dict[str, int]:
