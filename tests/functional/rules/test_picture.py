@@ -47,6 +47,6 @@ def test_a_screen_is_drawn_with_its_styles() -> None:
 def test_the_scenario_still_runs(ccbpf: Cli) -> None:
     slice_ = f"cct-{os.getpid()}.slice"
     words = words_of(photograph(ccbpf, slice_, alone_s=1.5, beside_s=1.0))
-    for name in UNITS:
-        assert any(text.startswith(f"- /{slice_}/{name}: ") for text in words), words
+    for name in UNITS:  # a path loses its middle where the sums need the room
+        assert any(text.startswith("- ") and f"/{name}: " in text for text in words), words
     assert sum(text.strip().startswith("- iperf3 (") for text in words) == sum(len(processes) for _, processes in UNITS.values())
