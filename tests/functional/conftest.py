@@ -272,37 +272,6 @@ def controllers(request: pytest.FixtureRequest) -> Iterator[dict[str, kernel.Con
         yield found
 
 
-@pytest.fixture(scope="module")
-def tcpw_lp(request: pytest.FixtureRequest) -> Iterator[kernel.Controller]:
-    """It alone, for the tests of a module."""
-    with enabled(request, ["tcpw_lp"]) as found:
-        yield found["tcpw_lp"]
-
-
-@pytest.fixture(scope="module")
-def ltcp(request: pytest.FixtureRequest) -> Iterator[kernel.Controller]:
-    """It alone, for the tests of a module."""
-    with enabled(request, ["ltcp"]) as found:
-        yield found["ltcp"]
-
-
-@pytest.fixture(scope="module")
-def nf_tcp(request: pytest.FixtureRequest) -> Iterator[kernel.Controller]:
-    """It alone, for the tests of a module."""
-    with enabled(request, ["nf_tcp"]) as found:
-        yield found["nf_tcp"]
-
-
-@pytest.fixture
-def tcp_lp(controllers: dict[str, kernel.Controller]) -> kernel.Controller:
-    return controllers["tcp_lp"]
-
-
-@pytest.fixture
-def tcp_lp_ecn(controllers: dict[str, kernel.Controller]) -> kernel.Controller:
-    return controllers["tcp_lp_ecn"]
-
-
 @pytest.fixture
 def peer() -> Iterator[Peer]:
     with kernel.no_kernel_warning(), Peer() as peer:

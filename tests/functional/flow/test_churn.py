@@ -294,7 +294,7 @@ def test_anybody_may_select_them(ccbpf: Cli, netns_pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("name", kernel.KINDS)
-def test_bpftool_alone(name: str, registry_lock: Path, netns_pair: Pair) -> None:
+def test_bpftool_alone(name: str, registry_lock: Path, none_registered: None, netns_pair: Pair) -> None:
     """`bpftool struct_ops register build/bpf/<name>.bpf.o`, a flow, `bpftool map dump name flows`."""
     a, b = netns_pair
     with kernel.registered_by_bpftool(kernel.ROOT / f"build/bpf/{name}.bpf.o") as controller, Sink(b, "10.77.0.2") as sink:

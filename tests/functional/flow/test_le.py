@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from tests.functional.conftest import enabled
 from tests.functional.kernel import PHASE, Controller, TcpInfo, eventually, tcp_info
 from tests.functional.peer import Behaviour, Flow, Peer, Segment, bursts
 
@@ -39,10 +38,10 @@ class Path_(Behaviour):
         return segment.number in self.losing
 
 
-@pytest.fixture(scope="module")
-def le(request: pytest.FixtureRequest) -> Iterator[Controller]:
-    with enabled(request, ["le"]) as found, found["le"].set(**BESIDE):
-        yield found["le"]
+@pytest.fixture
+def le(controllers: dict[str, Controller]) -> Iterator[Controller]:
+    with controllers["le"].set(**BESIDE):
+        yield controllers["le"]
 
 
 def flow_of(le: Controller, flow: Flow) -> Any:
