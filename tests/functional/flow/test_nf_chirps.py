@@ -217,18 +217,19 @@ class Marked(Path):
 @pytest.mark.parametrize("first", [0, 2, 5])
 def test_a_chirps_mark_is_no_congestion(first: int, nf_tcp: Controller, peer: Peer) -> None:
     """The kernel enters CWR, but the window stays, and the mark is not counted."""
-    flow = start(nf_tcp, peer, Marked(first), rate_bps=40e6)
-    eventually(
-        lambda: (f := nf_tcp.flow(flow.sock)) and f.losses and f.phase != PHASE.RECOVERY and f.nf.chirps_sent >= 3,
-        30,
-        "chirps in avoidance",
-    )
-    windows = []
-    end = time.monotonic() + 1
-    while time.monotonic() < end:
-        record = record_of(nf_tcp, flow)
-        windows.append((record.cwnd, record.ssthresh))
-        time.sleep(0.005)
+    with nf_tcp.set(probe_cost=1000):
+        flow = start(nf_tcp, peer, Marked(first), rate_bps=40e6)
+        eventually(
+            lambda: (f := nf_tcp.flow(flow.sock)) and f.losses and f.phase != PHASE.RECOVERY and f.nf.chirps_sent >= 3,
+            30,
+            "chirps in avoidance",
+        )
+        windows = []
+        end = time.monotonic() + 1
+        while time.monotonic() < end:
+            record = record_of(nf_tcp, flow)
+            windows.append((record.cwnd, record.ssthresh))
+            time.sleep(0.005)
     assert record.losses == 1 and record.marks == 0, record
     assert all(b[0] >= a[0] - 1 for a, b in zip(windows, windows[1:])), windows
     eventually(lambda: tcp_info(flow.sock).ca_state == 0, 2, "the kernel's CWR ends")
@@ -410,20 +411,21 @@ def test_goodput_of_an_idle_path(nf_tcp: Controller, peer: Peer) -> None:
 
 def test_off_in_mid_flow(nf_tcp: Controller, peer: Peer) -> None:
     """`probe` is set to 0, and another controller is selected, while chirps are on their way: the flow goes on."""
-    flow = start(nf_tcp, peer, Path(), rate_bps=40e6)
-    for _ in range(5):
+    with nf_tcp.set(probe_cost=1000):
+        flow = start(nf_tcp, peer, Path(), rate_bps=40e6)
+        for _ in range(5):
+            sent = nf(nf_tcp, flow).chirps_sent
+            eventually(lambda: nf(nf_tcp, flow).chirps_sent > sent, 30, "a chirp", 0.0005)
+            with nf_tcp.set(probe=0):
+                at = flow.received
+                eventually(lambda: flow.received > at + 20 * 1448, 1, "data goes on")
+                eventually(lambda: not nf(nf_tcp, flow).chirping, 1, "the record says so")
         sent = nf(nf_tcp, flow).chirps_sent
         eventually(lambda: nf(nf_tcp, flow).chirps_sent > sent, 30, "a chirp", 0.0005)
-        with nf_tcp.set(probe=0):
-            at = flow.received
-            eventually(lambda: flow.received > at + 20 * 1448, 1, "data goes on")
-            eventually(lambda: not nf(nf_tcp, flow).chirping, 1, "the record says so")
-    sent = nf(nf_tcp, flow).chirps_sent
-    eventually(lambda: nf(nf_tcp, flow).chirps_sent > sent, 30, "a chirp", 0.0005)
-    at = flow.received
-    choose(flow.sock, "reno")
-    eventually(lambda: flow.received > at + 50 * 1448, 2, "data goes on")
-    assert tcp_info(flow.sock).cwnd >= 2
+        at = flow.received
+        choose(flow.sock, "reno")
+        eventually(lambda: flow.received > at + 50 * 1448, 2, "data goes on")
+        assert tcp_info(flow.sock).cwnd >= 2
     flow.stop()
     flow.deliver(5)
 

@@ -113,15 +113,16 @@ class Random(Path_):
 def test_random_loss_takes_little(tcpw_lp: Controller, peer: Peer) -> None:
     """Westwood: the window becomes what the path carried, where reno halves. `chance` is off: its limit has its own test."""
     kept = {}
-    for name in ("reno", tcpw_lp.name):
-        flow = peer.connect(name, Random(window_bytes=64 * 1448))
-        with tcpw_lp.set(noise_floor=20_000, chance=0):
+    flows = {name: peer.connect(name, Random(window_bytes=64 * 1448)) for name in ("reno", tcpw_lp.name)}
+    with tcpw_lp.set(noise_floor=20_000, chance=0):
+        for flow in flows.values():
             flow.pump()
-            eventually(lambda: flow.end.segments and len(flow.end.segments) > 2000, 20, "fifteen losses")
-        windows = [info.cwnd for info in infos(flow)[len(infos(flow)) // 2 :] if info.ca_state == OPEN]
-        kept[name] = sum(windows) / len(windows)
-        assert not flow.end.wrong
-        flow.close()
+        for name, flow in flows.items():
+            eventually(lambda: len(flow.end.segments) > 2000, 20, f"fifteen losses of {name}")
+            windows = [info.cwnd for info in infos(flow)[len(infos(flow)) // 2 :] if info.ca_state == OPEN]
+            kept[name] = sum(windows) / len(windows)
+            assert not flow.end.wrong
+            flow.close()
     assert kept[tcpw_lp.name] > 1.5 * kept["reno"], kept
 
 
@@ -165,10 +166,11 @@ class Policer(Path_):
 def test_a_policer_is_no_random_loss(tcpw_lp: Controller, peer: Peer) -> None:
     """Where drops are the only sign, the window and the loss rate stay near reno's."""
     lost, used = {}, {}
-    for name in ("reno", tcpw_lp.name):
-        flow = peer.connect(name, Policer(500, 10))
+    flows = {name: peer.connect(name, Policer(500, 10)) for name in ("reno", tcpw_lp.name)}  # each meets one of its own
+    for flow in flows.values():
         flow.pump()
-        time.sleep(6)
+    time.sleep(6)
+    for name, flow in flows.items():
         windows = [info.cwnd for info in infos(flow)[len(infos(flow)) // 3 :]]
         used[name] = sum(windows) / len(windows)
         lost[name] = sum(segment.again for segment in flow.end.segments) / len(flow.end.segments)
