@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from collections.abc import Callable
@@ -192,39 +193,46 @@ def test_undone_losses_do_not_add_up(controllers: dict[str, Controller], peer: P
     assert not [flow.end.wrong for _, flow in liars if flow.end.wrong]
 
 
-@pytest.mark.parametrize("name", LP_FAMILY)
-def test_lying_clock_is_dropped(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
-    """The tick was learned while the peer was honest. It is dropped after a window of 128 times this host's own delays, then the
-    RTT is used again, and events and counters say so."""
-    controller = controllers[name]
+def honest(controllers: dict[str, Controller], peer: Peer) -> dict[tuple[str, str], Flow]:
+    """Flows of the family, by controller and by the lie that the peer will tell: the tick of its clock was learned."""
     flows = {}
-    for lie in [*CLOCKS, *REFUSED_CLOCKS, *ECHOES]:
+    for name, lie in itertools.product(LP_FAMILY, [*CLOCKS, *REFUSED_CLOCKS, *ECHOES]):
         behaviour = Liar(lie, window_bytes=2 * 1448)  # never a queue
         behaviour.ecn = False
-        flows[lie] = peer.connect(controller.name, behaviour)
-        flows[lie].pump()
-    for lie, flow in flows.items():
-        eventually(lambda: (f := controller.flow(flow.sock)) and f.delay_source == SIGNAL.OWD, 8, f"honest: {lie}")
-    before = controller.stats()
+        flows[name, lie] = peer.connect(controllers[name].name, behaviour)
+        flows[name, lie].pump()
+    for (name, lie), flow in flows.items():
+        eventually(lambda: (f := controllers[name].flow(flow.sock)) and f.delay_source == SIGNAL.OWD, 8, f"honest: {lie}, {name}")
+    return flows
+
+
+def test_lying_clock_is_dropped(controllers: dict[str, Controller], peer: Peer) -> None:
+    """The tick was learned while the peer was honest. It is dropped after a window of 128 times this host's own delays, then the
+    RTT is used again, and events and counters say so."""
+    flows = honest(controllers, peer)
+    before = {name: controllers[name].stats().fallbacks for name in LP_FAMILY}
     for flow in flows.values():
         set_lying(flow, True)
-    for lie in CLOCKS:
+    for name, lie in itertools.product(LP_FAMILY, CLOCKS):
         eventually(
-            lambda: (f := controller.flow(flows[lie].sock)) and f.delay_source == SIGNAL.RTT and f.lp.peer_tick_ns == 0,
+            lambda: (
+                (f := controllers[name].flow(flows[name, lie].sock)) and f.delay_source == SIGNAL.RTT and f.lp.peer_tick_ns == 0
+            ),
             20,
-            f"the clock {lie}: {controller.flow(flows[lie].sock)}",
+            f"the clock {lie}: {controllers[name].flow(flows[name, lie].sock)}",
         )
-    assert controller.stats().fallbacks >= before.fallbacks + len(CLOCKS)
-    at = {lie: flow.received for lie, flow in flows.items()}
-    for lie, flow in flows.items():
+    for name in LP_FAMILY:
+        assert controllers[name].stats().fallbacks >= before[name] + len(CLOCKS), name
+    at = {key: flow.received for key, flow in flows.items()}
+    for (name, lie), flow in flows.items():
         if lie not in REFUSED_CLOCKS:
-            eventually(lambda: flow.received > at[lie] + 5 * 1448, STALL_S, f"data goes on: {lie}")
+            eventually(lambda: flow.received > at[name, lie] + 5 * 1448, STALL_S, f"data goes on: {lie}, {name}")
         if lie in REFUSED_CLOCKS:
             set_lying(flow, False)
-    for lie, flow in flows.items():
+    for (name, lie), flow in flows.items():
         assert min(s.info.cwnd for s in flow.end.samples) >= 1
         if lie in REFUSED_CLOCKS:  # honest again: the flow comes back with the kernel's next retransmission
-            eventually(lambda: flow.received > at[lie] + 5 * 1448, 10, f"data goes on: {lie}")
+            eventually(lambda: flow.received > at[name, lie] + 5 * 1448, 10, f"data goes on: {lie}, {name}")
         assert not flow.end.wrong
 
 

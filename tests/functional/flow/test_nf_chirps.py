@@ -185,8 +185,8 @@ def test_record_and_events(nf_tcp: Controller, peer: Peer) -> None:
     """`flows` and the events report the same chirps."""
     nf_tcp.ring.read()
     nf_tcp.listen(30)
-    flow = start(nf_tcp, peer, Path(), rate_bps=40e6)
-    with awake():
+    with awake(), nf_tcp.set(probe_cost=1000):
+        flow = start(nf_tcp, peer, Path(), rate_bps=40e6)
         eventually(lambda: nf(nf_tcp, flow).chirps_complete >= 4, 60, "chirps")
     time.sleep(2 * RTT_S)
     nf_tcp.listen(0)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import socket
 import statistics
 import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -16,6 +17,7 @@ pytestmark = pytest.mark.rerun("departures are timed: a host that stands still m
 
 RTT_S = 0.03
 WINDOW = 20  # packets, the receiver's
+BATCHES = [OPEN[::2], OPEN[1::2]]  # one thread is the receiver of all: more flows at once would be late by its own work
 NEVER_US = 10_000_000
 SO_MAX_PACING_RATE = 47
 ALLOWED = 200_000  # bytes/s, of the application; the window alone is five times that
@@ -25,19 +27,18 @@ PATIENT = {"tcp_lp": {"delta": 900}, "tcp_lp_ecn": {"delta": 900}, "hstcp_lp": {
 
 
 class Clumps(Behaviour):
-    """The ACKs of a round trip arrive together."""
+    """The ACKs of a round trip arrive together, at this part of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, part: float) -> None:
         super().__init__(rtt_s=RTT_S, window_bytes=WINDOW * 1448)
+        self.part = part
 
     def ack_held_s(self, number: int) -> float:
-        return -time.monotonic() % RTT_S
+        return (self.part * RTT_S - time.monotonic()) % RTT_S
 
 
-def spread(flow: Flow, seconds: float) -> float:
-    """How long the segments between two pauses take to leave, as a part of the round trip: the median."""
-    at = len(flow.end.segments)
-    time.sleep(seconds)
+def spread(flow: Flow, at: int) -> float:
+    """How long the segments between two pauses take to leave, as a part of the round trip: the median, from this segment on."""
     times = [segment.at_s for segment in flow.end.segments[at:]]
     bursts: list[list[float]] = []
     for at_s in times:
@@ -49,38 +50,53 @@ def spread(flow: Flow, seconds: float) -> float:
     return statistics.median((burst[-1] - burst[0]) / RTT_S for burst in whole)
 
 
-def opened(controller: Controller, peer: Peer) -> Flow:
-    """A flow whose window is the receiver's."""
-    flow = peer.connect(controller.name, Clumps())
-    flow.pump()
-    eventually(lambda: flow.received > 8 * WINDOW * 1448, 10, "the window is open")
-    return flow
+def spreads(flows: dict[str, Flow], seconds: float) -> dict[str, float]:
+    """Of all of them, in the same time."""
+    at = {name: len(flow.end.segments) for name, flow in flows.items()}
+    time.sleep(seconds)
+    return {name: spread(flow, at[name]) for name, flow in flows.items()}
 
 
-@pytest.mark.parametrize("name", OPEN)
-def test_clumps_of_acks_make_no_burst(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
+def opened(controllers: dict[str, Controller], names: list[str], peer: Peer) -> dict[str, Flow]:
+    """A flow of each controller, whose window is the receiver's; their clumps take turns."""
+    flows = {name: peer.connect(controllers[name].name, Clumps(i / len(names))) for i, name in enumerate(names)}
+    for flow in flows.values():
+        flow.pump()
+    for name, flow in flows.items():
+        eventually(lambda: flow.received > 8 * WINDOW * 1448, 10, f"the window of {name} is open")
+    return flows
+
+
+@pytest.mark.parametrize("names", BATCHES, ids="-".join)
+def test_clumps_of_acks_make_no_burst(names: list[str], controllers: dict[str, Controller], peer: Peer) -> None:
     """The wait for a clump is a delay, which would end slow start here: the test makes sure that it is no indication."""
-    controller = controllers[name]
-    with controller.set(**PATIENT.get(name, {})):
-        flow = opened(controller, peer)
-        assert spread(flow, 1) > PACED
-        with controller.set(pace_rtt=NEVER_US):
-            time.sleep(5 * RTT_S)
-            assert spread(flow, 1) < PACED / 2
+    with ExitStack() as patient, ExitStack() as never:
+        for name in names:
+            patient.enter_context(controllers[name].set(**PATIENT.get(name, {})))
+        flows = opened(controllers, names, peer)
+        paced = spreads(flows, 1)
+        assert min(paced.values()) > PACED, paced
+        for name in names:
+            never.enter_context(controllers[name].set(pace_rtt=NEVER_US))
         time.sleep(5 * RTT_S)
-        assert spread(flow, 1) > PACED, "the parameter is live"
-        flow.close()
+        bursts = spreads(flows, 1)
+        assert max(bursts.values()) < PACED / 2, bursts
+        never.close()
+        time.sleep(5 * RTT_S)
+        again = spreads(flows, 1)
+        assert min(again.values()) > PACED, f"the parameter is live: {again}"
 
 
-@pytest.mark.parametrize("name", OPEN)
-def test_what_the_application_allows_stays(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
+def test_what_the_application_allows_stays(controllers: dict[str, Controller], peer: Peer) -> None:
     """The application's rate limit needs the pacing that we had switched on."""
-    controller = controllers[name]
-    flow = opened(controller, peer)
-    flow.sock.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, ALLOWED)
-    with controller.set(pace_rtt=NEVER_US):
+    flows = opened(controllers, OPEN, peer)
+    for flow in flows.values():
+        flow.sock.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, ALLOWED)
+    with ExitStack() as stack:
+        for name in OPEN:
+            stack.enter_context(controllers[name].set(pace_rtt=NEVER_US))
         time.sleep(15 * RTT_S)
-        at = flow.received
+        at = {name: flow.received for name, flow in flows.items()}
         time.sleep(1)
-        assert flow.received - at <= 1.5 * ALLOWED
-    flow.close()
+        rates = {name: flow.received - at[name] for name, flow in flows.items()}
+    assert max(rates.values()) <= 1.5 * ALLOWED, rates

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import socket
 import struct
@@ -100,26 +101,32 @@ def test_records_with_names_in_bpftool(tcp_lp: Controller, peer: Peer) -> None:
 
 
 def test_record_of_iperf3(controllers: dict[str, Controller], netns_pair: tuple[Namespace, Namespace]) -> None:
-    """Each controller and family; the record goes with the connection."""
+    """Each controller and family, all at once; the record goes with the connection."""
     a, b = netns_pair
-    for controller in controllers.values():
-        for family in (4, 6):
-            local, remote = ADDRESSES[family]
-            closed = controller.stats().flows_closed
-            server = kernel.start(b, "iperf3", "-s", "-1", "-p", "5201", "--forceflush")
-            eventually(lambda: "listening" in server.output(), 5, "iperf3 listens")
-            client = kernel.start(a, "iperf3", "-c", remote, "-p", "5201", "-C", controller.name, "-b", "20M", "-t", "1")
-            (record,) = eventually(
-                lambda: [f for f in controller.flows() if f.remote_port == 5201 and f.bytes_acked > 100_000],
-                5,
-                "iperf3's data connection shows",
-            )
-            assert (record.controller, record.cwnd > 0) == (controller.title, True)
-            assert (record.local_addr, record.remote_addr) == (packed(local), packed(remote))
-            assert client.wait(10) == 0, client.output()
-            assert server.wait(10) == 0, server.output()
-            eventually(lambda: not controller.flows(), 5, "no record is left")
-            assert controller.stats().flows_closed > closed
+    flows = {5201 + i: case for i, case in enumerate(itertools.product(controllers.values(), (4, 6)))}
+    closed = {name: controller.stats().flows_closed for name, controller in controllers.items()}
+    servers = {port: kernel.start(b, "iperf3", "-s", "-1", "-p", port, "--forceflush") for port in flows}
+    for server in servers.values():
+        eventually(lambda: "listening" in server.output(), 5, "iperf3 listens")
+    clients = {}
+    for port, (controller, family) in flows.items():
+        to = ("-c", ADDRESSES[family][1], "-p", port, "-C", controller.name)
+        clients[port] = kernel.start(a, "iperf3", *to, "-b", "5M", "-t", "2")
+    for port, (controller, family) in flows.items():
+        local, remote = ADDRESSES[family]
+        (record,) = eventually(
+            lambda: [f for f in controller.flows() if f.remote_port == port and f.bytes_acked > 100_000],
+            5,
+            "iperf3's data connection shows",
+        )
+        assert (record.controller, record.cwnd > 0) == (controller.title, True)
+        assert (record.local_addr, record.remote_addr) == (packed(local), packed(remote))
+    for port in flows:
+        for process in (clients[port], servers[port]):
+            assert process.wait(10) == 0, process.output()
+    for name, controller in controllers.items():
+        eventually(lambda: not controller.flows(), 5, "no record is left")
+        assert controller.stats().flows_closed >= closed[name] + 2
 
 
 @pytest.mark.parametrize(("rtt_s", "window_packets"), [(0.004, 4), (0.06, 8)])
