@@ -4,7 +4,7 @@
 10 Mbit/s, 50 ms, a drop-tail buffer of 2.5 bandwidth-delay products: the TCP-LP paper's (IV-B). The background runs
 first, the foreground joins it for TOGETHER_S and leaves: three times, and a claim holds in each of the three, not in their
 mean. What a flow has alone is the mean of three runs as well. That beside cubic it would have about half is seen once:
-both start together, for twice the time. All runs are made first, twelve at a time (45 s, a third of two CPUs), and every
+both start together, for twice the time. All runs are made first, twelve at a time (42 s, a third of two CPUs), and every
 test reads them; those that the machine disturbed are made again.
 """
 
@@ -47,7 +47,7 @@ def experiment(foreground: str, background: str, run: int) -> Experiment:
         return Experiment(name, LINK, (Flow("foreground", foreground, TOGETHER_S),))
     foreground_flow = Flow("foreground", foreground, TOGETHER_S, start_s=BEFORE_S)
     if background == "cubic":  # two equals start as equals: the later one takes a minute to its half; and chance needs time
-        flows = tuple(Flow(name, controller, BESIDE_CUBIC_S, start_s=BEFORE_S)
+        flows = tuple(Flow(name, controller, BESIDE_CUBIC_S)
                       for name, controller in (("foreground", foreground), ("background", background)))  # fmt: skip
     else:
         flows = (foreground_flow, Flow("background", background, BEFORE_S + TOGETHER_S + AFTER_S))
