@@ -40,7 +40,7 @@ def sender_sees(path: native.Path, port: int) -> int:
 def yielding(ccbpf: Cli, path: native.Path) -> Iterator[int]:
     """A foreground, beside which the only download has a window of one segment: its local port."""
     kernel.eventually(lambda: received(ccbpf) > UNDER_WAY, ENDS_S, "the download")
-    with subprocess.Popen(Reading(12_000_000, seconds=5).at(path), stdout=subprocess.PIPE) as foreground:
+    with subprocess.Popen(Reading(12_000_000, seconds=10).at(path), stdout=subprocess.PIPE) as foreground:
 
         def port() -> int | None:
             (record,) = records(ccbpf)
@@ -48,6 +48,8 @@ def yielding(ccbpf: Cli, path: native.Path) -> Iterator[int]:
             return found if record["phase"] == "small" and sender_sees(path, found) < 2 * MSS else None
 
         yield kernel.eventually(port, ENDS_S, "it yields")
+        assert foreground.poll() is None, "the foreground was there all the time"
+        foreground.kill()
         foreground.communicate(timeout=ENDS_S)
 
 
