@@ -66,6 +66,13 @@ def path() -> Iterator[native.Path]:
 
 
 @pytest.fixture(scope="module")
+def paths(path: native.Path) -> Iterator[dict[str, native.Path]]:
+    """One for IPv4, one for IPv6, so that two downloads do not meet: by the address of the sender."""
+    with bottleneck() as second:
+        yield {"10.0.1.2": path, "fd00:1::2": second}
+
+
+@pytest.fixture(scope="module")
 def other_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program of somebody else: others.py."""
     return compiled(tmp_path_factory.mktemp("other"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -27,17 +28,24 @@ from tests.lab.engine import native
 pytestmark = [pytest.mark.quiet, pytest.mark.rerun("a host that stands still is a queue, and a pause of the reader")]
 
 
-@pytest.mark.parametrize(("address", "sender"), [("10.0.1.2", "cubic"), ("fd00:1::2", "bbr")], ids=["IPv4 cubic", "IPv6 bbr"])
-def test_a_download_yields(ccbpf: Cli, path: native.Path, address: str, sender: str) -> None:
-    """It also takes the link back: it ends in time, with every byte."""
+def yields_and_ends(ccbpf: Cli, path: native.Path, sender: str, address: str) -> None:
     words = ["-j", "run", "--download", "--", *Reading(BYTES, sender, address).at(path)]
     background = ccbpf.popen(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    yields(ccbpf, path)
+    yields(ccbpf, path, address)
     out, err = background.communicate(timeout=40)
     assert has_all(out)
     counts = account(err)["counts"]
     assert counts["receivers"] == 1 and counts["unstamped"] == 0 and counts["received"] == BYTES
     assert 1e9 < counts["receiving_held_ns"] < counts["receiving_ns"], counts
+
+
+def test_a_download_yields(ccbpf: Cli, paths: dict[str, native.Path]) -> None:
+    """It also takes the link back: it ends in time, with every byte. By IPv4 and by IPv6 at once, each on a path of its own."""
+    with ThreadPoolExecutor() as pool:
+        ends = [pool.submit(yields_and_ends, ccbpf, path, sender, address)
+                for sender, (address, path) in zip(("cubic", "bbr"), paths.items(), strict=True)]  # fmt: skip
+    for end in ends:
+        end.result()
 
 
 def live_bytes(ccbpf: Cli) -> int:

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -374,14 +375,22 @@ def test_what_is_wrong_in_a_file(ccbpf: Cli, tmp_path: Path, keys: str, said: st
 
 @pytest.mark.quiet
 @pytest.mark.rerun("a host that stands still is a queue, and a pause of the reader")
-@pytest.mark.parametrize(("address", "sender"), [("10.0.1.2", "bbr"), ("fd00:1::2", "cubic")], ids=["IPv4 bbr", "IPv6 cubic"])
-def test_a_download_yields(ccbpf: Cli, path: native.Path, address: str, sender: str) -> None:
-    """A download in a cgroup yields to one outside of it, and takes the link back."""
-    with cgroup() as (name, within):
-        ccbpf("assign", "--download", "--cgroup", name)
+def test_a_download_yields(ccbpf: Cli, paths: dict[str, native.Path]) -> None:
+    """A download in a cgroup yields to one outside of it, and takes the link back. By IPv4 and by IPv6 at once, each on a path of
+    its own."""
+
+    def yields_and_ends(path: native.Path, sender: str, address: str, within: tuple[str, ...]) -> None:
         words = [*within, *Reading(BYTES, sender, address).at(path)]
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as background:
-            yields(ccbpf, path)
+            yields(ccbpf, path, address)
             out, _ = background.communicate(timeout=40)
-    assert has_all(out)
-    assert counts(ccbpf)["receivers"] == 1
+        assert has_all(out)
+
+    with cgroup() as (name, within):
+        ccbpf("assign", "--download", "--cgroup", name)
+        with ThreadPoolExecutor() as pool:
+            ends = [pool.submit(yields_and_ends, path, sender, address, within)
+                    for sender, (address, path) in zip(("bbr", "cubic"), paths.items(), strict=True)]  # fmt: skip
+    for end in ends:
+        end.result()
+    assert counts(ccbpf)["receivers"] == 2
