@@ -46,7 +46,7 @@ def spread(flow: Flow, at: int) -> float:
             bursts.append([])
         bursts[-1].append(at_s)
     whole = [burst for burst in bursts if len(burst) >= WINDOW // 2]
-    assert whole, times
+    assert whole, (flow.end.samples[-1].info, times)
     return statistics.median((burst[-1] - burst[0]) / RTT_S for burst in whole)
 
 
