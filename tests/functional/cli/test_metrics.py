@@ -6,11 +6,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import stat
 import struct
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -146,6 +148,52 @@ def test_rules_and_runs(ccbpf: Cli, tmp_path: Path) -> None:
         process.stdin.close()
         assert process.wait(10) == 0
         process.stdout.close()
+
+
+DOWNLOAD = 50_000  # more than the first segments, which are of no download
+
+
+def receive(namespace: kernel.Namespace, server: socket.socket) -> None:
+    with namespace.socket() as sock:
+        sock.connect(server.getsockname())
+        with server.accept()[0] as far:
+            far.sendall(bytes(DOWNLOAD))
+            left = DOWNLOAD
+            while left:
+                left -= len(sock.recv(left))
+
+
+def test_what_rules_did_with_their_connections(ccbpf: Cli, netns_pair: tuple[kernel.Namespace, kernel.Namespace]) -> None:
+    """Each connection is counted once, as what was done with it."""
+    a, b = netns_pair
+    here = ("--netns", a.name, "--remote-port")
+    ccbpf("enable", "tcp_lp", "nf_tcp")
+    with ExitStack() as stack:
+        sinks = [stack.enter_context(kernel.Sink(b, "10.77.0.2")) for _ in range(3)]
+        server = stack.enter_context(b.socket())
+        server.bind(("10.77.0.2", 0))
+        server.listen()
+        for port, words in zip([sink.address[1] for sink in sinks], (["tcp_lp"], ["--not"], ["nf_tcp"]), strict=True):
+            ccbpf("assign", *words, *here, port)
+        ccbpf("assign", "--download", *here, server.getsockname()[1])
+        ccbpf("disable", "nf_tcp")
+        for sink, own, n in ((sinks[0], "", 2), (sinks[0], "reno", 3), (sinks[1], "", 4), (sinks[2], "", 5)):
+            for _ in range(n):
+                with a.socket() as sock:
+                    if own:
+                        kernel.choose(sock, own)
+                    sock.connect(sink.address)
+        for stamps, n in ((1, 1), (0, 2)):
+            a.sysctl(f"net.ipv4.tcp_timestamps={stamps}")
+            for _ in range(n):
+                receive(a, server)
+    expected = {1: {"set": 2, "kept": 3}, 2: {"exempt": 4}, 3: {"refused": 5}, 4: {"receivers": 1, "unstamped": 2}}
+    listed = {rule["id"]: rule["counts"] for rule in ccbpf("-j", "assign", "list").json["rules"]}
+    found = samples(ccbpf)
+    for rule, counts in expected.items():
+        assert {name: n for name, n in listed[rule].items() if n} == counts
+        for name in listed[rule]:
+            assert of(found, f"rule_connections_{name}_total", rule=str(rule)) == counts.get(name, 0), (rule, name)
 
 
 def test_queues(line: Line) -> None:
