@@ -35,9 +35,9 @@
  * of kern/receive.bpf.h.
  */
 #include "kern/choose.bpf.h"
-#include "kern/chosen.bpf.h"
 #include "kern/receive.bpf.h"
 #include "kern/rule_cgroups.bpf.h"
+#include "kern/ruled.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -202,6 +202,26 @@ static __always_inline struct ccbpf_rule *find(struct bpf_sock_ops *ctx, struct 
 
 /* --- what is done ----------------------------------------------------------------- */
 
+static __always_inline void remember(struct tcp_sock *tp, const struct ccbpf_rule *rule)
+{
+	struct ccbpf_chosen *at;
+
+	if (rule->choice.flags & (CCBPF_CHOICE_EXEMPT | CCBPF_CHOICE_KEEP))
+		return;
+	at = bpf_sk_storage_get(&ruled, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!at)
+		return;
+	at->rule = rule->id;
+	at->made_ns = rule->made_ns;
+}
+
+/* What is remembered is of the connection that this socket had before. */
+static __always_inline void obey_none(struct bpf_sock_ops *ctx, struct tcp_sock *tp)
+{
+	bpf_sk_storage_delete(&ruled, tp);
+	receive_not(ctx, tp);
+}
+
 /* Do what the winning rule says; at connect only what the SYN must carry. */
 static __always_inline void obey(struct bpf_sock_ops *ctx, struct tcp_sock *tp, bool connecting)
 {
@@ -212,7 +232,7 @@ static __always_inline void obey(struct bpf_sock_ops *ctx, struct tcp_sock *tp, 
 
 	if (!rule) {
 		if (!connecting)
-			receive_not(ctx, tp);
+			obey_none(ctx, tp);
 		return;
 	}
 	id = rule->id;
@@ -227,8 +247,9 @@ static __always_inline void obey(struct bpf_sock_ops *ctx, struct tcp_sock *tp, 
 			receive_at_connect(ctx);
 		return;
 	}
-	if (choose(ctx, tp, &rule->choice, counts))
-		chosen_remember(tp, id);
+	remember(tp, rule); /* before the controller's init(), which looks for it */
+	if (!choose(ctx, tp, &rule->choice, counts))
+		bpf_sk_storage_delete(&ruled, tp);
 	if (receives)
 		receive_begin(ctx, tp, id, counts);
 	else

@@ -39,7 +39,7 @@ static __always_inline void established(struct bpf_sock_ops *ctx, struct tcp_soc
 	choice.flags = unit.choice.flags;
 	choice.dscp = CCBPF_DSCP_KEEP;
 	if (choose(ctx, tp, &choice, counts))
-		chosen_remember(tp, 0);
+		chosen_remember(tp);
 }
 
 SEC("sockops")

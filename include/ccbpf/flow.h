@@ -153,6 +153,15 @@ enum ccbpf_chirp_wait {
 	X(of, marks, u32, "times", "reductions by an ECN echo")                                        \
 	X(of, undos, u32, "times", "reductions that the kernel took back")
 
+/* What is added up since `started_ns` (kern/life.bpf.h); JSON has it beside the fields above. */
+#define CCBPF_FLOW_LIFE(X, of)                                                                  \
+	X(of, sending_ns, u64, "ns",                                                            \
+	  "time in which data was acknowledged, or received: pauses of more than 2 s are none") \
+	X(of, yielded_ns, u64, "ns",                                                            \
+	  "time among it in which the flow gave way: inference, small, recovery")               \
+	X(of, yields_since_ns, u64, "ns",                                                       \
+	  "since when the flow gives way without a break; 0: it did not before this record")
+
 #define CCBPF_FLOW_LP(X, of)                                                               \
 	X(of, window, u32, "packets",                                                      \
 	  "window of the policy; cwnd is at most 4 while this is below small_window")      \
@@ -237,6 +246,11 @@ enum ccbpf_chirp_wait {
 	  "time between two pairs of packets while others keep a queue, else 0")                 \
 	X(of, peer_tick_ns, u32, "ns", "tick of the peer's timestamp clock; 0: not known (yet)")
 
+struct ccbpf_flow_life {
+	CCBPF_FLOW_LIFE(CCBPF_FLOW_FIELD, ccbpf_flow_life)
+	__u64 rule; /* `made_ns` of the rule that gave the connection its controller; 0: none did */
+};
+
 struct ccbpf_flow_lp {
 	CCBPF_FLOW_LP(CCBPF_FLOW_FIELD, ccbpf_flow_lp)
 };
@@ -304,6 +318,7 @@ struct ccbpf_flow {
 #undef X
 		__u64 own[8]; /* room for every controller's part */
 	};
+	struct ccbpf_flow_life life;
 };
 
 #endif

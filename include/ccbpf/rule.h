@@ -12,12 +12,14 @@
  *        prefixes               LPM trie: struct ccbpf_prefix -> struct ccbpf_rule_set, all that may match an address
  *        cgroup_ids, cgroup_names  hashes: id or name of a cgroup -> those that name it
  *        rule_counts            hash: id of a rule -> struct ccbpf_choice_counts
- *        chosen                 storage of sockets: struct ccbpf_chosen, of those that got their controller by a rule
+ *        ruled                  storage of sockets: struct ccbpf_chosen, of those that got their controller by a rule;
+ *                               also pinned as <root>/ruled, where the controllers find it
  *        receives               storage of sockets: which rule holds their receive window, and how
  *   <root>/units/<controller>   the program that units of systemd name; its maps are found by it:
  *               rx_le           the same for what they receive
  *        unit_counts            array of 1: struct ccbpf_choice_counts, of all these units together
- *        chosen, receives       as above, with 0 in the place of a rule's id
+ *        chosen                 storage of sockets: struct ccbpf_chosen with zeroes, of those that got their controller
+ *        receives               as above, with 0 in the place of a rule's id
  *   <root>/renice/link          bpf/rx_moved.bpf.c at the root cgroup, while `renice --download` holds a connection
  *        receives               as above: it holds their receive window
  *        .data.moved            array of 1: struct ccbpf_moved
@@ -28,7 +30,7 @@
 #include "ccbpf/flow.h"
 #include "ccbpf/types.h"
 
-#define CCBPF_RULE_ABI 6 /* grows with any change to one of these layouts */
+#define CCBPF_RULE_ABI 7 /* grows with any change to one of these layouts */
 
 #define CCBPF_CGROUP_LEN 512 /* bytes of a cgroup's path with its NUL */
 #define CCBPF_WORD_LEN 32 /* bytes of a command's name with its NUL */
@@ -79,6 +81,7 @@ struct ccbpf_unit {
 struct ccbpf_chosen {
 	__u32 rule; /* the rule's id; 0: a unit's program chose the controller */
 	__u32 reserved;
+	__u64 made_ns; /* of the rule: ids begin anew when the last rule was removed */
 };
 
 /* What bpf/chosen.bpf.c writes about a connection that has such a storage, or that of a run. */
@@ -189,6 +192,7 @@ struct ccbpf_rule {
 	__u32 id;
 	__u32 conditions; /* CCBPF_RULE_..., all of which must hold */
 	struct ccbpf_choice choice;
+	__u64 made_ns; /* CLOCK_MONOTONIC, when it was made; no other rule has the same */
 	__u64 netns_cookie;
 	__u64 cgroup_id;
 	struct ccbpf_prefix remote;

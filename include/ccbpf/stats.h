@@ -27,11 +27,13 @@ struct ccbpf_stats {
 
 /*
  * What the flows of a controller have done, those that have ended included. A flow's part is added whenever its record is
- * written, and when it ends.
+ * written, and when it ends. ccbpf/flow.h has the times of one flow.
  *
  *   totals       a per-CPU array indexed by enum ccbpf_kind
  *   unit_totals  an LRU hash: struct ccbpf_unit_key -> the same for the sockets of one cgroup. What is full forgets the cgroups
  *                whose flows did nothing for longest
+ *
+ *   rule_totals  the same: struct ccbpf_ruled_key -> the same for the connections to which one rule gave the controller
  *
  *   X(name, text)
  */
@@ -58,6 +60,13 @@ struct ccbpf_unit_key {
 	__u32 reserved;
 };
 
+struct ccbpf_ruled_key {
+	__u64 rule; /* its `made_ns` */
+	__u32 kind; /* enum ccbpf_kind */
+	__u32 reserved;
+};
+
 #define CCBPF_UNITS_MOST 4096
+#define CCBPF_RULED_MOST 4096
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The storage of a socket that says which rule or unit gave it its controller, for `ccbpf flows`.
+ * The storage of a socket that says that a unit's program gave it its controller, for `ccbpf flows`.
  * It ends with the socket. If the kernel has no memory for it, `flows` cannot show the origin.
  */
 #ifndef CCBPF_KERN_CHOSEN_BPF_H
@@ -17,13 +17,9 @@ struct {
 	__type(value, struct ccbpf_chosen);
 } chosen SEC(".maps");
 
-static __always_inline void chosen_remember(struct tcp_sock *tp, u32 rule)
+static __always_inline void chosen_remember(struct tcp_sock *tp)
 {
-	struct ccbpf_chosen *at =
-		bpf_sk_storage_get(&chosen, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
-
-	if (at)
-		at->rule = rule;
+	bpf_sk_storage_get(&chosen, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 }
 
 #endif

@@ -4,8 +4,8 @@
  * counters in `stats` and its changes in `events`. A controller adds its own part
  * of the record; everything else is here. kern/totals.bpf.h adds up what flows did.
  *
- * Cost: a hash look-up for each record that is written (every 10 ms at the most) and one for its
- * cgroup's totals, none per ACK. If the map is full, a new flow is not shown and its bytes are not
+ * Cost: a hash look-up for each record that is written (every 10 ms at the most), one for the totals
+ * of its cgroup and one for those of its rule, none per ACK. If the map is full, a new flow is not shown and its bytes are not
  * in the totals; it is counted, and the connection is not affected.
  */
 #ifndef CCBPF_KERN_FLOW_BPF_H
@@ -81,7 +81,7 @@ static __noinline int flow_open(struct sock *sk, const char *name)
 	flow_addresses(sk, f.local_addr, f.remote_addr);
 	flow_fill(tp, &f);
 	flow_count(flows_opened);
-	totals_opened(sk);
+	totals_opened(sk, &f);
 	if (bpf_map_update_elem(&flows, &key, &f, BPF_ANY))
 		flow_count(flows_untracked);
 	return 0;

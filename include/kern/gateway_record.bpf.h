@@ -9,6 +9,7 @@
 #include "ccbpf/controllers.h"
 #include "kern/download.bpf.h"
 #include "kern/gateway_state.bpf.h"
+#include "kern/life.bpf.h"
 
 #define KEY_SHIFT 32 /* CCBPF_RECEIVED_BY_GATEWAY */
 
@@ -95,6 +96,7 @@ static __always_inline bool gateway_fill(const struct gateway_connection *c)
 
 	if (!f)
 		return false;
+	life_step(f, bpf_ktime_get_ns(), c->received - f->bytes_acked);
 	f->updated_ns = bpf_ktime_get_ns();
 	f->mss = c->mss;
 	f->phase = phase_of(x);

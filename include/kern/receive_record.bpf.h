@@ -9,6 +9,7 @@
 #include "ccbpf/controllers.h"
 #include "ccbpf/rule.h"
 #include "kern/download.bpf.h"
+#include "kern/life.bpf.h"
 #include "kern/receives.bpf.h"
 
 #define SOCK_DONE 1 /* include/net/sock.h, enum sock_flags: the peer's FIN came */
@@ -69,6 +70,7 @@ static __noinline int record_fill(struct tcp_sock *tp, struct receive *r)
 
 	if (!f)
 		return 0;
+	life_step(f, tp->tcp_mstamp * 1000, r->counted - f->bytes_acked);
 	f->updated_ns = tp->tcp_mstamp * 1000;
 	f->mss = mss;
 	f->phase = phase_of(x);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the flows of this controller have done, those that have ended included: by controller, and
- * by the cgroup of the socket (struct ccbpf_totals of ccbpf/stats.h). Readers are `ccbpf metrics` and
- * Prometheus, whose counters must not fall when a flow ends.
+ * What the flows of this controller have done, those that have ended included: by controller, by
+ * the cgroup of the socket, and by the rule of `ccbpf assign` that gave it the controller (struct
+ * ccbpf_totals of ccbpf/stats.h). Readers are `ccbpf metrics` and Prometheus, whose counters must
+ * not fall when a flow ends. The times of one flow are in its record (struct ccbpf_flow_life).
  *
  * It only adds up. No function here writes a flow's state or returns something that a controller
  * uses, so a controller does the same with and without it; tests/lab/report/programs.py relies on
@@ -17,9 +18,9 @@
 #include "ccbpf/stats.h"
 #include "kern/flows.bpf.h"
 #include "kern/identity.bpf.h"
+#include "kern/life.bpf.h"
+#include "kern/ruled.bpf.h"
 #include "law/fixed.h"
-
-#define TOTALS_GAP_MOST_NS 2000000000 /* more is a pause of the application */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -34,6 +35,13 @@ struct {
 	__type(key, struct ccbpf_unit_key);
 	__type(value, struct ccbpf_totals);
 } unit_totals SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, CCBPF_RULED_MOST);
+	__type(key, struct ccbpf_ruled_key);
+	__type(value, struct ccbpf_totals);
+} rule_totals SEC(".maps");
 
 static __always_inline struct ccbpf_totals *totals_all(void)
 {
@@ -61,70 +69,94 @@ static __noinline struct ccbpf_totals *totals_unit(struct sock *sk)
 	return bpf_map_lookup_elem(&unit_totals, &key);
 }
 
-#define TOTALS_ADD(all, unit, counter, n)                          \
-	do {                                                       \
-		if (all)                                           \
-			__sync_fetch_and_add(&(all)->counter, n);  \
-		if (unit)                                          \
-			__sync_fetch_and_add(&(unit)->counter, n); \
+/* Those of a rule; NULL where @made_ns is 0: no rule gave the flow its controller. */
+static __noinline struct ccbpf_totals *totals_rule(u64 made_ns)
+{
+	struct ccbpf_ruled_key key = { .rule = made_ns, .kind = identity.kind };
+	struct ccbpf_totals none = {}, *rule;
+
+	if (!made_ns)
+		return NULL;
+	rule = bpf_map_lookup_elem(&rule_totals, &key);
+	if (law_likely(rule))
+		return rule;
+	bpf_map_update_elem(&rule_totals, &key, &none, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&rule_totals, &key);
+}
+
+/* Where what a flow does is added; NULL: there is no such sum, or no memory for it. */
+struct totals_of {
+	struct ccbpf_totals *all, *unit, *rule;
+};
+
+static __always_inline struct totals_of totals_find(struct sock *sk, const struct ccbpf_flow *f)
+{
+	return (struct totals_of){ totals_all(), totals_unit(sk),
+				   totals_rule(f ? f->life.rule : 0) };
+}
+
+#define TOTALS_ADD(to, counter, n)                                    \
+	do {                                                          \
+		if ((to).all)                                         \
+			__sync_fetch_and_add(&(to).all->counter, n);  \
+		if ((to).unit)                                        \
+			__sync_fetch_and_add(&(to).unit->counter, n); \
+		if ((to).rule)                                        \
+			__sync_fetch_and_add(&(to).rule->counter, n); \
 	} while (0)
 
-/* The controller has taken over a flow. */
-static __noinline int totals_opened(struct sock *sk)
+/* The controller has taken over a flow, whose record @f is new. */
+static __noinline int totals_opened(struct sock *sk, struct ccbpf_flow *f)
 {
-	struct ccbpf_totals *all = totals_all(), *unit = totals_unit(sk);
+	struct ccbpf_chosen *chosen = bpf_sk_storage_get(&ruled, sk, NULL, 0);
+	struct totals_of to;
 
-	TOTALS_ADD(all, unit, flows, 1);
+	if (chosen)
+		f->life.rule = chosen->made_ns;
+	to = totals_find(sk, f);
+	TOTALS_ADD(to, flows, 1);
 	return 0;
 }
 
 /* An early indication was acted upon; @to_one: it was a second one. */
 static __always_inline void totals_indication(struct sock *sk, bool to_one)
 {
-	struct ccbpf_totals *all = totals_all(), *unit = totals_unit(sk);
+	struct totals_of to = totals_find(sk, flow_of(sk));
 
-	TOTALS_ADD(all, unit, indications, 1);
+	TOTALS_ADD(to, indications, 1);
 	if (to_one)
-		TOTALS_ADD(all, unit, cuts_to_one, 1);
+		TOTALS_ADD(to, cuts_to_one, 1);
 }
 
 /* A reduction by a loss, or by an ECN echo. */
 static __noinline int totals_reduced(struct sock *sk, bool loss)
 {
-	struct ccbpf_totals *all = totals_all(), *unit = totals_unit(sk);
+	struct totals_of to = totals_find(sk, flow_of(sk));
 
 	if (loss)
-		TOTALS_ADD(all, unit, losses, 1);
+		TOTALS_ADD(to, losses, 1);
 	else
-		TOTALS_ADD(all, unit, marks, 1);
+		TOTALS_ADD(to, marks, 1);
 	return 0;
 }
 
-static __always_inline bool totals_gives_way(const struct ccbpf_flow *f)
-{
-	return f->phase == CCBPF_PHASE_INFERENCE || f->phase == CCBPF_PHASE_SMALL ||
-	       f->phase == CCBPF_PHASE_RECOVERY;
-}
-
 /* What the flow did since its record @f was written; nothing if it is a new one. */
-static __noinline int totals_add_up(struct tcp_sock *tp, const struct ccbpf_flow *f)
+static __noinline int totals_add_up(struct tcp_sock *tp, struct ccbpf_flow *f)
 {
 	u64 bytes = tp->bytes_acked - f->bytes_acked;
-	u64 passed_ns = tp->tcp_mstamp * 1000 - f->updated_ns;
 	u32 again = tp->total_retrans - f->retransmits;
-	struct ccbpf_totals *all, *unit;
+	struct life_step step = life_step(f, tp->tcp_mstamp * 1000, bytes);
+	struct totals_of to;
 
 	if (!f->updated_ns || (!bytes && !again))
 		return 0;
-	all = totals_all();
-	unit = totals_unit((struct sock *)tp);
-	TOTALS_ADD(all, unit, bytes_acked, bytes);
-	TOTALS_ADD(all, unit, retransmits, again);
-	if (!bytes || passed_ns > TOTALS_GAP_MOST_NS)
+	to = totals_find((struct sock *)tp, f);
+	TOTALS_ADD(to, bytes_acked, bytes);
+	TOTALS_ADD(to, retransmits, again);
+	if (!step.sending_ns)
 		return 0;
-	TOTALS_ADD(all, unit, sending_ns, passed_ns);
-	if (totals_gives_way(f))
-		TOTALS_ADD(all, unit, yielded_ns, passed_ns);
+	TOTALS_ADD(to, sending_ns, step.sending_ns);
+	TOTALS_ADD(to, yielded_ns, step.yielded_ns);
 	return 0;
 }
 

@@ -15,6 +15,9 @@
 static const struct field common_fields[] = { CCBPF_FLOW_COMMON(FIELD, ccbpf_flow) };
 const struct part flow_common = { "flow", common_fields, COUNT(common_fields) };
 
+static const struct field life_fields[] = { CCBPF_FLOW_LIFE(FIELD, ccbpf_flow_life) };
+const struct part flow_life = { "life", life_fields, COUNT(life_fields) };
+
 #define X(key, member, table, text)                                                       \
 	static const struct field key##_fields[] = { table(FIELD, ccbpf_flow_##member) }; \
 	static const struct part key##_part = { #key, key##_fields, COUNT(key##_fields) };

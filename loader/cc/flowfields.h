@@ -35,8 +35,9 @@ struct part {
 	unsigned int n;
 };
 
-/* What every record has; its fields count from the record's beginning. */
-extern const struct part flow_common;
+/* What every record has; the fields of the first count from the record's beginning, of the second
+ * from its `life`. */
+extern const struct part flow_common, flow_life;
 
 /*
  * The own parts of a controller's records, from `i` 0 up to NULL; their fields

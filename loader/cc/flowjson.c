@@ -65,6 +65,7 @@ struct json_object *flow_json(const struct flow *flow)
 
 	add(doc, "key", json_object_new_uint64(flow->key));
 	add_fields(doc, &flow_common, record, record->family);
+	add_fields(doc, &flow_life, &record->life, record->family);
 	for (unsigned int i = 0; (part = flow_part(record->kind, i)); i++) {
 		struct json_object *own = json_object_new_object();
 

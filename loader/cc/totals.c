@@ -13,6 +13,13 @@ int totals_read(int fd, const struct controller *c, struct ccbpf_totals *sum)
 	return percpu_sum(fd, c->kind, sum, sizeof(*sum));
 }
 
+bool rule_totals_read(int fd, __u64 made_ns, __u32 kind, struct ccbpf_totals *totals)
+{
+	const struct ccbpf_ruled_key key = { .rule = made_ns, .kind = kind };
+
+	return !bpf_map_lookup_elem(fd, &key, totals);
+}
+
 static int by_key(const void *a, const void *b)
 {
 	const struct unit_total *x = a, *y = b;

@@ -3,6 +3,7 @@
 #ifndef CCBPF_TOTALS_LOADER_H
 #define CCBPF_TOTALS_LOADER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "cc/controllers.h"
@@ -17,6 +18,9 @@ struct unit_total {
 	struct ccbpf_totals totals;
 	const char *name; /* for the reader's use */
 };
+
+/* Of the flows of a kind to which the rule that was made then gave the controller. Returns whether there were any. */
+bool rule_totals_read(int fd, __u64 made_ns, __u32 kind, struct ccbpf_totals *totals);
 
 /* All that the map behind `fd` has, into memory to be freed. */
 void units_totals_read(int fd, struct unit_total **units, size_t *n);

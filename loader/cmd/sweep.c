@@ -136,12 +136,12 @@ static int sweep_moved(const char *what, bool all, struct json_object *removed)
 	return moved_remove(what, removed);
 }
 
-/* Whether something holds receive windows, or will: it writes the shared maps. */
-static bool is_receiving(void)
+/* Whether rules, or what holds receive windows or will, write the shared maps. */
+static bool others_write(void)
 {
 	struct run *runs;
 	unsigned int n = runs_read(&runs);
-	bool any = standing_receives() || units_receive() || moved_is_pinned() ||
+	bool any = standing_is_pinned() || units_receive() || moved_is_pinned() ||
 		   gateway_is_pinned();
 
 	while (n-- > 0)
@@ -221,7 +221,7 @@ int sweep(const char *what, enum sweep_extent extent, struct json_object *remove
 	if (extent == SWEEP_RESTS)
 		return err;
 	sweep_sysctls(all, enabled);
-	if (enabled || trace_runs() || is_receiving())
+	if (enabled || trace_runs() || others_write())
 		return err;
 	pin_remove_dir(pin_path(PINS_TRACE, NULL));
 	if (!all && flows_left())

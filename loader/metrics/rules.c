@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The standing rules, and the commands of `ccbpf run` that are under way. */
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "cc/totals.h"
 #include "metrics/metrics.h"
+#include "metrics/totals.h"
 #include "out/errors.h"
 #include "rules/origins.h"
 #include "rules/rule.h"
 #include "rules/run.h"
 #include "rules/standing.h"
+#include "sys/shared.h"
 #include "util/memory.h"
 #include "util/text.h"
 
@@ -29,6 +33,51 @@ static void connections(const struct standing *standing, struct exposition *out)
 			standing->counts[i].count);
 	CCBPF_CHOICE_COUNTS(X)
 #undef X
+}
+
+/* What the flows of a rule and a controller have done, those that have ended included. */
+struct ruled {
+	const struct ccbpf_rule *rule;
+	const char *controller;
+	struct ccbpf_totals totals;
+};
+
+static void print_totals(const struct ruled *all, size_t n, struct exposition *out)
+{
+#define X(field, called, form, help)                                                           \
+	exposition_family(out, METRIC_COUNTER, "ccbpf_rule_" called, help);                    \
+	for (size_t i = 0; i < n; i++)                                                         \
+		exposition_##form(out,                                                         \
+				  LABELS({ "rule", text("%u", all[i].rule->id) },              \
+					 { "controller", all[i].controller },                  \
+					 { "conditions", rule_conditions_text(all[i].rule) }), \
+				  all[i].totals.field);
+	TOTALS_OF_PART(X)
+#undef X
+}
+
+/* A pair without flows has no series. */
+static int totals(const char *what, const struct standing *standing, struct exposition *out)
+{
+	struct ruled *all;
+	int fd, err = shared_open(what, SHARED_RULES, &fd);
+	size_t n = 0;
+
+	if (err || fd < 0)
+		return err;
+	all = must_alloc(standing->n * n_controllers + 1, sizeof(*all));
+	for (unsigned int i = 0; i < standing->n; i++)
+		for_each_controller (c) {
+			struct ruled *ruled = &all[n];
+
+			ruled->rule = &standing->rules[i];
+			ruled->controller = c->name;
+			n += rule_totals_read(fd, ruled->rule->made_ns, c->kind, &ruled->totals);
+		}
+	close(fd);
+	print_totals(all, n, out);
+	free(all);
+	return EXIT_OK;
 }
 
 static uint64_t rule_of(const void *origins, const struct flow *flow)
@@ -75,10 +124,11 @@ int metrics_rules(const char *what, const struct live *live, const struct origin
 	if (err)
 		return err;
 	connections(&standing, out);
-	if (live->known && origins->known)
+	err = totals(what, &standing, out);
+	if (!err && live->known && origins->known)
 		flows_of_rules(origins, live, out);
 	standing_close(&standing);
-	return EXIT_OK;
+	return err;
 }
 
 /* All that a run counts: X(field, NAME, is ns, help) */

@@ -13,4 +13,12 @@
 	X(yielded_ns, "yielded_seconds", seconds,                                      \
 	  "time among it in which the flow gave way: inference, small, recovery")
 
+/* Those of cgroups and rules, which have no other counters. */
+#define TOTALS_OF_PART(X)                                                      \
+	TOTALS_ADDED(X)                                                        \
+	X(indications, "indications", number, "early indications acted upon")  \
+	X(cuts_to_one, "cuts_to_one", number, "second indications among them") \
+	X(losses, "losses", number, "reductions by loss")                      \
+	X(marks, "marks", number, "reductions by ECN echo")
+
 #endif

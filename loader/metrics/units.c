@@ -18,13 +18,9 @@
 
 #define UNITS_MOST 500
 
-#define COUNTERS(X)                                                            \
-	X(flows, "flows", number, "flows that the controller has taken over")  \
-	TOTALS_ADDED(X)                                                        \
-	X(indications, "indications", number, "early indications acted upon")  \
-	X(cuts_to_one, "cuts_to_one", number, "second indications among them") \
-	X(losses, "losses", number, "reductions by loss")                      \
-	X(marks, "marks", number, "reductions by ECN echo")
+#define COUNTERS(X)                                                           \
+	X(flows, "flows", number, "flows that the controller has taken over") \
+	TOTALS_OF_PART(X)
 
 struct units {
 	struct unit_total *all;

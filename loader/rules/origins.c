@@ -132,7 +132,7 @@ void origins_read(struct origins *out)
 
 	*out = (struct origins){ 0 };
 	if (!standing_read_quietly(&out->standing))
-		add(&givers, copy_of(out->standing.chosen_fd), copy_of(out->standing.receives_fd),
+		add(&givers, copy_of(out->standing.ruled_fd), copy_of(out->standing.receives_fd),
 		    (struct giver){ .to = out, .by = ORIGIN_RULE });
 	out->n_runs = runs_read(&out->runs);
 	for (unsigned int i = 0; i < out->n_runs; i++) {

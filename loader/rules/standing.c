@@ -18,12 +18,13 @@
 #include "sys/objects.h"
 #include "sys/pins.h"
 #include "sys/shared.h"
+#include "util/clock.h"
 #include "util/memory.h"
 
 #define MAP_TABLE ".rodata.table"
 #define MAP_RULES "rules"
 #define MAP_COUNTS "rule_counts"
-#define MAP_CHOSEN "chosen"
+#define MAP_RULED "ruled"
 #define MAP_RECEIVES "receives"
 
 /* As in bpf/assign.bpf.c. */
@@ -37,12 +38,12 @@ static const struct map_shape rules_shape = { BPF_MAP_TYPE_ARRAY, sizeof(__u32),
 static const struct map_shape counts_shape = { BPF_MAP_TYPE_HASH, sizeof(__u32),
 					       sizeof(struct ccbpf_choice_counts),
 					       CCBPF_RULES_MOST };
-static const struct map_shape chosen_shape = { BPF_MAP_TYPE_SK_STORAGE, sizeof(int),
-					       sizeof(struct ccbpf_chosen), 0 };
+static const struct map_shape ruled_shape = { BPF_MAP_TYPE_SK_STORAGE, sizeof(int),
+					      sizeof(struct ccbpf_chosen), 0 };
 static const struct map_shape receives_shape = { BPF_MAP_TYPE_SK_STORAGE, sizeof(int), 0, 0 };
 
 /* Those of a struct standing. */
-#define DESCRIPTORS(of) { &(of)->link_fd, &(of)->counts_fd, &(of)->chosen_fd, &(of)->receives_fd }
+#define DESCRIPTORS(of) { &(of)->link_fd, &(of)->counts_fd, &(of)->ruled_fd, &(of)->receives_fd }
 
 static const char *link_path(void)
 {
@@ -91,7 +92,7 @@ static int read_rules(struct standing *standing, int program)
 	}
 	standing->next = table.next;
 	standing->counts_fd = sockops_open_map(program, MAP_COUNTS, &counts_shape);
-	standing->chosen_fd = sockops_open_map(program, MAP_CHOSEN, &chosen_shape);
+	standing->ruled_fd = sockops_open_map(program, MAP_RULED, &ruled_shape);
 	standing->receives_fd = sockops_open_map(program, MAP_RECEIVES, &receives_shape);
 	for (__u32 i = 0;
 	     standing->counts_fd >= 0 && i < table.rules && bpf_map_lookup_elem(fd, &i, &rule) == 0;
@@ -170,11 +171,23 @@ static __u32 take_id(struct standing *standing)
 	return id;
 }
 
+/* Now, or later than that of any rule. */
+static __u64 take_time(const struct standing *standing)
+{
+	__u64 made_ns = monotonic_ns();
+
+	for (unsigned int i = 0; i < standing->n; i++)
+		if (made_ns <= standing->rules[i].made_ns)
+			made_ns = standing->rules[i].made_ns + 1;
+	return made_ns;
+}
+
 void standing_add(struct standing *standing, struct ccbpf_rule *rule)
 {
 	unsigned int n = standing->n;
 
 	rule->id = take_id(standing);
+	rule->made_ns = take_time(standing);
 	standing->n++;
 	standing->rules = must_grow(standing->rules, (n + 1) * sizeof(*rule));
 	standing->counts = must_grow(standing->counts, (n + 1) * sizeof(*standing->counts));
@@ -197,8 +210,8 @@ static int reuse_maps(const char *what, const struct standing *standing, struct 
 
 	if (standing->counts_fd >= 0)
 		err = object_reuse(what, obj, MAP_COUNTS, standing->counts_fd);
-	if (!err && standing->chosen_fd >= 0)
-		err = object_reuse(what, obj, MAP_CHOSEN, standing->chosen_fd);
+	if (!err && standing->ruled_fd >= 0)
+		err = object_reuse(what, obj, MAP_RULED, standing->ruled_fd);
 	if (!err && windows_same_layout(standing->receives_fd, obj))
 		err = object_reuse(what, obj, MAP_RECEIVES, standing->receives_fd);
 	return err;
@@ -231,7 +244,7 @@ static int load(const char *what, const struct standing *standing, struct bpf_ob
 	bpf_map__set_max_entries(rules, standing->n ?: 1);
 	err = reuse_maps(what, standing, *obj);
 	if (!err)
-		err = receives ? shared_load(what, *obj) : shared_load_without(what, *obj);
+		err = shared_load(what, *obj);
 	if (err)
 		return err;
 	err = sets_fill(*obj, standing->rules, standing->n);
@@ -344,6 +357,11 @@ void standing_close(struct standing *standing)
 		if (*fds[i] >= 0)
 			close(*fds[i]);
 	*standing = (struct standing)STANDING_NONE;
+}
+
+bool standing_is_pinned(void)
+{
+	return pin_exists(link_path());
 }
 
 bool standing_receives(void)

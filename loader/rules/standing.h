@@ -28,11 +28,11 @@ struct standing {
 	bool detached; /* somebody detached the link: they are not in force */
 	int link_fd; /* -1: there is none */
 	int counts_fd;
-	int chosen_fd; /* storage of the sockets that a rule reached; negative: unknown */
+	int ruled_fd; /* storage of the sockets that a rule reached; negative: unknown */
 	int receives_fd; /* the same of those whose receive window it holds */
 };
 
-#define STANDING_NONE { .link_fd = -1, .counts_fd = -1, .chosen_fd = -1, .receives_fd = -1 }
+#define STANDING_NONE { .link_fd = -1, .counts_fd = -1, .ruled_fd = -1, .receives_fd = -1 }
 
 /*
  * Read those that are in force; needs a lock. Returns EXIT_OK also where there are none, or the
@@ -66,6 +66,9 @@ void standing_close(struct standing *standing);
 
 /* Whether a rule for downloads is in force, so that its records in `flows` are written. */
 bool standing_receives(void);
+
+/* Whether there are rules, or what looks like them: their program writes the shared maps. */
+bool standing_is_pinned(void);
 
 /*
  * Remove what an interrupted command left; with `all`, the rules as well. `removed`: an array

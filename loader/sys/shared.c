@@ -7,6 +7,7 @@
 #include "ccbpf/controllers.h"
 #include "ccbpf/event.h"
 #include "ccbpf/flow.h"
+#include "ccbpf/rule.h"
 #include "ccbpf/stats.h"
 #include "out/errors.h"
 #include "sys/objects.h"
@@ -28,6 +29,12 @@ static const struct {
 	[SHARED_UNITS] = { "unit_totals",
 			   { BPF_MAP_TYPE_LRU_HASH, sizeof(struct ccbpf_unit_key),
 			     sizeof(struct ccbpf_totals), 0 } },
+	[SHARED_RULES] = { "rule_totals",
+			   { BPF_MAP_TYPE_LRU_HASH, sizeof(struct ccbpf_ruled_key),
+			     sizeof(struct ccbpf_totals), 0 } },
+	[SHARED_RULED] = { "ruled",
+			   { BPF_MAP_TYPE_SK_STORAGE, sizeof(int), sizeof(struct ccbpf_chosen),
+			     0 } },
 	[SHARED_LISTENER] = { "listener", ONE_VALUE(BPF_MAP_TYPE_ARRAY, sizeof(__u64)) },
 };
 

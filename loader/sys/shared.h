@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The maps that programs share, pinned in the root: `flows`, `events`, `stats`, `totals`,
- * `unit_totals`, `listener`. A controller has all of them, what holds receive windows has `flows`,
- * `events`, `stats` and `listener`, and the program of a run has `flows`.
+ * `unit_totals`, `rule_totals`, `ruled`, `listener`. A controller has all of them, what holds
+ * receive windows has `flows`, `events`, `stats` and `listener`, the program of the standing rules
+ * `ruled` and these, and the program of a run has `flows`.
  */
 #ifndef CCBPF_SHARED_H
 #define CCBPF_SHARED_H
@@ -15,6 +16,8 @@ enum shared {
 	SHARED_STATS,
 	SHARED_TOTALS,
 	SHARED_UNITS,
+	SHARED_RULES, /* their totals */
+	SHARED_RULED, /* which sockets they reached */
 	SHARED_LISTENER,
 	SHARED_MAPS
 };

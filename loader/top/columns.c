@@ -8,13 +8,6 @@
 
 #define NS_PER_S 1000000000ull
 
-unsigned int watched_percent(const struct watched *watched)
-{
-	return watched->watched_ns
-		       ? (100 * watched->yielded_ns + watched->watched_ns / 2) / watched->watched_ns
-		       : 0;
-}
-
 const char *watched_ended(const struct watched *watched, uint64_t now_ns)
 {
 	return text("ended %llu s ago", (now_ns - watched->ended_ns) / NS_PER_S);
@@ -107,13 +100,15 @@ static const char *yields(const struct watched *w, uint64_t now_ns)
 
 static const char *since(const struct watched *w, uint64_t now_ns)
 {
-	return w->yielding == YIELDING_NOT ? "" : human_age(now_ns - w->yielding_since_ns);
+	if (w->yielding == YIELDING_NOT)
+		return "";
+	return human_age(now_ns > w->yielding_since_ns ? now_ns - w->yielding_since_ns : 0);
 }
 
 static const char *part(const struct watched *w, uint64_t now_ns)
 {
 	(void)now_ns;
-	return w->watched_ns ? text("%u%%", watched_percent(w)) : "-";
+	return text("%.0f%%", 100 * w->yielded);
 }
 
 static const char *rtt(const struct watched *w, uint64_t now_ns)
@@ -124,9 +119,7 @@ static const char *rtt(const struct watched *w, uint64_t now_ns)
 
 static const char *age(const struct watched *w, uint64_t now_ns)
 {
-	const uint64_t started_ns = w->flow.record.started_ns;
-
-	return human_age(now_ns > started_ns ? now_ns - started_ns : 0);
+	return human_age(watched_age_ns(w, now_ns));
 }
 
 #define NUMBER(field)                                                           \

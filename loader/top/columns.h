@@ -30,9 +30,6 @@ bool top_column_shown(const struct top_column *column, int width, bool mixed);
 /* "ended 3 s ago", a text(). */
 const char *watched_ended(const struct watched *watched, uint64_t now_ns);
 
-/* Part of the time watched in which the flow yielded, in percent. */
-unsigned int watched_percent(const struct watched *watched);
-
 /* "3 flows, 487k bit/s, 2 yield (1 delay, 1 loss), 1 ended", a text(). */
 const char *sum_words(const struct sum *sum);
 

@@ -18,15 +18,32 @@ static int by_key(const void *a, const void *b)
 	return x->key < y->key ? -1 : x->key > y->key;
 }
 
-/* For a download the kernel counts: since it began, also before somebody watched it. */
-static void count_from_start(struct watched *w, uint64_t now_ns)
+uint64_t watched_age_ns(const struct watched *watched, uint64_t now_ns)
 {
-	const struct ccbpf_flow *f = &w->flow.record;
+	uint64_t started_ns = watched->flow.record.started_ns,
+		 ended_ns = watched->ended_ns ?: now_ns;
 
-	if (f->kind != CCBPF_KIND_rx_le || now_ns < f->started_ns)
-		return;
-	w->watched_ns = now_ns - f->started_ns;
-	w->yielded_ns = f->rx.held_ms * 1000000ull;
+	return ended_ns > started_ns ? ended_ns - started_ns : 0;
+}
+
+/* Before the record is written anew, it does not know yet since when it says that the flow yields. */
+static uint64_t yielding_since(const struct ccbpf_flow *record)
+{
+	return record->life.yields_since_ns ?: record->updated_ns;
+}
+
+static void look(struct watched *w, const struct flow *flow, const struct ccbpf_flow *before,
+		 uint64_t now_ns)
+{
+	const struct ccbpf_flow *record = &flow->record;
+	uint64_t age_ns;
+
+	w->flow = *flow;
+	w->yielding = yielding_of(record, before, w->yielding, now_ns);
+	w->yielding_since_ns = yielding_since(record);
+	age_ns = watched_age_ns(w, now_ns);
+	w->yielded = record->life.yielded_ns < age_ns ? (double)record->life.yielded_ns / age_ns
+						      : !!record->life.yielded_ns;
 }
 
 static struct watched first_seen(const struct flow *flow, uint64_t now_ns)
@@ -35,31 +52,22 @@ static struct watched first_seen(const struct flow *flow, uint64_t now_ns)
 		.group = { [GROUP_CONTROLLER] = flow->record.kind,
 			   [GROUP_CGROUP] = GROUP_UNKNOWN,
 			   [GROUP_PROCESS] = GROUP_UNKNOWN },
-		.flow = *flow,
-		.yielding = yielding_of(&flow->record, NULL, YIELDING_NOT, now_ns),
-		.yielding_since_ns = now_ns,
+		.yielding = YIELDING_NOT,
 		.period_bytes = flow->record.bytes_acked,
 		.period_ns = now_ns,
 		.rank = RANK_NONE,
 	};
 
-	count_from_start(&first, now_ns);
+	look(&first, flow, NULL, now_ns);
 	return first;
 }
 
-/* One sample more. What it did between two samples is what it did at the first one. */
+/* One sample more. */
 static void seen_again(struct watched *to, const struct watched *before, const struct flow *flow,
-		       uint64_t passed_ns, uint64_t now_ns)
+		       uint64_t now_ns)
 {
 	*to = *before;
-	to->flow = *flow;
-	to->watched_ns += passed_ns;
-	if (before->yielding != YIELDING_NOT)
-		to->yielded_ns += passed_ns;
-	to->yielding = yielding_of(&flow->record, &before->flow.record, before->yielding, now_ns);
-	if (before->yielding == YIELDING_NOT)
-		to->yielding_since_ns = now_ns;
-	count_from_start(to, now_ns);
+	look(to, flow, &before->flow.record, now_ns);
 }
 
 static bool is_same(const struct watched *watched, const struct flow *flow)
@@ -67,14 +75,6 @@ static bool is_same(const struct watched *watched, const struct flow *flow)
 	return watched->flow.key == flow->key &&
 	       watched->flow.record.started_ns == flow->record.started_ns &&
 	       watched->flow.record.kind == flow->record.kind;
-}
-
-/* Nobody looked for longer than that: it was paused, or stopped. That time is not watched. */
-#define GAP_MOST_NS (2 * NS_PER_S)
-
-static uint64_t passed_since(uint64_t then_ns, uint64_t now_ns)
-{
-	return now_ns - then_ns > GAP_MOST_NS ? 0 : now_ns - then_ns;
 }
 
 struct flow_id watched_id(const struct watched *watched)
@@ -133,7 +133,6 @@ static void forget(struct model *model, uint64_t now_ns)
 
 static void merge(struct model *model, struct flow *flows, size_t n, uint64_t now_ns)
 {
-	uint64_t passed_ns = passed_since(model->now_ns, now_ns);
 	struct watched *merged = must_alloc(n ?: 1, sizeof(*merged)), *before = model->flows,
 		       *last = model->flows + model->n;
 	size_t kept = 0;
@@ -146,7 +145,7 @@ static void merge(struct model *model, struct flow *flows, size_t n, uint64_t no
 		while (before < last && before->flow.key < flows[i].key)
 			end(model, before++, now_ns);
 		if (before < last && is_same(before, &flows[i]))
-			seen_again(&merged[kept++], before++, &flows[i], passed_ns, now_ns);
+			seen_again(&merged[kept++], before++, &flows[i], now_ns);
 		else
 			merged[kept++] = first_seen(&flows[i], now_ns);
 	}

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The flows that `ccbpf top` watches. The map `flows` is sampled a few times a second; what a
- * record does not hold is added up here, from the first sample on that shows the flow: to what
- * it yields, since when, for how long in sum, and what it sent per second. The record of a download
- * has for how long it yielded since it began. Where there is a
- * screen, flows that end are kept for a while, and the last periods of each flow.
+ * record does not hold is found here from one sample to the next: to what the flow yields, and what
+ * it sent per second. Where there is a screen, flows that end are kept for a while, and the last
+ * periods of each flow.
  */
 #ifndef CCBPF_TOP_MODEL_H
 #define CCBPF_TOP_MODEL_H
@@ -29,9 +28,8 @@ struct flow_id {
 struct watched {
 	struct flow flow; /* as of the last sample */
 	enum yielding yielding;
-	uint64_t yielding_since_ns; /* the first sample that shows it */
-	uint64_t yielded_ns; /* of watched_ns */
-	uint64_t watched_ns; /* from its first sample, of a download from its start, to the last */
+	uint64_t yielding_since_ns; /* if it yields */
+	double yielded; /* part of its age in which it yielded, 0 to 1 */
 	uint64_t goodput_bps; /* acknowledged payload, over the last period */
 	bool goodput_known; /* it lives for a period already */
 	uint64_t period_bytes; /* bytes_acked when the period began */
@@ -65,6 +63,9 @@ void model_period(struct model *model);
 
 /* The flow, also if it has ended, or NULL. */
 struct watched *model_find(const struct model *model, const struct flow_id *id);
+
+/* Since its controller took it over, up to its end if it has ended. */
+uint64_t watched_age_ns(const struct watched *watched, uint64_t now_ns);
 
 void model_free(struct model *model);
 

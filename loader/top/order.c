@@ -25,7 +25,7 @@ static double weight(const struct watched *w, enum order_by sort)
 	case ORDER_RATE:
 		return w->goodput_bps;
 	case ORDER_YIELDED:
-		return w->watched_ns ? (double)w->yielded_ns / w->watched_ns : 0;
+		return w->yielded;
 	case ORDER_DELAY:
 		return f->delay_smoothed_us;
 	case ORDER_CWND:

@@ -69,6 +69,9 @@ static void check_flow(const uint8_t *data, size_t size)
 #define X(of, field, form, unit, text) NUMBERS_##form(flow.record, field)
 	CCBPF_FLOW_COMMON(X, ccbpf_flow)
 #undef X
+#define X(of, field, form, unit, text) NUMBERS_##form(flow.record.life, field)
+	CCBPF_FLOW_LIFE(X, ccbpf_flow_life)
+#undef X
 	check_words(flow_own_words(&flow.record));
 	check_words(flow_met_words(&flow.record));
 	check_words(endpoint(flow.record.family, flow.record.remote_addr, 65535));

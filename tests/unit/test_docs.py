@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit import headers
-from tests.unit.test_tables import CONTROLLERS, EVENTS, FLOW, FLOW_OWN, FLOW_PARTS, FLOW_WORDS, PARAMS, STATS
+from tests.unit.test_tables import CONTROLLERS, EVENTS, FLOW, FLOW_LIFE, FLOW_OWN, FLOW_PARTS, FLOW_WORDS, PARAMS, STATS
 
 ROOT = headers.ROOT
 README = ROOT / "README.md"
@@ -94,7 +94,7 @@ def flow_records() -> list[str]:
         "",
         "What `ccbpf -j flows` prints of each flow, and what the map `flows` holds. `key` is the flow's key in that map: a number, unique",
         "among live flows. Times are those of CLOCK_MONOTONIC.",
-        *flow_fields(FLOW),
+        *flow_fields(FLOW + FLOW_LIFE),
     ]
     for part, (_, rows, text) in FLOW_PARTS.items():
         owners = ", ".join(f"`{controller}`" for controller, of in FLOW_OWN if of == part)

@@ -17,7 +17,7 @@ import cffi
 import pytest
 
 from tests.unit import headers
-from tests.unit.test_tables import CONTROLLERS, FLOW, FLOW_OWN, FLOW_PARTS, FLOW_WORDS
+from tests.unit.test_tables import CONTROLLERS, FLOW, FLOW_LIFE, FLOW_OWN, FLOW_PARTS, FLOW_WORDS
 
 ROOT = headers.ROOT
 KINDS = {name: number for number, name, *_ in CONTROLLERS}
@@ -111,7 +111,8 @@ def filled(ffi: Any, kind: int, own: bytes | None = None) -> Any:
     record = ffi.new("struct ccbpf_flow *")
     data = bytearray((7 * i + 129) % 256 for i in range(ffi.sizeof("struct ccbpf_flow")))
     if own is not None:
-        data[-64:] = own.ljust(64, b"\0")
+        at = ffi.offsetof("struct ccbpf_flow", "own")
+        data[at : at + 64] = own.ljust(64, b"\0")
     ffi.memmove(record, data, len(data))
     record.kind, record.family, record.phase, record.delay_source = kind, 2, 3, 1
     record.controller, record.delay_base_us = b"my_cc", -5
@@ -128,7 +129,8 @@ def expected(value: Any, form: str) -> object:
 def test_every_common_field(ffi: Any, loader: SimpleNamespace) -> None:
     record = filled(ffi, UNKNOWN_KIND)
     shown = loader.json(ffi.buffer(record))
-    assert list(shown) == ["key", *(name for name, *_ in FLOW)]
+    assert list(shown) == ["key", *(name for name, *_ in FLOW + FLOW_LIFE)]
+    assert {name: shown[name] for name, *_ in FLOW_LIFE} == {name: getattr(record.life, name) for name, *_ in FLOW_LIFE}
     numbers = {name: expected(getattr(record, name), form) for name, form, *_ in FLOW if form not in ("name", "address")}
     assert {name: shown[name] for name in numbers} == numbers
     assert (shown["key"], shown["controller"], shown["phase"], shown["delay_source"]) == (77, "my_cc", "recovery", "owd")
@@ -142,7 +144,7 @@ def test_every_own_field(ffi: Any, loader: SimpleNamespace, name: str) -> None:
         record.nf.chirps_wait, record.nf.chirps_why = 6, 5
     shown = loader.json(ffi.buffer(record))
     parts = [part for controller, part in FLOW_OWN if controller == name]
-    assert list(shown)[1 + len(FLOW) :] == parts
+    assert list(shown)[1 + len(FLOW) + len(FLOW_LIFE) :] == parts
     for part in parts:
         tag, rows, _ = FLOW_PARTS[part]
         own = getattr(record, tag.removeprefix("ccbpf_flow_"))
@@ -169,4 +171,4 @@ def test_what_has_no_word(ffi: Any, loader: SimpleNamespace) -> None:
 def test_a_controller_without_fields_of_its_own(ffi: Any, loader: SimpleNamespace) -> None:
     assert loader.words(ffi.buffer(filled(ffi, BARE_KIND))) == "no fields of its own"
     assert loader.words(ffi.buffer(filled(ffi, UNKNOWN_KIND))) == "unknown to this version of ccbpf"
-    assert list(loader.json(ffi.buffer(filled(ffi, BARE_KIND))))[1:] == [name for name, *_ in FLOW]
+    assert list(loader.json(ffi.buffer(filled(ffi, BARE_KIND))))[1:] == [name for name, *_ in FLOW + FLOW_LIFE]

@@ -18,6 +18,7 @@ RECEIVERS = headers.table("ccbpf/controllers.h", "CCBPF_RECEIVERS", "vwv")
 EVENTS = headers.table("ccbpf/event.h", "CCBPF_EVENTS", "vwvv")
 STATS = headers.table("ccbpf/stats.h", "CCBPF_STATS", "wv")
 FLOW = headers.flow_fields("CCBPF_FLOW_COMMON", "ccbpf_flow")
+FLOW_LIFE = headers.flow_fields("CCBPF_FLOW_LIFE", "ccbpf_flow_life")
 FLOW_PARTS = headers.flow_parts()
 FLOW_OWN = headers.table("ccbpf/flow.h", "CCBPF_FLOW_OWN", "ww")
 FLOW_WORDS = {
@@ -180,7 +181,10 @@ def test_stats(ffi: Ffi) -> None:
     assert all(WORD.fullmatch(name) and text for name, text in STATS)
 
 
-@pytest.mark.parametrize("struct, rows", [("ccbpf_flow", FLOW), *((struct, rows) for struct, rows, _ in FLOW_PARTS.values())])
+@pytest.mark.parametrize(
+    "struct, rows",
+    [("ccbpf_flow", FLOW), ("ccbpf_flow_life", FLOW_LIFE), *((struct, rows) for struct, rows, _ in FLOW_PARTS.values())],
+)
 def test_the_fields_of_a_flow(ffi: Ffi, struct: str, rows: list[tuple[Any, ...]]) -> None:
     fields = dict(ffi.typeof(f"struct {struct}").fields)
     names = [name for name, *_ in rows]
@@ -192,7 +196,8 @@ def test_the_fields_of_a_flow(ffi: Ffi, struct: str, rows: list[tuple[Any, ...]]
 def test_every_field_of_a_flow_is_in_a_table(ffi: Ffi) -> None:
     members = {name for name, _ in ffi.typeof("struct ccbpf_flow").fields if name}
     parts = {struct.removeprefix("ccbpf_flow_") for struct, _, _ in FLOW_PARTS.values()}
-    assert members == {name for name, *_ in FLOW} | parts | {"own", "reserved"}
+    assert members == {name for name, *_ in FLOW} | parts | {"own", "reserved", "life"}
+    assert [name for name, _ in ffi.typeof("struct ccbpf_flow_life").fields] == [*(name for name, *_ in FLOW_LIFE), "rule"]
     for struct, rows, _ in FLOW_PARTS.values():
         fields = [name for name, _ in ffi.typeof(f"struct {struct}").fields]
         assert [name for name in fields if name not in parts] == [name for name, *_ in rows]
@@ -203,7 +208,7 @@ def test_every_part_of_a_flow_is_a_controllers() -> None:
     assert {controller for controller, _ in FLOW_OWN} <= {row[1] for row in CONTROLLERS + RECEIVERS}
     assert {part for _, part in FLOW_OWN} == set(FLOW_PARTS)
     assert all(text for *_, text in FLOW_PARTS.values())
-    assert not set(FLOW_PARTS) & {name for name, *_ in FLOW}, "keys of the same object in JSON"
+    assert unique((*FLOW_PARTS, *(name for name, *_ in FLOW + FLOW_LIFE))), "keys of the same object in JSON"
 
 
 def test_the_words_of_a_flow(law: Laws) -> None:
@@ -221,6 +226,7 @@ def test_the_words_of_a_flow(law: Laws) -> None:
     "record",
     [
         "ccbpf_flow",
+        "ccbpf_flow_life",
         *(struct for struct, _, _ in FLOW_PARTS.values()),
         "ccbpf_event",
         "ccbpf_identity",
@@ -239,7 +245,7 @@ def test_no_hole_in_what_crosses_to_user_space(ffi: Ffi, record: str) -> None:
 def test_every_controllers_part_of_a_flow_fits(ffi: Ffi) -> None:
     fields = dict(ffi.typeof("struct ccbpf_flow").fields)
     own = fields["own"]
-    parts = [field for name, field in fields.items() if name != "own" and field.offset >= own.offset]
+    parts = [field for name, field in fields.items() if name != "own" and field.offset == own.offset]
     assert parts
     assert all(part.offset + ffi.sizeof(part.type) <= own.offset + ffi.sizeof(own.type) for part in parts)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.functional import kernel
 from tests.functional.conftest import Cli
 
-SHARED = {"flows", "events", "stats", "totals", "unit_totals", "listener"}
+SHARED = {"flows", "events", "stats", "totals", "unit_totals", "rule_totals", "ruled", "listener"}
 OWN = {"tcp_lp", "tcp_lp/link", "tcp_lp/params", "tcp_lp/identity"}
 SYSCTL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 ECN = Path("/proc/sys/net/ipv4/tcp_ecn")

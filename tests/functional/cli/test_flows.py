@@ -51,21 +51,23 @@ def test_every_field_of_the_record_is_shown(watching: Cli, flows: kernel.Map) ->
         "local_addr": ipaddress.ip_address("10.1.2.3"),
         "remote_addr": ipaddress.ip_address("10.1.2.4"),
     }
-    flows.update(struct.pack("=Q", 77), record(**fields)[:-64] + struct.pack("=IIII", 1, 2, 3, 4).ljust(64, b"\0"))
+    life = {name: 1 + i for i, name in enumerate(kernel.LIFE)}
+    flows.update(struct.pack("=Q", 77), record(**fields, lp=(1, 2, 3, 4), life=life))
     (flow,) = watching("-j", "flows").json["flows"]
+    numbers |= {name: value for name, value in life.items() if name != "rule"}
     assert {name: flow[name] for name in numbers} == numbers
     assert (flow["key"], flow["kind"], flow["family"], flow["controller"]) == (77, 1, 2, "tcp_lp")
     assert (flow["phase"], flow["delay_source"]) == ("inference", "owd")
     assert (flow["local_addr"], flow["remote_addr"]) == ("10.1.2.3", "10.1.2.4")
     assert flow["lp"] == {"window": 1, "pair_gap_us": 2, "inference_left_us": 3, "peer_tick_ns": 4}
     declared = {name for name, _ in kernel.ffi.typeof("struct ccbpf_flow").fields if name}
-    assert flow.keys() == declared - kernel.OWN_PARTS - {"reserved"} | {"key", "lp", "origin"}
+    assert flow.keys() == declared - kernel.OWN_PARTS - {"reserved", "life"} | {*kernel.LIFE} - {"rule"} | {"key", "lp", "origin"}
     assert list(flow["lp"]) == [name for name, _ in kernel.ffi.typeof("struct ccbpf_flow_lp").fields]
 
 
 def test_both_parts_of_hstcp_lp_are_shown(watching: Cli, flows: kernel.Map) -> None:
-    own = struct.pack("=8I", *range(1, 9)).ljust(64, b"\0")
-    flows.update(struct.pack("=Q", 1), record(kind=kernel.KINDS["hstcp_lp"], controller=b"hstcp_lp")[:-64] + own)
+    own = ((1, 2, 3, 4), 5, 6, 7, 8)
+    flows.update(struct.pack("=Q", 1), record(kind=kernel.KINDS["hstcp_lp"], controller=b"hstcp_lp", hstcp_lp=own))
     (flow,) = watching("-j", "flows").json["flows"]
     assert list(flow["lp"].values()) == [1, 2, 3, 4]
     declared = [name for name, _ in kernel.ffi.typeof("struct ccbpf_flow_hstcp_lp").fields if name != "lp"]

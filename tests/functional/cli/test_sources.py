@@ -42,13 +42,24 @@ SOURCES: Sources = {  # family: (source, file, test)
         f"unit_{name}": ("ss, and the counters of the controller", "test_totals.py", "test_totals_keep_what_ended_by_controller_and_unit")
         for name in ("flows", "bytes_acked", "indications", "cuts_to_one")
     },
+    **{
+        f"rule_{name}": ("ss, the counters of the controller, the clock of the test", "test_totals.py", test)
+        for name, test in (
+            ("bytes_acked", "test_totals_of_a_rule_keep_what_ended"), ("indications", "test_totals_of_a_rule_keep_what_ended"),
+            ("cuts_to_one", "test_totals_of_a_rule_keep_what_ended"),
+            ("sending_seconds", "test_yielded_seconds_are_the_time_in_such_a_phase"),
+            ("yielded_seconds", "test_yielded_seconds_are_the_time_in_such_a_phase"),
+        )
+    },
+    **dict.fromkeys(("rule_losses", "rule_retransmits"), ("nstat and ss", "test_sources.py", "test_losses_are_those_of_nstat_and_ss")),
+    "rule_marks": ("packets with CWR, by tcpdump; delivered_ce of ss", "test_sources.py", "test_marks_are_those_of_tcpdump_nstat_and_ss"),
     **dict.fromkeys(("unit_losses", "unit_retransmits"), ("nstat and ss", "test_sources.py", "test_losses_are_those_of_nstat_and_ss")),
     "unit_marks": ("packets with CWR, by tcpdump; delivered_ce of ss", "test_sources.py", "test_marks_are_those_of_tcpdump_nstat_and_ss"),
     **dict.fromkeys(("unit_sending_seconds", "unit_yielded_seconds"), ("the clock of the test", "test_totals.py", "test_yielded_seconds_are_the_time_in_such_a_phase")),
     "units_left_out": ("the number of cgroups", "test_totals.py", "test_more_cgroups_than_the_map_holds"),
     **dict.fromkeys((*(f"rule_live_{of}" for of in ("flows", "bytes_acked", "retransmits", "indications", "cuts_to_one", "losses", "marks", "flows_yielding", "flows_delay_seconds")), "unit_live_flows", "unit_live_flows_yielding", "unit_live_flows_delay_seconds"), ("ss, and the records", "test_live.py", "test_by_rule_and_by_unit")),
     **{
-        f"rule_connections_{name}": ("TCP_CONGESTION of the sockets; `assign list`", "test_metrics.py", "test_rules_and_runs")
+        f"rule_connections_{name}": ("the connections of the test; `assign list`", "test_metrics.py", "test_what_rules_did_with_their_connections")
         for name in ("set", "kept", "refused", "exempt", "unmarked", "receivers", "unstamped", "unheld")
     },
     **{
@@ -133,11 +144,21 @@ def assert_top_has_all(ccbpf: Cli, found: Samples, controller: str) -> None:
         assert flow[name] == of(found, f"{name}_total", controller=controller), name
 
 
-def assert_unit_has_all(found: Samples, unit: str, controller: str) -> None:
-    """Its flow is the only one of the controller: what is compared for the one holds for the other."""
-    for name in ("bytes_acked", "retransmits", "losses", "marks", "sending_seconds", "yielded_seconds"):
+def assert_unit_and_rule_have_all(found: Samples, unit: str, controller: str) -> None:
+    """Their flow is the only one of the controller: what is compared for the one holds for the others."""
+    for name in (
+        "bytes_acked",
+        "retransmits",
+        "indications",
+        "cuts_to_one",
+        "losses",
+        "marks",
+        "sending_seconds",
+        "yielded_seconds",
+    ):
         total = of(found, f"{name}_total", controller=controller)
         assert of(found, f"unit_{name}_total", unit=unit, controller=controller) == total, name
+        assert of(found, f"rule_{name}_total", rule="1", controller=controller) == total, name
 
 
 SEND_S = 2.0
@@ -160,7 +181,7 @@ def test_losses_are_those_of_nstat_and_ss(ccbpf: Cli, netns_pair: Pair) -> None:
     b.run("tc", "qdisc", "add", "dev", "veth0", "clsact")
     b.run("tc", "filter", "add", "dev", "veth0", "ingress", "bpf", "da", "obj", NEIGHBOUR, "sec", "tc/lossy")
     with kernel.Sink(b, "10.77.0.2") as sink, socket_of_a_unit(a) as (sock, unit):
-        kernel.choose(sock, "ltcp")
+        ccbpf("assign", "ltcp", "--remote-port", sink.address[1], "--netns", a.name)
         sock.connect(sink.address)
         send_for(sock, SEND_S)
         found = published(ccbpf, sock)
@@ -177,7 +198,7 @@ def test_losses_are_those_of_nstat_and_ss(ccbpf: Cli, netns_pair: Pair) -> None:
     assert again == of(found, "live_retransmits", controller="ltcp") == flow["retransmits"] == kernel_says["TcpRetransSegs"]
     assert again >= repairs
     assert of(found, "unit_losses_total", unit=unit) > 0
-    assert_unit_has_all(found, unit, "ltcp")
+    assert_unit_and_rule_have_all(found, unit, "ltcp")
 
 
 @pytest.mark.rerun("on a busy host the queue behind drops packets that were marked: nobody receives these marks")
@@ -195,7 +216,7 @@ def test_marks_are_those_of_tcpdump_nstat_and_ss(ccbpf: Cli, netns_pair: Pair) -
             b, "tcpdump", "-ni", "veth0", "-Q", "in", "-l", "--immediate-mode", f"dst port {sink.address[1]} and {cwr}"
         )
         kernel.eventually(lambda: "listening on" in dump.output(), 10, "tcpdump listens")
-        kernel.choose(sock, "ltcp")
+        ccbpf("assign", "ltcp", "--remote-port", sink.address[1], "--netns", a.name)
         sock.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, LOWER_EFFORT << 2)  # the class that is marked early
         sock.connect(sink.address)
         send_for(sock, SEND_S)
@@ -212,7 +233,7 @@ def test_marks_are_those_of_tcpdump_nstat_and_ss(ccbpf: Cli, netns_pair: Pair) -
     marks, losses = (of(found, f"{name}_total", controller="ltcp") for name in ("marks", "losses"))
     assert 2 < marks <= min(marked, delivered)
     assert reductions <= marks + losses <= reductions + 1, "two reductions may share a CWR"
-    assert_unit_has_all(found, unit, "ltcp")
+    assert_unit_and_rule_have_all(found, unit, "ltcp")
 
 
 def test_marked_and_dropped_are_those_of_a_capture(line: Line) -> None:

@@ -79,7 +79,8 @@ def test_figures_of_real_flows_are_those_of_ss(enabled: Cli, netns_pair: tuple[k
                 assert rows[-1]["controller"] == kernel.chosen(sock)
                 for side, address in (("local", sock.getsockname()), ("remote", sock.getpeername())):
                     assert (rows[-1][f"{side}_addr"], rows[-1][f"{side}_port"]) == address[:2]
-                assert rows[-1]["watched_s"] - rows[0]["watched_s"] == pytest.approx((last["time_ns"] - first["time_ns"]) / 1e9)
+                assert rows[-1]["age_s"] == pytest.approx((last["time_ns"] - rows[-1]["started_ns"]) / 1e9)
+                assert rows[-1]["age_s"] - rows[0]["age_s"] == pytest.approx((last["time_ns"] - first["time_ns"]) / 1e9)
             settle(enabled, one, two)
             for sock in (one, two):
                 sock.send(b"x")  # so that the records are of the last ACK
@@ -100,7 +101,7 @@ def test_figures_of_real_flows_are_those_of_ss(enabled: Cli, netns_pair: tuple[k
 
 
 def test_what_a_flow_yields_to_and_for_how_long(watching: Cli, flows: kernel.Map) -> None:
-    """A record that changes as a controller would change it; the test's own clock gives the expected sums."""
+    """A record that changes as a controller would change it."""
     steps = [  # what changes, to what it yields then
         ({"phase": 1}, None),
         ({"phase": 2, "indications": 1}, "delay"),
@@ -111,40 +112,42 @@ def test_what_a_flow_yields_to_and_for_how_long(watching: Cli, flows: kernel.Map
     ]
     put(flows, 7)
     process = watching.popen("top", "-b", "-j", "--watch", "0.1", stdout=subprocess.PIPE)
-    began = {}
+    since_ns = 0
     try:
         for i, (fields, to) in enumerate(steps):
-            put(flows, 7, delay_source=1, **fields)
+            put(flows, 7, delay_source=1, life={"yields_since_ns": since_ns}, **fields)
             changed = time.monotonic_ns()
             batch = next(b for b in iter(lambda: batches(process, 1)[0], None) if b["time_ns"] > changed + 10**6)
             (flow,) = batch["flows"]
             assert flow["yields_to"] == to, (i, flow)
-            began[i] = batch["time_ns"], flow
+            if to and not since_ns:  # the record says so from its next writing on
+                since_ns = flow["updated_ns"]
+            assert flow["yields_s"] == pytest.approx((batch["time_ns"] - since_ns) / 1e9 if to else 0, abs=1e-9)
             assert (batch["controllers"][0]["controller"], batch["controllers"][0]["n_flows"]) == ("tcp_lp", 1)
             for word in ("delay", "mark", "loss"):
                 assert batch["controllers"][0][f"yield_to_{word}"] == (word == to)
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=10)
-    ends = began[5][0]
-    assert began[5][1]["yielded_s"] == pytest.approx((ends - began[1][0]) / 1e9, abs=1e-6)  # from the first step on that yields
-    assert began[4][1]["yields_s"] == pytest.approx((began[4][0] - began[1][0]) / 1e9, abs=1e-6)
-    assert began[5][1]["yields_s"] == 0
-    assert began[5][1]["watched_s"] - began[0][1]["watched_s"] == pytest.approx((ends - began[0][0]) / 1e9, abs=1e-6)
 
 
-def test_a_download_has_yielded_since_it_began(watching: Cli, flows: kernel.Map) -> None:
-    """As its record says, also before top watches it; of a flow that sends nobody knows."""
-    started_ns = time.monotonic_ns() - 40 * 10**9
-    put(flows, 1, kind=RX_LE, controller=b"rx_le", started_ns=started_ns, rx={"held_ms": 10_000})
-    put(flows, 2, started_ns=started_ns, phase=2)
+def test_a_flow_has_yielded_since_it_began(watching: Cli, flows: kernel.Map) -> None:
+    """As its record says, also before top watches it. What no clock could have said is shown as a whole part, and no negative time."""
+    now_ns = time.monotonic_ns()
+    started_ns = now_ns - 40 * 10**9
+    put(flows, 1, kind=RX_LE, controller=b"rx_le", started_ns=started_ns, life={"yielded_ns": 10 * 10**9})
+    put(flows, 2, started_ns=started_ns, phase=2, life={"yielded_ns": 20 * 10**9, "yields_since_ns": now_ns - 3 * 10**9})
+    put(flows, 3, started_ns=now_ns + 10**15, phase=2, life={"yielded_ns": 2**64 - 1, "yields_since_ns": 2**64 - 1})
     batch = watching("top", "-bj", "--watch", "0.1", "--count", 1).json
-    received, sent = sorted(batch["flows"], key=lambda flow: int(flow["key"]))
-    assert received["yielded_s"] == 10 and received["watched_s"] == (batch["time_ns"] - started_ns) / 1e9
-    assert sent["yielded_s"] == sent["watched_s"] < 1
-    put(flows, 1, kind=RX_LE, controller=b"rx_le", started_ns=time.monotonic_ns() - 40 * 10**9, rx={"held_ms": 10_000})
-    table = watching("top", "-b", "--watch", "0.1", "--count", 1, "rx_le").out.splitlines()
-    assert table[1].split()[-1] == "25%", table
+    received, sent, odd = sorted(batch["flows"], key=lambda flow: int(flow["key"]))
+    assert (received["yielded_s"], sent["yielded_s"]) == (10, 20)
+    assert received["age_s"] == sent["age_s"] == (batch["time_ns"] - started_ns) / 1e9
+    assert sent["yields_s"] == (batch["time_ns"] - now_ns) / 1e9 + 3
+    assert (odd["age_s"], odd["yields_s"]) == (0, 0)
+    table = watching("top", "-b", "--watch", "0.1", "--count", 1, "--sort", "yielded").out.splitlines()
+    ends = [line.split() for line in table if line.startswith(("tcp_lp ", "rx_le "))]
+    assert [line[-1] for line in ends] == ["100%", "50%", "25%"], table
+    assert ends[1][-2] == "3s", table
 
 
 def test_a_flow_that_sends_nothing_does_not_yield_and_a_new_one_is_not_the_old_one(watching: Cli, flows: kernel.Map) -> None:
@@ -158,7 +161,7 @@ def test_a_flow_that_sends_nothing_does_not_yield_and_a_new_one_is_not_the_old_o
         changed = time.monotonic_ns()
         batch = next(b for b in iter(lambda: batches(process, 1)[0], None) if b["time_ns"] > changed)
         (flow,) = [f for f in batch["flows"] if f["key"] == 2]
-        assert flow["watched_s"] == flow["yielded_s"] == 0 and flow["goodput_bps"] is None
+        assert flow["age_s"] < 1 and flow["yielded_s"] == 0 and flow["goodput_bps"] is None
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=10)
@@ -166,7 +169,8 @@ def test_a_flow_that_sends_nothing_does_not_yield_and_a_new_one_is_not_the_old_o
 
 def test_batches_are_sorted_filtered_and_counted(watching: Cli, flows: kernel.Map) -> None:
     for key, cwnd, delay in ((1, 30, 5000), (2, 10, 9000), (3, 20, 7000)):
-        put(flows, key, cwnd=cwnd, delay_smoothed_us=delay, delay_threshold_us=8000, phase=2 if key == 3 else 1)
+        life = {"yielded_ns": 2**60} if key == 3 else {}
+        put(flows, key, cwnd=cwnd, delay_smoothed_us=delay, delay_threshold_us=8000, phase=2 if key == 3 else 1, life=life)
     put(flows, 4, kind=kernel.KINDS["nf_tcp"], controller=b"nf_tcp", cwnd=99)
 
     def keys(*words: object) -> list[int]:
@@ -228,12 +232,15 @@ def test_many_flows(watching: Cli, flows: kernel.Map) -> None:
 
 
 def test_80_by_24(watching: Cli, flows: kernel.Map) -> None:
+    always = {"yielded_ns": 2**60}
     put(flows, 1, cwnd=31, delay_smoothed_us=4000, delay_threshold_us=8000, phase=1)
-    put(flows, 2, cwnd=12, delay_smoothed_us=9000, delay_threshold_us=8000, phase=2, indications=1, delay_source=1)
-    put(flows, 3, cwnd=65535, phase=3, losses=2, family=10, remote="2001:db8:1111:2222:3333:4444:5555:6666", remote_port=65535)
+    put(flows, 2, cwnd=12, delay_smoothed_us=9000, delay_threshold_us=8000, phase=2, indications=1, delay_source=1,
+        life=always)  # fmt: skip
+    put(flows, 3, cwnd=65535, phase=3, losses=2, family=10, remote="2001:db8:1111:2222:3333:4444:5555:6666", remote_port=65535,
+        life=always)  # fmt: skip
     put(flows, 4, kind=kernel.KINDS["nf_tcp"], controller=b"nf_tcp", phase=3, marks=1, delay_source=2, cwnd=7)
     with shown(watching, 80, 24, "--sort", "age") as screen:
-        lines = screen.until(lambda lines: "100%" in lines[5], "the flows, watched for some time")
+        lines = screen.until(lambda lines: lines[5].split()[1:2] == ["0"], "the flows, of a whole period")
         assert max(map(len, lines)) <= 80
         assert lines[0] == "ccbpf top: 4 flows, 0 bit/s, 3 yield (1 delay, 1 mark, 1 loss)"
         assert lines[2].split() == ["REMOTE", "BIT/S", "CWND", "DELAY", "PHASE", "YIELD", "FOR", "PART"]
@@ -260,7 +267,7 @@ def test_200_by_60(watching: Cli, flows: kernel.Map) -> None:
         put(flows, key, cwnd=key, srtt_us=40_100, delay_smoothed_us=1500, delay_threshold_us=3000, indications=11, losses=22,
             marks=33, retransmits=44, bytes_acked=1)  # fmt: skip
     with shown(watching, 200, 60, "--sort", "cwnd") as screen:
-        lines = screen.until(lambda lines: "0%" in lines[4], "the flows")
+        lines = screen.until(lambda lines: lines[4].split()[2:3] == ["0"], "the flows, of a whole period")
         assert len(lines) == 60 and max(map(len, lines)) <= 200
         found = lines[4].split()
         assert found[:8] == ["192.0.2.251:40000", "192.0.2.70:70", "0", "70", "40.1", "1.5/3.0", "###....", "avoidance"]

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""ccbpf metrics: the totals, which keep flows that have ended, by controller and by cgroup."""
+"""ccbpf metrics: the totals, which keep flows that have ended, by controller, cgroup and rule."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import socket
 import struct
 import subprocess
 import sys
@@ -87,14 +89,76 @@ def test_totals_keep_what_ended_by_controller_and_unit(ccbpf: Cli, netns_pair: P
     assert of(samples(ccbpf), "bytes_acked_total", controller="tcp_lp") >= 2 << 20
 
 
+def send_over_a_bottleneck(ccbpf: Cli, a: kernel.Namespace, sink: kernel.Sink) -> None:
+    """Until the flow has reduced by itself; then it ends."""
+    a.run("tc", "qdisc", "add", "dev", "veth0", "root", "tbf", "rate", "20mbit", "burst", "5000", "limit", "100000")
+    stop = threading.Event()
+
+    def send(sock: socket.socket) -> None:
+        while not stop.is_set():
+            sock.sendall(bytes(1 << 16))
+
+    with a.socket() as sock:
+        sock.connect(sink.address)
+        assert kernel.chosen(sock) == "le"
+        sender = threading.Thread(target=send, args=(sock,))
+        sender.start()
+        try:
+            kernel.eventually(lambda: of(samples(ccbpf), "indications_total", controller="le") > 5, 20, "indications", 0.1)
+        finally:
+            stop.set()
+            sender.join(10)
+    kernel.eventually(lambda: of(samples(ccbpf), "live_flows", controller="le") == 0, 10, "the flow has ended")
+
+
+def test_totals_of_a_rule_keep_what_ended(ccbpf: Cli, netns_pair: Pair) -> None:
+    """They are those of its connections alone, and begin anew with the next rule, also where that has the same id."""
+    a, b = netns_pair
+    ccbpf("enable", "le")
+    with kernel.Sink(b, "10.77.0.2") as sink, a.socket() as other:
+        rule = ("assign", "le", "--remote-port", sink.address[1], "--netns", a.name)
+        ccbpf(*rule)
+        send_over_a_bottleneck(ccbpf, a, sink)
+        of_all = samples(ccbpf)
+        names = (
+            "bytes_acked",
+            "retransmits",
+            "indications",
+            "cuts_to_one",
+            "losses",
+            "marks",
+            "sending_seconds",
+            "yielded_seconds",
+        )
+        before = {name: of(of_all, f"{name}_total", controller="le") for name in names}
+        assert before["indications"] > 5 and before["yielded_seconds"] > 0
+        with kernel.Sink(b, "10.77.0.2") as second:
+            kernel.choose(other, "le")
+            other.connect(second.address)
+            other.sendall(bytes(100_000))
+            settle(ccbpf, other)
+            found = samples(ccbpf)
+            assert {name: of(found, f"rule_{name}_total", rule="1", controller="le") for name in names} == before
+            assert sink.received <= before["bytes_acked"] <= sink.received + 1  # a FIN
+        ccbpf("assign", "remove", 1)
+        ccbpf(*rule)
+        assert not any("_rule_bytes" in name for name, _ in samples(ccbpf)), "a pair without flows has no series"
+        with a.socket() as sock:
+            sock.connect(sink.address)
+            found = samples(ccbpf)
+            assert of(found, "rule_connections_set_total", rule="1") == 1
+            assert of(found, "rule_indications_total", rule="1", controller="le") == 0
+
+
 def test_yielded_seconds_are_the_time_in_such_a_phase(ccbpf: Cli, netns_pair: Pair) -> None:
-    """Two records 0.2 s apart: what the first says of the phase counts for the time between, also for the unit of the flow."""
+    """Two records 0.2 s apart: what the first says of the phase counts for the time between, also for the unit and the rule of the
+    flow, and in its record, which has since when it gives way."""
     a, b = netns_pair
     ccbpf("enable", "tcp_lp")
     with cgroup(f"ccbpf-test-{os.getpid()}-yields.service") as here, kernel.Sink(b, "10.77.0.2") as sink, ExitStack() as stack:
         with this_process_in(here):
             sock = stack.enter_context(a.socket())
-        kernel.choose(sock, "tcp_lp")
+        ccbpf("assign", "tcp_lp", "--remote-port", sink.address[1], "--netns", a.name)
         sock.connect(sink.address)
         sock.sendall(bytes(1 << 16))
         for phase, yields in ((kernel.PHASE.AVOIDANCE, False), (kernel.PHASE.INFERENCE, True)):
@@ -105,7 +169,7 @@ def test_yielded_seconds_are_the_time_in_such_a_phase(ccbpf: Cli, netns_pair: Pa
             ]
             value = bytearray(flows.lookup(key) or b"")
             changed = kernel.ffi.from_buffer("struct ccbpf_flow *", value)
-            changed.phase, updated_ns = phase, changed.updated_ns
+            changed.phase, updated_ns, life = phase, changed.updated_ns, kernel.decode("ccbpf_flow", bytes(value)).life
             flows.update(key, bytes(value))
             flows.close()
             before = samples(ccbpf, "prometheus", "--units")
@@ -118,12 +182,18 @@ def test_yielded_seconds_are_the_time_in_such_a_phase(ccbpf: Cli, netns_pair: Pa
             )  # fmt: skip
             passed_s = (time.monotonic_ns() - updated_ns) / 1e9
             after = samples(ccbpf, "prometheus", "--units")
-            for prefix, labels in (("", {}), ("unit_", {"unit": f"/{here.name}"})):
+            (flow,) = [f for f in ccbpf("-j", "flows").json["flows"] if f["remote_port"] == sink.address[1]]
+            (shown,) = json.loads(ccbpf("top", "-bj", "--watch", "0.02", "--count", 1).out)["flows"]
+            assert shown["yielded_s"] == flow["yielded_ns"] / 1e9
+            assert flow["yields_since_ns"] == (updated_ns if yields else 0)
+            for prefix, labels in (("", {}), ("unit_", {"unit": f"/{here.name}"}), ("rule_", {"rule": "1"})):
                 sending, yielded = (
                     of(after, name, controller="tcp_lp", **labels) - of(before, name, controller="tcp_lp", **labels)
                     for name in (f"{prefix}{which}_seconds_total" for which in ("sending", "yielded"))
                 )
                 assert 0.2 < sending < passed_s and yielded == pytest.approx(sending if yields else 0), prefix
+                assert (flow["sending_ns"] - life.sending_ns) / 1e9 == pytest.approx(sending)
+                assert (flow["yielded_ns"] - life.yielded_ns) / 1e9 == pytest.approx(yielded)
 
 
 def test_hostile_names_of_cgroups(ccbpf: Cli) -> None:

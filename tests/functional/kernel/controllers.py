@@ -167,5 +167,8 @@ def registered_by_bpftool(path: Path) -> Iterator[Controller]:
 
 def pinned(root: str | Path, title: str) -> Controller:
     """A controller that ccbpf enabled under this root."""
-    shared = {name: Map.by_pin(f"{root}/{name}") for name in ("flows", "stats", "totals", "unit_totals", "events", "listener")}
+    shared = {
+        name: Map.by_pin(f"{root}/{name}")
+        for name in ("flows", "stats", "totals", "unit_totals", "rule_totals", "events", "listener")
+    }
     return Controller(title, title, KINDS[title], {**shared, "params": Map.by_pin(f"{root}/{title}/params")})

@@ -15,7 +15,8 @@ ffi.cdef(headers.preprocessed("".join(f'#include "{name}"\n' for name in headers
 PHASE = SimpleNamespace(**{row[1]: row[0] for row in headers.table("ccbpf/flow.h", "CCBPF_FLOW_PHASES", "vwvv")})
 SIGNAL = SimpleNamespace(**{row[1]: row[0] for row in headers.table("ccbpf/flow.h", "CCBPF_FLOW_SIGNALS", "vwvv")})
 _flow = dict(ffi.typeof("struct ccbpf_flow").fields)
-OWN_PARTS = {name for name, field in _flow.items() if name and field.offset >= _flow["own"].offset}  # of a flow's record
+OWN_PARTS = {name for name, field in _flow.items() if name and field.offset == _flow["own"].offset}  # of a flow's record
+LIFE = [name for name, _ in ffi.typeof("struct ccbpf_flow_life").fields]
 PARAM_STRUCTS = {name for name in ffi.list_types()[1] if name.endswith("_params")}
 ABI = headers.constants()["CCBPF_ABI"]
 EVENT_WORDS = {row[0]: row[2] for row in headers.table("ccbpf/event.h", "CCBPF_EVENTS", "vwvv")}

@@ -29,7 +29,7 @@ static void add(struct standing *standing, const char *controller, struct ccbpf_
 int main(int argc, char **argv)
 {
 	struct ccbpf_rule rule = { .conditions = CCBPF_RULE_REMOTE };
-	struct standing standing = { .link_fd = -1, .counts_fd = -1, .chosen_fd = -1 };
+	struct standing standing = { .link_fd = -1, .counts_fd = -1, .ruled_fd = -1 };
 	int err = argc < 4 ? EXIT_USAGE : pins_lock_change("fill") ?: standing_read("fill", &standing);
 
 	rule.remote = (struct ccbpf_prefix){

@@ -4,7 +4,8 @@
 It is of what the compiler reads: the source with its own headers, preprocessed, as a sorted list of declarations. So
 neither comments nor white space count, nor in which file and in which order declarations stand, nor the compiler's version.
 Nor do functions that a program does not call, nor types and constants that it does not use: a new controller leaves the
-digests of the others as they are. Nor does what kern/totals.bpf.h adds up for `ccbpf metrics`, which decides nothing about a flow: see decisive().
+digests of the others as they are. Nor does what kern/totals.bpf.h and kern/life.bpf.h add up for `ccbpf metrics` and `top`, which decides
+nothing about a flow, nor the number of a layout: see decisive().
 The system's headers and vmlinux.h are left out. A name that changes counts, as everything else does that is not known
 to leave the instructions as they were.
 """
@@ -33,8 +34,11 @@ MEMBER = re.compile(r"struct \w+ (\w+) ; ")
 SELECTED = re.compile(r"(?:- >|\.) (\w+)")
 NUMBER = re.compile(r"(?:0x[0-9a-f]+|\d+)$", re.I)
 FUNCTION = re.compile(r"static [\w* ]*?(\w+) \(.*\}$")
-TOTALS = re.compile(r"(?<=[;{}] )totals_\w+ \([^;]*\) ; ")  # a statement of its own
-TOTALS_MAP = re.compile(r"(?:unit_)?totals SEC\b")
+TOTALS = re.compile(
+    r"(?<=[;{}] )(?:totals|life)_\w+ \([^;]*\) ; |struct ccbpf_flow_life life ; "
+)  # a statement of its own; what it writes
+TOTALS_MAP = re.compile(r"(?:(?:unit_|rule_)?totals|ruled) SEC\b")
+LAYOUT = re.compile(r"(?<=\. abi = )\d+")
 OPTIONS = ("-E", "-P", "-undef", "-nostdinc", "-D__bpf__", "-xc")  # -undef: no macro of this compiler or machine
 
 
@@ -74,16 +78,16 @@ def used(units: list[str]) -> list[str]:
 
 
 def decisive(units: list[str]) -> list[str]:
-    """The declarations without what counts the totals of a controller: the two maps, and the statements `totals_…(…);`, whose
-    functions then are unused. They only add to these maps, which a test asserts, so a flow does the same without them. A call
-    within an expression, or as the only statement of a condition, stays and counts.
+    """The declarations without what counts the totals of a controller and of a flow: the maps, the member `life` of a record, and
+    the statements `totals_…(…);` and `life_…(…);`, whose functions then are unused. They only add to these, which a test asserts,
+    so a flow does the same without them. A call within an expression, or as the only statement of a condition, stays and counts.
     """
     kept: list[str] = []
     for unit in units:
         if TOTALS_MAP.match(unit):
             kept.pop()  # its anonymous struct
         else:
-            kept.append(TOTALS.sub("", unit))
+            kept.append(LAYOUT.sub("", TOTALS.sub("", unit)))
     return kept
 
 
