@@ -30,11 +30,12 @@
  * program without a rule for downloads opens the windows that the program before it held.
  *
  * Cost: nothing per packet; per connection two look-ups, one for each candidate, and the storage
- * that remembers the rule. If a rule has a DSCP or is for downloads, the rule is also looked for
+ * that remembers the rule, where it gives a controller. If a rule has a DSCP or is for downloads, the rule is also looked for
  * at connect, because the SYN carries the DSCP and the window scale. Downloads also have the cost
  * of kern/receive.bpf.h.
  */
 #include "kern/choose.bpf.h"
+#include "kern/life.bpf.h"
 #include "kern/receive.bpf.h"
 #include "kern/rule_cgroups.bpf.h"
 #include "kern/ruled.bpf.h"
@@ -204,9 +205,11 @@ static __always_inline struct ccbpf_rule *find(struct bpf_sock_ops *ctx, struct 
 
 static __always_inline void remember(struct tcp_sock *tp, const struct ccbpf_rule *rule)
 {
+	u32 flags = rule->choice.flags;
 	struct ccbpf_chosen *at;
 
-	if (rule->choice.flags & (CCBPF_CHOICE_EXEMPT | CCBPF_CHOICE_KEEP))
+	if (flags & (CCBPF_CHOICE_EXEMPT | CCBPF_CHOICE_KEEP) ||
+	    (choose_is_made(tp) && !(flags & CCBPF_CHOICE_FORCE)))
 		return;
 	at = bpf_sk_storage_get(&ruled, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!at)
@@ -215,11 +218,21 @@ static __always_inline void remember(struct tcp_sock *tp, const struct ccbpf_rul
 	at->made_ns = rule->made_ns;
 }
 
-/* What is remembered is of the connection that this socket had before. */
-static __always_inline void obey_none(struct bpf_sock_ops *ctx, struct tcp_sock *tp)
+/* Give the connection the controller of its rule. It is remembered before the controller's init(),
+ * which looks for it; init() ran before if a program at an inner cgroup has set the same one. */
+static __always_inline void give(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
+				 const struct ccbpf_rule *rule, struct ccbpf_choice_counts *counts)
 {
-	bpf_sk_storage_delete(&ruled, tp);
-	receive_not(ctx, tp);
+	struct ccbpf_flow *f;
+
+	remember(tp, rule);
+	if (!choose(ctx, tp, &rule->choice, counts)) {
+		bpf_sk_storage_delete(&ruled, tp);
+		return;
+	}
+	f = rule->choice.flags & CCBPF_CHOICE_FORCE ? flow_of(&tp->inet_conn.icsk_inet.sk) : NULL;
+	if (f)
+		life_set_rule(f, rule->made_ns);
 }
 
 /* Do what the winning rule says; at connect only what the SYN must carry. */
@@ -232,7 +245,7 @@ static __always_inline void obey(struct bpf_sock_ops *ctx, struct tcp_sock *tp, 
 
 	if (!rule) {
 		if (!connecting)
-			obey_none(ctx, tp);
+			receive_not(ctx, tp);
 		return;
 	}
 	id = rule->id;
@@ -247,9 +260,7 @@ static __always_inline void obey(struct bpf_sock_ops *ctx, struct tcp_sock *tp, 
 			receive_at_connect(ctx);
 		return;
 	}
-	remember(tp, rule); /* before the controller's init(), which looks for it */
-	if (!choose(ctx, tp, &rule->choice, counts))
-		bpf_sk_storage_delete(&ruled, tp);
+	give(ctx, tp, rule, counts);
 	if (receives)
 		receive_begin(ctx, tp, id, counts);
 	else
@@ -288,6 +299,7 @@ int ccbpf_assign(struct bpf_sock_ops *ctx)
 		return 1;
 	switch (ctx->op) {
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
+		bpf_sk_storage_delete(&ruled, tp); /* of the connection before */
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
 		if (!connecting || table.marks || table.receives)

@@ -154,13 +154,13 @@ enum ccbpf_chirp_wait {
 	X(of, undos, u32, "times", "reductions that the kernel took back")
 
 /* What is added up since `started_ns` (kern/life.bpf.h); JSON has it beside the fields above. */
-#define CCBPF_FLOW_LIFE(X, of)                                                                  \
-	X(of, sending_ns, u64, "ns",                                                            \
-	  "time in which data was acknowledged, or received: pauses of more than 2 s are none") \
-	X(of, yielded_ns, u64, "ns",                                                            \
-	  "time among it in which the flow gave way: inference, small, recovery")               \
-	X(of, yields_since_ns, u64, "ns",                                                       \
-	  "since when the flow gives way without a break; 0: it did not before this record")
+#define CCBPF_FLOW_LIFE(X, of)                                                                 \
+	X(of, sending_ns, u64, "ns",                                                           \
+	  "time in which data was acknowledged, or received, without pauses of more than 2 s") \
+	X(of, yielded_ns, u64, "ns",                                                           \
+	  "time among it in which the flow gave way: inference, small, recovery")              \
+	X(of, yields_since_ns, u64, "ns",                                                      \
+	  "when the present time of giving way began, if the phase is such a one; 0: with this record")
 
 #define CCBPF_FLOW_LP(X, of)                                                               \
 	X(of, window, u32, "packets",                                                      \

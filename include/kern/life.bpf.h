@@ -24,29 +24,37 @@ static __always_inline bool life_gives_way(const struct ccbpf_flow *f)
 	       f->phase == CCBPF_PHASE_RECOVERY;
 }
 
-/* Before @f is written anew: @bytes were acknowledged, or received, since it was written. */
+/*
+ * Before @f is written anew: @bytes were acknowledged, or received, since it was written. No time
+ * before the controller took over the flow counts, which an old `updated_ns` has.
+ */
 static __always_inline struct life_step life_step(struct ccbpf_flow *f, u64 now_ns, u64 bytes)
 {
-	u64 passed_ns = now_ns - f->updated_ns;
+	u64 from_ns = f->updated_ns > f->started_ns ? f->updated_ns : f->started_ns;
+	u64 passed_ns = now_ns - from_ns;
 	struct life_step step = {};
 
-	if (!f->updated_ns || !bytes)
+	if (!f->updated_ns || (s64)passed_ns <= 0)
 		return step;
-	if (passed_ns > LIFE_GAP_MOST_NS) {
+	if (passed_ns > LIFE_GAP_MOST_NS || !life_gives_way(f))
 		f->life.yields_since_ns = 0;
+	if (passed_ns > LIFE_GAP_MOST_NS || !bytes)
 		return step;
-	}
 	step.sending_ns = passed_ns;
 	f->life.sending_ns += passed_ns;
-	if (!life_gives_way(f)) {
-		f->life.yields_since_ns = 0;
+	if (!life_gives_way(f))
 		return step;
-	}
 	step.yielded_ns = passed_ns;
 	f->life.yielded_ns += passed_ns;
 	if (!f->life.yields_since_ns)
-		f->life.yields_since_ns = f->updated_ns;
+		f->life.yields_since_ns = from_ns;
 	return step;
+}
+
+/* A rule has given the controller to a connection that had it, and a record, already. */
+static __always_inline void life_set_rule(struct ccbpf_flow *f, u64 made_ns)
+{
+	f->life.rule = made_ns;
 }
 
 #endif

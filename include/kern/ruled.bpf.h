@@ -2,7 +2,8 @@
 /*
  * The storage of a socket that says which rule gave it its controller: for `ccbpf flows`, and for
  * the controller, which adds what the connection does to the rule's totals (kern/totals.bpf.h).
- * It ends with the socket. If the kernel has no memory for it, neither knows the rule.
+ * It ends with the socket, or when the socket connects anew. If the kernel has no memory for it,
+ * neither knows the rule.
  */
 #ifndef CCBPF_KERN_RULED_BPF_H
 #define CCBPF_KERN_RULED_BPF_H

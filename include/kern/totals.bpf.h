@@ -43,6 +43,8 @@ struct {
 	__type(value, struct ccbpf_totals);
 } rule_totals SEC(".maps");
 
+static const struct ccbpf_totals no_totals = {};
+
 static __always_inline struct ccbpf_totals *totals_all(void)
 {
 	u32 kind = identity.kind;
@@ -53,7 +55,7 @@ static __always_inline struct ccbpf_totals *totals_all(void)
 static __noinline struct ccbpf_totals *totals_unit(struct sock *sk)
 {
 	struct ccbpf_unit_key key = { .kind = identity.kind };
-	struct ccbpf_totals none = {}, *unit;
+	struct ccbpf_totals *unit;
 	struct cgroup *cgroup;
 
 	if (!bpf_core_field_exists(sk->sk_cgrp_data)) /* a kernel without CONFIG_SOCK_CGROUP_DATA */
@@ -65,7 +67,7 @@ static __noinline struct ccbpf_totals *totals_unit(struct sock *sk)
 	unit = bpf_map_lookup_elem(&unit_totals, &key);
 	if (law_likely(unit))
 		return unit;
-	bpf_map_update_elem(&unit_totals, &key, &none, BPF_NOEXIST);
+	bpf_map_update_elem(&unit_totals, &key, &no_totals, BPF_NOEXIST);
 	return bpf_map_lookup_elem(&unit_totals, &key);
 }
 
@@ -73,14 +75,14 @@ static __noinline struct ccbpf_totals *totals_unit(struct sock *sk)
 static __noinline struct ccbpf_totals *totals_rule(u64 made_ns)
 {
 	struct ccbpf_ruled_key key = { .rule = made_ns, .kind = identity.kind };
-	struct ccbpf_totals none = {}, *rule;
+	struct ccbpf_totals *rule;
 
 	if (!made_ns)
 		return NULL;
 	rule = bpf_map_lookup_elem(&rule_totals, &key);
 	if (law_likely(rule))
 		return rule;
-	bpf_map_update_elem(&rule_totals, &key, &none, BPF_NOEXIST);
+	bpf_map_update_elem(&rule_totals, &key, &no_totals, BPF_NOEXIST);
 	return bpf_map_lookup_elem(&rule_totals, &key);
 }
 

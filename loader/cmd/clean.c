@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * ccbpf clean [--all]: remove stale pins, the shared maps when no controller is
- * enabled and no flow is left, and the directory itself. What is enabled, or
+ * enabled, no rule stands and no flow is left, and the directory itself. What is enabled, or
  * attached to a device, stays, unless --all disables and detaches it first; then
  * the shared maps go even if flows are left, which finish unseen. What is not
  * ours stays always.

@@ -18,8 +18,8 @@ enum sweep_extent {
 
 /*
  * Remove what is of no use, up to the directory itself once it is empty. Needs
- * the lock for a change. While `ccbpf trace` runs, or a run, a rule or a
- * unit is for downloads, or `renice` holds one, or a device has a gateway, the shared maps stay.
+ * the lock for a change. While `ccbpf trace` runs, or there is a rule, or a run or a unit is for
+ * downloads, or `renice` holds one, or a device has a gateway, the shared maps stay.
  * `removed`: an array that gets what was removed, or NULL. What cannot be
  * removed does not keep the rest. Returns EXIT_OK or the first exit code.
  */

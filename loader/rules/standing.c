@@ -10,6 +10,7 @@
 #include "out/errors.h"
 #include "out/json.h"
 #include "rules/counts.h"
+#include "rules/ids.h"
 #include "rules/object.h"
 #include "rules/sets.h"
 #include "rules/standing.h"
@@ -18,7 +19,6 @@
 #include "sys/objects.h"
 #include "sys/pins.h"
 #include "sys/shared.h"
-#include "util/clock.h"
 #include "util/memory.h"
 
 #define MAP_TABLE ".rodata.table"
@@ -160,34 +160,11 @@ const struct ccbpf_rule *standing_rule(const struct standing *standing, __u32 id
 	return NULL;
 }
 
-/* The next id that no rule has: after 2^32 - 1 follows 1. */
-static __u32 take_id(struct standing *standing)
-{
-	__u32 id = standing->next ?: 1;
-
-	while (standing_rule(standing, id))
-		id = id + 1 ?: 1;
-	standing->next = id + 1;
-	return id;
-}
-
-/* Now, or later than that of any rule. */
-static __u64 take_time(const struct standing *standing)
-{
-	__u64 made_ns = monotonic_ns();
-
-	for (unsigned int i = 0; i < standing->n; i++)
-		if (made_ns <= standing->rules[i].made_ns)
-			made_ns = standing->rules[i].made_ns + 1;
-	return made_ns;
-}
-
 void standing_add(struct standing *standing, struct ccbpf_rule *rule)
 {
 	unsigned int n = standing->n;
 
-	rule->id = take_id(standing);
-	rule->made_ns = take_time(standing);
+	ids_give(standing, rule);
 	standing->n++;
 	standing->rules = must_grow(standing->rules, (n + 1) * sizeof(*rule));
 	standing->counts = must_grow(standing->counts, (n + 1) * sizeof(*standing->counts));

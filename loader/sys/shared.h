@@ -3,7 +3,7 @@
  * The maps that programs share, pinned in the root: `flows`, `events`, `stats`, `totals`,
  * `unit_totals`, `rule_totals`, `ruled`, `listener`. A controller has all of them, what holds
  * receive windows has `flows`, `events`, `stats` and `listener`, the program of the standing rules
- * `ruled` and these, and the program of a run has `flows`.
+ * these four and `ruled`, and the program of a run has `flows`.
  */
 #ifndef CCBPF_SHARED_H
 #define CCBPF_SHARED_H

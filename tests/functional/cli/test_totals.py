@@ -89,25 +89,29 @@ def test_totals_keep_what_ended_by_controller_and_unit(ccbpf: Cli, netns_pair: P
     assert of(samples(ccbpf), "bytes_acked_total", controller="tcp_lp") >= 2 << 20
 
 
-def send_over_a_bottleneck(ccbpf: Cli, a: kernel.Namespace, sink: kernel.Sink) -> None:
-    """Until the flow has reduced by itself; then it ends."""
+def send_beside_cubic(ccbpf: Cli, a: kernel.Namespace, sink: kernel.Sink, others: kernel.Sink) -> None:
+    """Until the flow has reduced to its smallest window, and given way for some time; then it ends."""
     a.run("tc", "qdisc", "add", "dev", "veth0", "root", "tbf", "rate", "20mbit", "burst", "5000", "limit", "100000")
     stop = threading.Event()
 
     def send(sock: socket.socket) -> None:
         while not stop.is_set():
-            sock.sendall(bytes(1 << 16))
+            sock.sendall(bytes(1 << 14))
 
-    with a.socket() as sock:
-        sock.connect(sink.address)
-        assert kernel.chosen(sock) == "le"
-        sender = threading.Thread(target=send, args=(sock,))
-        sender.start()
+    with a.socket() as sock, a.socket() as cubic:
+        for one, to, name in ((sock, sink, "le"), (cubic, others, "cubic")):
+            one.connect(to.address)
+            assert kernel.chosen(one) == name
+        senders = [threading.Thread(target=send, args=(one,)) for one in (sock, cubic)]
+        for sender in senders:
+            sender.start()
         try:
-            kernel.eventually(lambda: of(samples(ccbpf), "indications_total", controller="le") > 5, 20, "indications", 0.1)
+            for name in ("cuts_to_one_total", "yielded_seconds_total"):
+                kernel.eventually(lambda: of(samples(ccbpf), name, controller="le") > 0, 20, name, 0.1)
         finally:
             stop.set()
-            sender.join(10)
+            for sender in senders:
+                sender.join(10)
     kernel.eventually(lambda: of(samples(ccbpf), "live_flows", controller="le") == 0, 10, "the flow has ended")
 
 
@@ -115,10 +119,11 @@ def test_totals_of_a_rule_keep_what_ended(ccbpf: Cli, netns_pair: Pair) -> None:
     """They are those of its connections alone, and begin anew with the next rule, also where that has the same id."""
     a, b = netns_pair
     ccbpf("enable", "le")
-    with kernel.Sink(b, "10.77.0.2") as sink, a.socket() as other:
+    a.sysctl("net.ipv4.tcp_congestion_control=cubic")
+    with kernel.Sink(b, "10.77.0.2") as sink, kernel.Sink(b, "10.77.0.2") as second, a.socket() as other:
         rule = ("assign", "le", "--remote-port", sink.address[1], "--netns", a.name)
         ccbpf(*rule)
-        send_over_a_bottleneck(ccbpf, a, sink)
+        send_beside_cubic(ccbpf, a, sink, second)
         of_all = samples(ccbpf)
         names = (
             "bytes_acked",
@@ -131,15 +136,18 @@ def test_totals_of_a_rule_keep_what_ended(ccbpf: Cli, netns_pair: Pair) -> None:
             "yielded_seconds",
         )
         before = {name: of(of_all, f"{name}_total", controller="le") for name in names}
-        assert before["indications"] > 5 and before["yielded_seconds"] > 0
-        with kernel.Sink(b, "10.77.0.2") as second:
-            kernel.choose(other, "le")
-            other.connect(second.address)
-            other.sendall(bytes(100_000))
-            settle(ccbpf, other)
+        assert before["indications"] >= before["cuts_to_one"] > 0 and before["yielded_seconds"] > 0
+        assert sink.received <= before["bytes_acked"] <= sink.received + 1  # a FIN
+        kernel.choose(other, "le")
+        other.connect(second.address)
+        with a.socket() as kept:  # its own choice, although it is the rule's
+            kernel.choose(kept, "le")
+            kept.connect(sink.address)
+            for sock in (other, kept):
+                sock.sendall(bytes(100_000))
+            settle(ccbpf, other, kept)
             found = samples(ccbpf)
-            assert {name: of(found, f"rule_{name}_total", rule="1", controller="le") for name in names} == before
-            assert sink.received <= before["bytes_acked"] <= sink.received + 1  # a FIN
+        assert {name: of(found, f"rule_{name}_total", rule="1", controller="le") for name in names} == before
         ccbpf("assign", "remove", 1)
         ccbpf(*rule)
         assert not any("_rule_bytes" in name for name, _ in samples(ccbpf)), "a pair without flows has no series"
@@ -150,9 +158,21 @@ def test_totals_of_a_rule_keep_what_ended(ccbpf: Cli, netns_pair: Pair) -> None:
             assert of(found, "rule_indications_total", rule="1", controller="le") == 0
 
 
+def test_a_rule_by_force_has_what_a_run_had(ccbpf: Cli, netns_pair: Pair) -> None:
+    """The controller is the same: init() has run before the program of the rules."""
+    a, b = netns_pair
+    with kernel.Sink(b, "10.77.0.2") as sink:
+        ccbpf("assign", "le", "--force", "--remote-port", sink.address[1], "--netns", a.name)
+        client = f"import socket; s = socket.create_connection(('10.77.0.2', {sink.address[1]})); s.sendall(bytes({1 << 16})); s.shutdown(1); s.recv(1)"
+        ccbpf("run", "-q", "le", "--", sys.executable, "-c", client, prefix=("ip", "netns", "exec", a.name))
+        found = samples(ccbpf)
+        assert of(found, "rule_connections_set_total", rule="1") == 1
+        assert 1 << 16 <= of(found, "rule_bytes_acked_total", rule="1", controller="le") <= (1 << 16) + 1
+
+
 def test_yielded_seconds_are_the_time_in_such_a_phase(ccbpf: Cli, netns_pair: Pair) -> None:
     """Two records 0.2 s apart: what the first says of the phase counts for the time between, also for the unit and the rule of the
-    flow, and in its record, which has since when it gives way."""
+    flow, and in its record, which has since when it gives way. A pause of 3 s is neither."""
     a, b = netns_pair
     ccbpf("enable", "tcp_lp")
     with cgroup(f"ccbpf-test-{os.getpid()}-yields.service") as here, kernel.Sink(b, "10.77.0.2") as sink, ExitStack() as stack:
@@ -161,7 +181,8 @@ def test_yielded_seconds_are_the_time_in_such_a_phase(ccbpf: Cli, netns_pair: Pa
         ccbpf("assign", "tcp_lp", "--remote-port", sink.address[1], "--netns", a.name)
         sock.connect(sink.address)
         sock.sendall(bytes(1 << 16))
-        for phase, yields in ((kernel.PHASE.AVOIDANCE, False), (kernel.PHASE.INFERENCE, True)):
+        states = ((kernel.PHASE.AVOIDANCE, False, 0), (kernel.PHASE.INFERENCE, True, 0), (kernel.PHASE.INFERENCE, False, 3))
+        for phase, yields, pause_s in states:
             settle(ccbpf, sock)
             flows = kernel.Map.by_pin(ccbpf.root / "flows")
             (key,) = [
@@ -170,6 +191,8 @@ def test_yielded_seconds_are_the_time_in_such_a_phase(ccbpf: Cli, netns_pair: Pa
             value = bytearray(flows.lookup(key) or b"")
             changed = kernel.ffi.from_buffer("struct ccbpf_flow *", value)
             changed.phase, updated_ns, life = phase, changed.updated_ns, kernel.decode("ccbpf_flow", bytes(value)).life
+            changed.updated_ns -= pause_s * 10**9
+            changed.started_ns -= pause_s * 10**9  # no time before counts
             flows.update(key, bytes(value))
             flows.close()
             before = samples(ccbpf, "prometheus", "--units")
@@ -185,13 +208,14 @@ def test_yielded_seconds_are_the_time_in_such_a_phase(ccbpf: Cli, netns_pair: Pa
             (flow,) = [f for f in ccbpf("-j", "flows").json["flows"] if f["remote_port"] == sink.address[1]]
             (shown,) = json.loads(ccbpf("top", "-bj", "--watch", "0.02", "--count", 1).out)["flows"]
             assert shown["yielded_s"] == flow["yielded_ns"] / 1e9
-            assert flow["yields_since_ns"] == (updated_ns if yields else 0)
+            assert flow["yields_since_ns"] == (updated_ns if yields else 0) or (pause_s and flow["yields_since_ns"] > updated_ns)
             for prefix, labels in (("", {}), ("unit_", {"unit": f"/{here.name}"}), ("rule_", {"rule": "1"})):
                 sending, yielded = (
                     of(after, name, controller="tcp_lp", **labels) - of(before, name, controller="tcp_lp", **labels)
                     for name in (f"{prefix}{which}_seconds_total" for which in ("sending", "yielded"))
                 )
-                assert 0.2 < sending < passed_s and yielded == pytest.approx(sending if yields else 0), prefix
+                assert 0 <= yielded <= sending < 0.2 if pause_s else 0.2 < sending < passed_s, prefix
+                assert pause_s or yielded == pytest.approx(sending if yields else 0), prefix
                 assert (flow["sending_ns"] - life.sending_ns) / 1e9 == pytest.approx(sending)
                 assert (flow["yielded_ns"] - life.yielded_ns) / 1e9 == pytest.approx(yielded)
 

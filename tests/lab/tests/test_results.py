@@ -124,7 +124,7 @@ def test_a_declaration_may_move_to_another_file(tree: Path) -> None:
 TOTALS, LIFE, STATEMENT = "include/kern/totals.bpf.h", "include/kern/life.bpf.h", "\ttotals_reduced(sk, loss);\n"
 ADDS = {
     "totals_add_up", "totals_all", "totals_closed", "totals_find", "totals_indication", "totals_opened", "totals_reduced",
-    "totals_rule", "totals_unit", "life_gives_way", "life_step", "flow_of", "tcp_of", "bpf_map_lookup_elem", "bpf_map_update_elem",
+    "totals_rule", "totals_unit", "life_gives_way", "life_set_rule", "life_step", "flow_of", "tcp_of", "bpf_map_lookup_elem", "bpf_map_update_elem",
     "bpf_sk_storage_get", "bpf_core_field_exists", "BPF_CORE_READ", "law_likely", "TOTALS_ADD", "__sync_fetch_and_add", "__uint",
     "__type", "SEC", "if", "while", "return",
 }  # fmt: skip
