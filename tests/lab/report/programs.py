@@ -37,6 +37,7 @@ FUNCTION = re.compile(r"static [\w* ]*?(\w+) \(.*\}$")
 TOTALS = re.compile(
     r"(?<=[;{}] )(?:totals|life)_\w+ \([^;]*\) ; |struct ccbpf_flow_life life ; "
 )  # a statement of its own; what it writes
+NO_TOTALS = "static const struct ccbpf_totals "  # a new element of a map
 TOTALS_MAP = re.compile(r"(?:(?:unit_|rule_)?totals|ruled) SEC\b")
 LAYOUT = re.compile(r"(?<=\. abi = )\d+")
 OPTIONS = ("-E", "-P", "-undef", "-nostdinc", "-D__bpf__", "-xc")  # -undef: no macro of this compiler or machine
@@ -86,7 +87,7 @@ def decisive(units: list[str]) -> list[str]:
     for unit in units:
         if TOTALS_MAP.match(unit):
             kept.pop()  # its anonymous struct
-        else:
+        elif not unit.startswith(NO_TOTALS):
             kept.append(LAYOUT.sub("", TOTALS.sub("", unit)))
     return kept
 
