@@ -185,7 +185,8 @@ OWN = [
 def test_with_v_flows_shows_what_a_controller_knows(
     watching: Cli, flows: kernel.Map, name: str, part: str, own: dict[str, object], words: str
 ) -> None:
-    met = {"indications": 20, "cuts_to_one": 4, "losses": 3, "marks": 12, "undos": 1, "rtt_min_us": 50_100, "ecn": 1}
+    met = {"indications": 20, "cuts_to_one": 4, "losses": 3, "marks": 12, "undos": 1, "rtt_min_us": 50_100, "ecn": 1,
+           "life": {"yielded_ns": 7_900_000_000, "sending_ns": 119_000_000_000}}  # fmt: skip
     flows.update(struct.pack("=Q", 1), record(kind=kernel.KINDS[name], controller=name.encode(), **met, **{part: own}))
     flows.update(struct.pack("=Q", 2), record(kind=kernel.KINDS["nf_tcp"], controller=b"nf_tcp", started_ns=2**63))
     lines = watching("flows", "-v").out.splitlines()
@@ -195,7 +196,9 @@ def test_with_v_flows_shows_what_a_controller_knows(
     assert max(map(len, narrow)) <= 60 and " ".join(narrow).split() == " ".join(notes).split(), "wrapped, nothing left out"
     at = next(number for number, line in enumerate(lines) if line.startswith(name))
     least = "by c" if name == "hstcp_lp" else "to the smallest window"
-    met_words = f"met: 20 indications (4 {least}), 3 losses, 12 marks, 1 undone; base RTT 50.1 ms, delay by rtt"
+    met_words = (
+        f"met: 20 indications (4 {least}), 3 losses, 12 marks, 1 undone; base RTT 50.1 ms, delay by rtt; yielded 7s of 119s"
+    )
     assert lines[at + 1 : at + 3] == [f"  {words}", f"  {met_words}"]
     assert watching("flows").out.count("\n") == 4  # and not without it
 

@@ -132,7 +132,7 @@ def test_resize_and_keys_in_the_detail(watching: Cli, flows: kernel.Map) -> None
 
 
 def test_a_flow_that_ends_in_its_detail_stays_there(watching: Cli, flows: kernel.Map) -> None:
-    put(flows, 1, cwnd=77, bytes_acked=5_000_000, phase=3)
+    put(flows, 1, cwnd=77, bytes_acked=5_000_000, phase=3, life={"yielded_ns": 2**60})
     put(flows, 2)
     with shown(watching, 80, 24, "--sort", "age", **UTF8) as screen:
         screen.keys("Down", "Enter")

@@ -19,7 +19,7 @@ SS = ("ss", "test_top.py", "test_figures_of_real_flows_are_those_of_ss")
 SOCKET = ("the socket's addresses and TCP_CONGESTION", *SS[1:])
 RATE = ("iperf3", "test_figures.py", "test_the_rate_of_iperf3_and_the_queue_of_tc")
 QUEUE = ("the backlog that tc has", *RATE[1:])
-CLOCK = ("the clock of the test", "test_top.py", "test_what_a_flow_yields_to_and_for_how_long")
+CLOCK = ("the clock of the test", "test_totals.py", "test_yielded_seconds_are_the_time_in_such_a_phase")
 RECORD = "a record that the test writes"
 LOSSES = ("nstat and ss", "test_sources.py", "test_losses_are_those_of_nstat_and_ss")
 MARKS = ("packets with CWR, by tcpdump; delivered_ce of ss", "test_sources.py", "test_marks_are_those_of_tcpdump_nstat_and_ss")
@@ -33,7 +33,8 @@ TOP_SOURCES: Sources = {
     "DELAY ms": QUEUE,
     "DELAY": (RECORD, "test_top.py", "test_80_by_24"),
     "PHASE": (RECORD, "test_top.py", "test_80_by_24"),
-    **dict.fromkeys(("YIELD", "FOR", "PART"), CLOCK),
+    "YIELD": (RECORD, "test_top.py", "test_what_a_flow_yields_to_and_for_how_long"),
+    **dict.fromkeys(("FOR", "PART"), CLOCK),
     "AGE": ("the clock of the test", *DETAIL[1:]),
     "INDIC": DETAIL,
     **dict.fromkeys(("LOSSES", "RETRANS"), LOSSES),

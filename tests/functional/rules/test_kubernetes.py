@@ -273,8 +273,8 @@ class Containers:
         real.write_text(text)
         real.chmod(0o444)
 
-    def command(self, name: str, *instead: str) -> list[str]:
-        """What the runtime starts: the container's command, or another one in its place."""
+    def command(self, name: str, *instead: str, without: str = "") -> list[str]:
+        """What the runtime starts: the container's command, or another one in its place; perhaps without a capability."""
         given = [
             word.replace("/pods/", "/run/pods/").replace("/etc/ccbpf/", "/run/config/") for word in container(name)["command"]
         ]
@@ -282,7 +282,7 @@ class Containers:
             words = ["unshare", "--mount", "sh", "-euc", LIST, str(self.directory), "--bounding-set=-all"]
         else:
             add = container(name)["securityContext"]["capabilities"]["add"]
-            capabilities = ",".join(f"+{capability.lower()}" for capability in add)
+            capabilities = ",".join(f"+{capability.lower()}" for capability in add if capability != without)
             spaces = ["--cgroup", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
             script = MOUNTS + 'cp "$0/ccbpf" /run/bin\n' + APPLY
             bounding = f"--bounding-set=-all,{capabilities}"
@@ -344,3 +344,26 @@ def test_what_the_daemonset_does_on_a_node(ccbpf: Cli, sinks: Sinks, api: Api, t
         kernel.run(*containers.command("apply", "ccbpf", "clean", "--all"), env=ccbpf.env())
         assert node.chosen(late) == default() and not ccbpf.root.exists()
     assert api.refused == []
+
+
+@pytest.mark.parametrize("capability", container("apply")["securityContext"]["capabilities"]["add"])
+def test_each_capability_of_the_daemonset_is_needed(ccbpf: Cli, api: Api, tmp_path: Path, capability: str) -> None:
+    """Without one of them a changed file is not applied, and the error names the capability; the rules stay."""
+    containers = Containers(ccbpf, api, tmp_path)
+    apply = ("ccbpf", "apply", "/run/config/ccbpf.toml")
+
+    def apply_rule(port: int, without: str = "") -> subprocess.CompletedProcess[str]:
+        containers.configure(f"[[rule]]\nremote-port = {port}\n")
+        words = containers.command("apply", *apply, without=without)
+        return subprocess.run(words, env=ccbpf.env(), capture_output=True, text=True)
+
+    def ports() -> list[str]:
+        return [rule["remote-port"] for rule in ccbpf("-j", "assign", "list").json["rules"]]
+
+    done = apply_rule(1001)
+    before = ports()
+    assert done.returncode == 0 and len(before) == 1, done.stderr
+    refused = apply_rule(1002, without=capability)
+    assert refused.returncode != 0 and f"cap_{capability.lower()}" in refused.stderr, refused.stderr
+    assert ports() == before
+    assert apply_rule(1002).returncode == 0 and ports() != before
