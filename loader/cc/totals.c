@@ -20,6 +20,20 @@ bool rule_totals_read(int fd, __u64 made_ns, __u32 kind, struct ccbpf_totals *to
 	return !bpf_map_lookup_elem(fd, &key, totals);
 }
 
+struct ccbpf_totals rule_totals_of_all(int fd, __u64 made_ns)
+{
+	struct ccbpf_totals sum = { 0 }, of_kind;
+
+	for_each_controller (c) {
+		if (!rule_totals_read(fd, made_ns, c->kind, &of_kind))
+			continue;
+#define X(name, text) sum.name += of_kind.name;
+		CCBPF_TOTALS(X)
+#undef X
+	}
+	return sum;
+}
+
 static int by_key(const void *a, const void *b)
 {
 	const struct unit_total *x = a, *y = b;

@@ -22,6 +22,9 @@ struct unit_total {
 /* Of the flows of a kind to which the rule that was made then gave the controller. Returns whether there were any. */
 bool rule_totals_read(int fd, __u64 made_ns, __u32 kind, struct ccbpf_totals *totals);
 
+/* Of all its flows, whatever controller it gave them; zeroes where there were none. */
+struct ccbpf_totals rule_totals_of_all(int fd, __u64 made_ns);
+
 /* All that the map behind `fd` has, into memory to be freed. */
 void units_totals_read(int fd, struct unit_total **units, size_t *n);
 

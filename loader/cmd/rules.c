@@ -1,25 +1,55 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The standing rules, for `ccbpf assign list` and `ccbpf status`: see rules.h. */
+#include <unistd.h>
+
 #include "cc/running.h"
 #include "cc/sysdefault.h"
+#include "cc/totals.h"
 #include "cmd/rules.h"
 #include "out/errors.h"
+#include "out/human.h"
+#include "out/json.h"
 #include "out/table.h"
 #include "rules/rule.h"
 #include "rules/standing.h"
+#include "sys/shared.h"
 #include "util/text.h"
+
+/* What the flows of a rule have sent and met, those that have ended included; null if `totals_fd` is negative. */
+static struct json_object *totals_json(int totals_fd, const struct ccbpf_rule *rule)
+{
+	struct json_object *doc;
+	struct ccbpf_totals totals;
+
+	if (totals_fd < 0)
+		return NULL;
+	doc = json_object_new_object();
+	totals = rule_totals_of_all(totals_fd, rule->made_ns);
+#define X(name, text) add_number(doc, #name, totals.name);
+	CCBPF_TOTALS(X)
+#undef X
+	return doc;
+}
 
 int rules_json(const char *what, struct json_object **list)
 {
 	struct standing standing;
-	int err = standing_read(what, &standing);
+	int totals_fd, err = standing_read(what, &standing);
 
 	*list = json_object_new_array();
-	for (unsigned int i = 0; !err && i < standing.n; i++)
-		json_object_array_add(*list, rule_json(&standing.rules[i], &standing.counts[i]));
-	if (!err)
-		standing_close(&standing);
-	return err;
+	if (err)
+		return err;
+	totals_fd = shared_open_quietly(SHARED_RULES);
+	for (unsigned int i = 0; i < standing.n; i++) {
+		struct json_object *rule = rule_json(&standing.rules[i], &standing.counts[i]);
+
+		json_object_object_add(rule, "totals", totals_json(totals_fd, &standing.rules[i]));
+		json_object_array_add(*list, rule);
+	}
+	if (totals_fd >= 0)
+		close(totals_fd);
+	standing_close(&standing);
+	return EXIT_OK;
 }
 
 static bool is_enabled(const char *what, const struct controller *c)
@@ -68,8 +98,21 @@ static bool receives(const struct standing *standing)
 	return false;
 }
 
+/* Under -v, if there was a flow. */
+static void note_totals(struct table *table, int totals_fd, const struct ccbpf_rule *rule)
+{
+	struct ccbpf_totals totals;
+
+	if (!output.verbose || totals_fd < 0)
+		return;
+	totals = rule_totals_of_all(totals_fd, rule->made_ns);
+	if (totals.flows)
+		table_note(table, text("sent %s; yielded %s of %s", human_bytes(totals.bytes_acked),
+				       human_age(totals.yielded_ns), human_age(totals.sending_ns)));
+}
+
 static void print_row(const char *what, struct table *table, const struct standing *standing,
-		      unsigned int i)
+		      unsigned int i, int totals_fd)
 {
 	const struct ccbpf_rule *rule = &standing->rules[i];
 	const struct ccbpf_choice_counts *counts = &standing->counts[i];
@@ -87,6 +130,7 @@ static void print_row(const char *what, struct table *table, const struct standi
 		table_cell(table, "%llu", (unsigned long long)counts->receivers);
 	if (why)
 		table_note(table, why);
+	note_totals(table, totals_fd, rule);
 }
 
 int rules_print(const char *what, bool none)
@@ -102,19 +146,22 @@ int rules_print(const char *what, bool none)
 		{ .title = "DOWNLOADS", .right = true }, /* only if a rule is for them */
 	};
 	struct standing standing;
-	int err = standing_read(what, &standing);
+	int totals_fd, err = standing_read(what, &standing);
 	struct table *table;
 
 	if (err)
 		return err;
+	totals_fd = shared_open_quietly(SHARED_RULES);
 	if (standing.n) {
 		table = table_new(columns, receives(&standing) ? 8 : 7);
 		for (unsigned int i = 0; i < standing.n; i++)
-			print_row(what, table, &standing, i);
+			print_row(what, table, &standing, i, totals_fd);
 		table_print(table);
 	} else if (none) {
 		output_line("there are no rules");
 	}
+	if (totals_fd >= 0)
+		close(totals_fd);
 	standing_close(&standing);
 	return EXIT_OK;
 }

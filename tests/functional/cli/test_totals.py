@@ -148,6 +148,11 @@ def test_totals_of_a_rule_keep_what_ended(ccbpf: Cli, netns_pair: Pair) -> None:
             settle(ccbpf, other, kept)
             found = samples(ccbpf)
         assert {name: of(found, f"rule_{name}_total", rule="1", controller="le") for name in names} == before
+        (listed,) = ccbpf("-j", "assign", "list").json["rules"]
+        assert listed["totals"] == {name.replace("_seconds", "_ns"): round(value * (10**9 if "seconds" in name else 1))
+                                    for name, value in before.items()} | {"flows": 1}  # fmt: skip
+        assert re.search(r"^ +sent \S+ [kM]B; yielded \d+s of \d+s$", ccbpf("-v", "assign", "list").out, re.M)
+        assert "sent" not in ccbpf("assign", "list").out
         ccbpf("assign", "remove", 1)
         ccbpf(*rule)
         assert not any("_rule_bytes" in name for name, _ in samples(ccbpf)), "a pair without flows has no series"
