@@ -30,9 +30,9 @@
  * program without a rule for downloads opens the windows that the program before it held.
  *
  * Cost: nothing per packet; per connection two look-ups, one for each candidate, and the storage
- * that remembers the rule, where it gives a controller. If a rule has a DSCP or is for downloads, the rule is also looked for
- * at connect, because the SYN carries the DSCP and the window scale. Downloads also have the cost
- * of kern/receive.bpf.h.
+ * that remembers the rule, where it gives a controller. If a rule has a DSCP or is for downloads,
+ * the rule is also looked for at connect, because the SYN carries the DSCP and the window scale.
+ * Downloads also have the cost of kern/receive.bpf.h.
  */
 #include "kern/choose.bpf.h"
 #include "kern/life.bpf.h"
@@ -205,12 +205,8 @@ static __always_inline struct ccbpf_rule *find(struct bpf_sock_ops *ctx, struct 
 
 static __always_inline void remember(struct tcp_sock *tp, const struct ccbpf_rule *rule)
 {
-	u32 flags = rule->choice.flags;
 	struct ccbpf_chosen *at;
 
-	if (flags & (CCBPF_CHOICE_EXEMPT | CCBPF_CHOICE_KEEP) ||
-	    (choose_is_made(tp) && !(flags & CCBPF_CHOICE_FORCE)))
-		return;
 	at = bpf_sk_storage_get(&ruled, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!at)
 		return;
@@ -218,14 +214,16 @@ static __always_inline void remember(struct tcp_sock *tp, const struct ccbpf_rul
 	at->made_ns = rule->made_ns;
 }
 
-/* Give the connection the controller of its rule. It is remembered before the controller's init(),
- * which looks for it; init() ran before if a program at an inner cgroup has set the same one. */
+/* Give the connection the controller of its rule. The rule is remembered first, because the
+ * controller's init(), which runs within choose(), looks for it. With --force init() may have run
+ * before, for a program at an inner cgroup: then the flow has a record already. */
 static __always_inline void give(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
 				 const struct ccbpf_rule *rule, struct ccbpf_choice_counts *counts)
 {
 	struct ccbpf_flow *f;
 
-	remember(tp, rule);
+	if (choose_tries(tp, rule->choice.flags))
+		remember(tp, rule);
 	if (!choose(ctx, tp, &rule->choice, counts)) {
 		bpf_sk_storage_delete(&ruled, tp);
 		return;
@@ -300,6 +298,7 @@ int ccbpf_assign(struct bpf_sock_ops *ctx)
 	switch (ctx->op) {
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
 		bpf_sk_storage_delete(&ruled, tp); /* of the connection before */
+		__attribute__((fallthrough));
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
 		if (!connecting || table.marks || table.receives)

@@ -160,7 +160,7 @@ enum ccbpf_chirp_wait {
 	X(of, yielded_ns, u64, "ns",                                                           \
 	  "time among it in which the flow gave way: inference, small, recovery")              \
 	X(of, yields_since_ns, u64, "ns",                                                      \
-	  "when the present time of giving way began, if the phase is such a one; 0: with this record")
+	  "when the flow began to give way, if its phase says that it does; 0: with this record")
 
 #define CCBPF_FLOW_LP(X, of)                                                               \
 	X(of, window, u32, "packets",                                                      \

@@ -81,7 +81,7 @@ struct ccbpf_unit {
 struct ccbpf_chosen {
 	__u32 rule; /* the rule's id; 0: a unit's program chose the controller */
 	__u32 reserved;
-	__u64 made_ns; /* of the rule: ids begin anew when the last rule was removed */
+	__u64 made_ns; /* of the rule: ids begin at 1 again after the last rule was removed */
 };
 
 /* What bpf/chosen.bpf.c writes about a connection that has such a storage, or that of a run. */

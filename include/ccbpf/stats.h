@@ -32,7 +32,6 @@ struct ccbpf_stats {
  *   totals       a per-CPU array indexed by enum ccbpf_kind
  *   unit_totals  an LRU hash: struct ccbpf_unit_key -> the same for the sockets of one cgroup. What is full forgets the cgroups
  *                whose flows did nothing for longest
- *
  *   rule_totals  the same: struct ccbpf_ruled_key -> the same for the connections to which one rule gave the controller
  *
  *   X(name, text)

@@ -48,6 +48,13 @@ static __always_inline bool choose_allowed(struct tcp_sock *tp, u32 flags)
 	return !(flags & CCBPF_CHOICE_RESTRICTED) || !sk->sk_uid.val;
 }
 
+/* Will the controller of a choice with these flags be set? What the application has chosen is kept. */
+static __always_inline bool choose_tries(struct tcp_sock *tp, u32 flags)
+{
+	return !(flags & (CCBPF_CHOICE_EXEMPT | CCBPF_CHOICE_KEEP)) && choose_allowed(tp, flags) &&
+	       (!choose_is_made(tp) || flags & CCBPF_CHOICE_FORCE);
+}
+
 static __noinline u32 choose_read_dscp(struct bpf_sock_ops *ctx, struct sock *sk)
 {
 	DSCP_READ(ctx, sk);
@@ -75,12 +82,8 @@ static __always_inline void choose_at_connect(struct bpf_sock_ops *ctx, struct t
 					      const struct ccbpf_choice *choice,
 					      struct ccbpf_choice_counts *counts)
 {
-	u32 flags = choice->flags;
-
-	if (flags & (CCBPF_CHOICE_EXEMPT | CCBPF_CHOICE_KEEP) || !choose_allowed(tp, flags) ||
-	    (choose_is_made(tp) && !(flags & CCBPF_CHOICE_FORCE)))
-		return;
-	choose_dscp(ctx, tp, choice->dscp, counts);
+	if (choose_tries(tp, choice->flags))
+		choose_dscp(ctx, tp, choice->dscp, counts);
 }
 
 /* At ACTIVE_ESTABLISHED_CB and PASSIVE_ESTABLISHED_CB. Returns whether the connection has the

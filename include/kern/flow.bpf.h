@@ -5,8 +5,8 @@
  * of the record; everything else is here. kern/totals.bpf.h adds up what flows did.
  *
  * Cost: a hash look-up for each record that is written (every 10 ms at the most), one for the totals
- * of its cgroup and one for those of its rule, none per ACK. If the map is full, a new flow is not shown and its bytes are not
- * in the totals; it is counted, and the connection is not affected.
+ * of its cgroup and one for those of its rule, none per ACK. If the map is full, a new flow is not
+ * shown and its bytes are not in the totals; it is counted, and the connection is not affected.
  */
 #ifndef CCBPF_KERN_FLOW_BPF_H
 #define CCBPF_KERN_FLOW_BPF_H

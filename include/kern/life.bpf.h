@@ -25,8 +25,8 @@ static __always_inline bool life_gives_way(const struct ccbpf_flow *f)
 }
 
 /*
- * Before @f is written anew: @bytes were acknowledged, or received, since it was written. No time
- * before the controller took over the flow counts, which an old `updated_ns` has.
+ * Before @f is written anew: @bytes were acknowledged, or received, since it was written. Time before
+ * the controller took over the flow does not count: `updated_ns` of a new record may be older.
  */
 static __always_inline struct life_step life_step(struct ccbpf_flow *f, u64 now_ns, u64 bytes)
 {

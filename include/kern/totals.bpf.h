@@ -52,10 +52,20 @@ static __always_inline struct ccbpf_totals *totals_all(void)
 	return bpf_map_lookup_elem(&totals, &kind);
 }
 
+/* An element that is made where it is missing; NULL: there is no memory for it. */
+static __always_inline struct ccbpf_totals *totals_element(void *map, const void *key)
+{
+	struct ccbpf_totals *element = bpf_map_lookup_elem(map, key);
+
+	if (law_likely(element))
+		return element;
+	bpf_map_update_elem(map, key, &no_totals, BPF_NOEXIST);
+	return bpf_map_lookup_elem(map, key);
+}
+
 static __noinline struct ccbpf_totals *totals_unit(struct sock *sk)
 {
 	struct ccbpf_unit_key key = { .kind = identity.kind };
-	struct ccbpf_totals *unit;
 	struct cgroup *cgroup;
 
 	if (!bpf_core_field_exists(sk->sk_cgrp_data)) /* a kernel without CONFIG_SOCK_CGROUP_DATA */
@@ -64,26 +74,15 @@ static __noinline struct ccbpf_totals *totals_unit(struct sock *sk)
 	if (!cgroup)
 		return NULL;
 	key.cgroup = BPF_CORE_READ(cgroup, kn, id);
-	unit = bpf_map_lookup_elem(&unit_totals, &key);
-	if (law_likely(unit))
-		return unit;
-	bpf_map_update_elem(&unit_totals, &key, &no_totals, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&unit_totals, &key);
+	return totals_element(&unit_totals, &key);
 }
 
 /* Those of a rule; NULL where @made_ns is 0: no rule gave the flow its controller. */
 static __noinline struct ccbpf_totals *totals_rule(u64 made_ns)
 {
 	struct ccbpf_ruled_key key = { .rule = made_ns, .kind = identity.kind };
-	struct ccbpf_totals *rule;
 
-	if (!made_ns)
-		return NULL;
-	rule = bpf_map_lookup_elem(&rule_totals, &key);
-	if (law_likely(rule))
-		return rule;
-	bpf_map_update_elem(&rule_totals, &key, &no_totals, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&rule_totals, &key);
+	return made_ns ? totals_element(&rule_totals, &key) : NULL;
 }
 
 /* Where what a flow does is added; NULL: there is no such sum, or no memory for it. */

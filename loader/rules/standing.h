@@ -67,7 +67,7 @@ void standing_close(struct standing *standing);
 /* Whether a rule for downloads is in force, so that its records in `flows` are written. */
 bool standing_receives(void);
 
-/* Whether there are rules, or what looks like them: their program writes the shared maps. */
+/* Whether the program of the rules is pinned, which writes the shared maps. */
 bool standing_is_pinned(void);
 
 /*

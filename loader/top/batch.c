@@ -88,8 +88,7 @@ static struct json_object *watched_json(const struct watched *w, uint64_t now_ns
 	json_object_object_add(doc, "goodput_bps",
 			       w->goodput_known ? json_object_new_uint64(w->goodput_bps) : NULL);
 	add_text(doc, "yields_to", yields ? yielding_word(w->yielding) : NULL);
-	add_seconds(doc, "yields_s",
-		    yields && now_ns > w->yielding_since_ns ? now_ns - w->yielding_since_ns : 0);
+	add_seconds(doc, "yields_s", watched_yields_ns(w, now_ns));
 	add_seconds(doc, "yielded_s", w->flow.record.life.yielded_ns);
 	add_seconds(doc, "age_s", watched_age_ns(w, now_ns));
 	return doc;

@@ -100,9 +100,7 @@ static const char *yields(const struct watched *w, uint64_t now_ns)
 
 static const char *since(const struct watched *w, uint64_t now_ns)
 {
-	if (w->yielding == YIELDING_NOT)
-		return "";
-	return human_age(now_ns > w->yielding_since_ns ? now_ns - w->yielding_since_ns : 0);
+	return w->yielding == YIELDING_NOT ? "" : human_age(watched_yields_ns(w, now_ns));
 }
 
 static const char *part(const struct watched *w, uint64_t now_ns)

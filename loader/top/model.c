@@ -26,7 +26,14 @@ uint64_t watched_age_ns(const struct watched *watched, uint64_t now_ns)
 	return ended_ns > started_ns ? ended_ns - started_ns : 0;
 }
 
-/* Before the record is written anew, it does not know yet since when it says that the flow yields. */
+uint64_t watched_yields_ns(const struct watched *watched, uint64_t now_ns)
+{
+	return watched->yielding != YIELDING_NOT && now_ns > watched->yielding_since_ns
+		       ? now_ns - watched->yielding_since_ns
+		       : 0;
+}
+
+/* The record has it from its second writing in such a phase on; until then it is the first one. */
 static uint64_t yielding_since(const struct ccbpf_flow *record)
 {
 	return record->life.yields_since_ns ?: record->updated_ns;

@@ -67,6 +67,9 @@ struct watched *model_find(const struct model *model, const struct flow_id *id);
 /* Since its controller took it over, up to its end if it has ended. */
 uint64_t watched_age_ns(const struct watched *watched, uint64_t now_ns);
 
+/* For how long it has yielded without a break; 0: it does not yield now. */
+uint64_t watched_yields_ns(const struct watched *watched, uint64_t now_ns);
+
 void model_free(struct model *model);
 
 struct flow_id watched_id(const struct watched *watched);

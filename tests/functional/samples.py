@@ -8,6 +8,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 
 from tests.functional.conftest import Cli
 
+# What the controllers, units and rules have of their flows, those that have ended included.
+TOTALS = ("bytes_acked", "retransmits", "indications", "cuts_to_one", "losses", "marks", "sending_seconds", "yielded_seconds")
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 

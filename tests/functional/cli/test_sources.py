@@ -23,7 +23,7 @@ from tests.functional.cli.top_sources import HERE, TOP_SOURCES, Sources, detail_
 from tests.functional.conftest import Cli
 from tests.functional.line import CE, ECT0, NEIGHBOUR, NOT_ECT, Frame, Line
 from tests.functional.records import settle, ss
-from tests.functional.samples import Samples, of, samples
+from tests.functional.samples import TOTALS, Samples, of, samples
 
 Pair = tuple[kernel.Namespace, kernel.Namespace]
 
@@ -146,16 +146,7 @@ def assert_top_has_all(ccbpf: Cli, found: Samples, controller: str) -> None:
 
 def assert_unit_and_rule_have_all(found: Samples, unit: str, controller: str) -> None:
     """Their flow is the only one of the controller: what is compared for the one holds for the others."""
-    for name in (
-        "bytes_acked",
-        "retransmits",
-        "indications",
-        "cuts_to_one",
-        "losses",
-        "marks",
-        "sending_seconds",
-        "yielded_seconds",
-    ):
+    for name in TOTALS:
         total = of(found, f"{name}_total", controller=controller)
         assert of(found, f"unit_{name}_total", unit=unit, controller=controller) == total, name
         assert of(found, f"rule_{name}_total", rule="1", controller=controller) == total, name

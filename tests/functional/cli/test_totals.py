@@ -21,7 +21,7 @@ from tests.cgroups import cgroup, this_process_in
 from tests.functional import kernel
 from tests.functional.conftest import Cli
 from tests.functional.records import settle, ss
-from tests.functional.samples import Samples, of, samples
+from tests.functional.samples import TOTALS, Samples, of, samples
 
 Pair = tuple[kernel.Namespace, kernel.Namespace]
 
@@ -125,17 +125,7 @@ def test_totals_of_a_rule_keep_what_ended(ccbpf: Cli, netns_pair: Pair) -> None:
         ccbpf(*rule)
         send_beside_cubic(ccbpf, a, sink, second)
         of_all = samples(ccbpf)
-        names = (
-            "bytes_acked",
-            "retransmits",
-            "indications",
-            "cuts_to_one",
-            "losses",
-            "marks",
-            "sending_seconds",
-            "yielded_seconds",
-        )
-        before = {name: of(of_all, f"{name}_total", controller="le") for name in names}
+        before = {name: of(of_all, f"{name}_total", controller="le") for name in TOTALS}
         assert before["indications"] >= before["cuts_to_one"] > 0 and before["yielded_seconds"] > 0
         assert sink.received <= before["bytes_acked"] <= sink.received + 1  # a FIN
         kernel.choose(other, "le")
@@ -147,7 +137,7 @@ def test_totals_of_a_rule_keep_what_ended(ccbpf: Cli, netns_pair: Pair) -> None:
                 sock.sendall(bytes(100_000))
             settle(ccbpf, other, kept)
             found = samples(ccbpf)
-        assert {name: of(found, f"rule_{name}_total", rule="1", controller="le") for name in names} == before
+        assert {name: of(found, f"rule_{name}_total", rule="1", controller="le") for name in TOTALS} == before
         (listed,) = ccbpf("-j", "assign", "list").json["rules"]
         assert listed["totals"] == {name.replace("_seconds", "_ns"): round(value * (10**9 if "seconds" in name else 1))
                                     for name, value in before.items()} | {"flows": 1}  # fmt: skip

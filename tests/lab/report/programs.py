@@ -34,9 +34,7 @@ MEMBER = re.compile(r"struct \w+ (\w+) ; ")
 SELECTED = re.compile(r"(?:- >|\.) (\w+)")
 NUMBER = re.compile(r"(?:0x[0-9a-f]+|\d+)$", re.I)
 FUNCTION = re.compile(r"static [\w* ]*?(\w+) \(.*\}$")
-TOTALS = re.compile(
-    r"(?<=[;{}] )(?:totals|life)_\w+ \([^;]*\) ; |struct ccbpf_flow_life life ; "
-)  # a statement of its own; what it writes
+TOTALS = re.compile(r"(?<=[;{}] )(?:totals|life)_\w+ \([^;]*\) ; |struct ccbpf_flow_life life ; ")  # a whole statement; a member
 NO_TOTALS = "static const struct ccbpf_totals "  # a new element of a map
 TOTALS_MAP = re.compile(r"(?:(?:unit_|rule_)?totals|ruled) SEC\b")
 LAYOUT = re.compile(r"(?<=\. abi = )\d+")

@@ -123,7 +123,7 @@ def test_a_declaration_may_move_to_another_file(tree: Path) -> None:
 
 TOTALS, LIFE, STATEMENT = "include/kern/totals.bpf.h", "include/kern/life.bpf.h", "\ttotals_reduced(sk, loss);\n"
 ADDS = {
-    "totals_add_up", "totals_all", "totals_closed", "totals_find", "totals_indication", "totals_opened", "totals_reduced",
+    "totals_add_up", "totals_all", "totals_closed", "totals_element", "totals_find", "totals_indication", "totals_opened", "totals_reduced",
     "totals_rule", "totals_unit", "life_gives_way", "life_set_rule", "life_step", "flow_of", "tcp_of", "bpf_map_lookup_elem", "bpf_map_update_elem",
     "bpf_sk_storage_get", "bpf_core_field_exists", "BPF_CORE_READ", "law_likely", "TOTALS_ADD", "__sync_fetch_and_add", "__uint",
     "__type", "SEC", "if", "while", "return",
@@ -155,7 +155,8 @@ def test_totals_decide_nothing() -> None:
     text = " ".join(programs.TOKEN.findall(re.sub(r"/\*.*?\*/", "", code, flags=re.DOTALL)))
     assert set(re.findall(r"\b([A-Za-z_]\w*) \(", text)) == ADDS
     assert set(re.findall(r"__sync_fetch_and_add \( & (.*?) - >", text)) == {"( to ) . all", "( to ) . unit", "( to ) . rule"}
-    assert set(re.findall(r"bpf_map_update_elem \( (.*?) ,", text)) == {"& unit_totals", "& rule_totals"}
+    assert re.findall(r"bpf_map_update_elem \( (.*?) ,", text) == ["map"]
+    assert set(re.findall(r"totals_element \( (.*?) ,", text)) == {"void * map", "& unit_totals", "& rule_totals"}
     assert re.findall(r"bpf_sk_storage_get \( (.*?) \)", text) == ["& ruled , sk , NULL , 0"]  # it makes none
     stored = re.findall(r"(\w+ - > \w+(?: \. \w+)*) (?:[-+*/%&|^] |< < |> > )?=(?! =)", text)  # through a pointer
     assert set(stored) == {f"f - > life . {name}" for name in ("sending_ns", "yielded_ns", "yields_since_ns", "rule")}
