@@ -200,6 +200,7 @@ struct inet_sock {
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
 	__u8 icsk_ca_state : 5;
+	__u8 icsk_ca_initialized : 1;
 	__u8 icsk_ca_setsockopt : 1;
 	struct {
 		__u32 lrcvtime;

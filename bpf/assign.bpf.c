@@ -29,13 +29,13 @@
  * program, which replaces this one in its link at once. The storage of the sockets stays. So a
  * program without a rule for downloads opens the windows that the program before it held.
  *
- * Cost: nothing per packet; per connection two look-ups, one for each candidate, and the storage
- * that remembers the rule, where it gives a controller. If a rule has a DSCP or is for downloads,
+ * Cost: nothing per packet; per connection two look-ups, one for each candidate, and where a
+ * controller is given two more, of the flow's record, which remembers the rule, and of the rule's
+ * totals. If a rule has a DSCP or is for downloads,
  * the rule is also looked for at connect, because the SYN carries the DSCP and the window scale.
  * Downloads also have the cost of kern/receive.bpf.h.
  */
 #include "kern/choose.bpf.h"
-#include "kern/life.bpf.h"
 #include "kern/receive.bpf.h"
 #include "kern/rule_cgroups.bpf.h"
 #include "kern/ruled.bpf.h"
@@ -203,34 +203,19 @@ static __always_inline struct ccbpf_rule *find(struct bpf_sock_ops *ctx, struct 
 
 /* --- what is done ----------------------------------------------------------------- */
 
+/* The controller's init() has run within choose(), and made a record, unless the controller was the
+ * default: then it runs after this program. */
 static __always_inline void remember(struct tcp_sock *tp, const struct ccbpf_rule *rule)
 {
-	struct ccbpf_chosen *at;
+	struct ccbpf_chosen chosen = { .rule = rule->id, .made_ns = rule->made_ns };
+	struct ccbpf_flow *f = NULL;
 
-	at = bpf_sk_storage_get(&ruled, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!at)
-		return;
-	at->rule = rule->id;
-	at->made_ns = rule->made_ns;
-}
-
-/* Give the connection the controller of its rule. The rule is remembered first, because the
- * controller's init(), which runs within choose(), looks for it. With --force init() may have run
- * before, for a program at an inner cgroup: then the flow has a record already. */
-static __always_inline void give(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
-				 const struct ccbpf_rule *rule, struct ccbpf_choice_counts *counts)
-{
-	struct ccbpf_flow *f;
-
-	if (choose_tries(tp, rule->choice.flags))
-		remember(tp, rule);
-	if (!choose(ctx, tp, &rule->choice, counts)) {
-		bpf_sk_storage_delete(&ruled, tp);
-		return;
-	}
-	f = rule->choice.flags & CCBPF_CHOICE_FORCE ? flow_of(&tp->inet_conn.icsk_inet.sk) : NULL;
+	if (choose_has_begun(tp))
+		f = flow_of(&tp->inet_conn.icsk_inet.sk);
 	if (f)
-		life_set_rule(f, rule->made_ns);
+		ruled_begin(f, &chosen);
+	else
+		ruled_keep(tp, &chosen);
 }
 
 /* Do what the winning rule says; at connect only what the SYN must carry. */
@@ -258,7 +243,8 @@ static __always_inline void obey(struct bpf_sock_ops *ctx, struct tcp_sock *tp, 
 			receive_at_connect(ctx);
 		return;
 	}
-	give(ctx, tp, rule, counts);
+	if (choose(ctx, tp, &rule->choice, counts))
+		remember(tp, rule);
 	if (receives)
 		receive_begin(ctx, tp, id, counts);
 	else

@@ -2,8 +2,9 @@
 /*
  * What gave a connection its controller, or holds its receive window: an iterator over the sockets
  * that a program of ours remembers, in all network namespaces. Its map is the storage of sockets
- * of bpf/assign.bpf.c (`ruled`), of bpf/unit.bpf.c (`chosen`), of bpf/run.bpf.c (`accounts`), or of
- * kern/receive.bpf.h (`receives`); a socket that is closed is not in it any more.
+ * of bpf/unit.bpf.c (`chosen`), of bpf/run.bpf.c (`accounts`), or of kern/receive.bpf.h (`receives`);
+ * a socket that is closed is not in it any more. The rule that gave a controller is in the flow's
+ * record (kern/ruled.bpf.h).
  *
  * Some kernels refuse this iterator: bpf/chosen_tcp.bpf.c takes its place there.
  *

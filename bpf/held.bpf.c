@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which process holds which socket, and the cgroup of that socket: an iterator over the open files of
- * all processes. It names a socket as the records of `flows` do, so whose a flow is needs no other
- * source, whatever gave it its controller, and in every network namespace.
+ * Which process holds which socket: an iterator over the open files of all processes. It names a
+ * socket as the records of `flows` do, so this finds the process of a flow whatever gave the flow its
+ * controller, and in every network namespace.
  *
- * It is loaded for `ccbpf top` by cgroup and process. A record costs less than a microsecond, where
+ * It is loaded for `ccbpf top` and `ccbpf -v flows`. A record costs less than a microsecond, where
  * the links of /proc/<pid>/fd cost several.
  */
 #include "ccbpf/rule.h"
@@ -50,7 +50,6 @@ int held(struct bpf_iter__task_file *ctx)
 		return 0;
 	record.flow = (__u64)(unsigned long)sk; /* flow_key() of kern/flows.bpf.h */
 	record.cookie = sk->__sk_common.skc_cookie.counter;
-	record.cgroup = BPF_CORE_READ(sk, sk_cgrp_data.cgroup, kn, id);
 	record.pid = number_of(task->group_leader);
 	bpf_seq_write(ctx->meta->seq, &record, sizeof(record));
 	return 0;

@@ -249,6 +249,9 @@ enum ccbpf_chirp_wait {
 struct ccbpf_flow_life {
 	CCBPF_FLOW_LIFE(CCBPF_FLOW_FIELD, ccbpf_flow_life)
 	__u64 rule; /* `made_ns` of the rule that gave the connection its controller; 0: none did */
+	__u64 cgroup; /* id of its socket's cgroup; 0: not known, or the socket is another host's */
+	__u32 rule_id; /* id of that rule */
+	__u32 reserved;
 };
 
 struct ccbpf_flow_lp {

@@ -8,7 +8,7 @@
 
 #include "ccbpf/types.h"
 
-#define CCBPF_ABI 3 /* grows with any change to a pinned map's layout */
+#define CCBPF_ABI 4 /* grows with any change to a pinned map's layout */
 #define CCBPF_VERSION_LEN 24
 
 struct ccbpf_identity {

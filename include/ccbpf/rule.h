@@ -79,7 +79,7 @@ struct ccbpf_unit {
 
 /* What the storage of a socket says about the rule that gave it its controller. */
 struct ccbpf_chosen {
-	__u32 rule; /* the rule's id; 0: a unit's program chose the controller */
+	__u32 rule; /* the rule's id */
 	__u32 reserved;
 	__u64 made_ns; /* of the rule: ids begin at 1 again after the last rule was removed */
 };
@@ -88,15 +88,13 @@ struct ccbpf_chosen {
 struct ccbpf_chosen_record {
 	__u64 flow; /* key of its controller's record in `flows` */
 	__u64 cookie; /* key of its receive window's record there */
-	__u64 cgroup; /* id of its socket's cgroup */
-	__u64 inode; /* its socket's inode, as /proc/<pid>/fd shows it; 0: no process holds it */
 	__u32 rule; /* the first number of its storage */
 	__u32 reserved;
 };
 
 /* What bpf/held.bpf.c writes about a socket that a process holds. */
 struct ccbpf_held_record {
-	__u64 flow, cookie, cgroup; /* as above */
+	__u64 flow, cookie; /* as above */
 	__u32 pid;
 	__u32 reserved;
 };

@@ -41,6 +41,14 @@ static __always_inline bool choose_is_made(struct tcp_sock *tp)
 	return BPF_CORE_READ_BITFIELD(icsk, icsk_ca_setsockopt);
 }
 
+/* Does its controller serve it already, after its init()? Before the connection is established it does not. */
+static __always_inline bool choose_has_begun(struct tcp_sock *tp)
+{
+	struct inet_connection_sock *icsk = &tp->inet_conn;
+
+	return BPF_CORE_READ_BITFIELD(icsk, icsk_ca_initialized);
+}
+
 static __always_inline bool choose_allowed(struct tcp_sock *tp, u32 flags)
 {
 	struct sock *sk = &tp->inet_conn.icsk_inet.sk;

@@ -10,7 +10,7 @@
 #include "kern/compat.bpf.h"
 #include <bpf/bpf_helpers.h>
 
-/* `first`: the first member of the storage: the rule's id, if a rule gave the controller. */
+/* `first`: the first member of the storage: the rule's id, if a rule holds the receive window. */
 static __always_inline void chosen_write(struct seq_file *to, struct sock *sk, __u32 first)
 {
 	struct ccbpf_chosen_record record = {};
@@ -18,8 +18,6 @@ static __always_inline void chosen_write(struct seq_file *to, struct sock *sk, _
 	record.flow = (__u64)(unsigned long)sk; /* flow_key() of kern/flows.bpf.h */
 	record.cookie = sk->__sk_common.skc_cookie.counter;
 	record.rule = first;
-	record.inode = compat_sock_inode(sk);
-	record.cgroup = BPF_CORE_READ(sk, sk_cgrp_data.cgroup, kn, id);
 	bpf_seq_write(to, &record, sizeof(record));
 }
 

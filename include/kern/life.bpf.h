@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How long a flow has carried data, for how long of that it gave way, and since when it gives way
- * now: struct ccbpf_flow_life of its record. A step is the time between two writings of the record:
- * in it the flow did what the first one says.
+ * What a flow's record says of its whole life, struct ccbpf_flow_life: whose it is, how long it has
+ * carried data, for how long of that it gave way, and since when it gives way now. A step is the time
+ * between two writings of the record: in it the flow did what the first one says.
  *
- * It only adds up, as kern/totals.bpf.h does: a program does the same with and without it.
+ * It is for readers, as kern/totals.bpf.h is: a program does the same with and without it.
  */
 #ifndef CCBPF_KERN_LIFE_BPF_H
 #define CCBPF_KERN_LIFE_BPF_H
 
-#include "ccbpf/flow.h"
+#include "ccbpf/rule.h"
 #include "kern/compat.bpf.h"
 
 #define LIFE_GAP_MOST_NS 2000000000 /* more is a pause of the application */
@@ -51,10 +51,27 @@ static __always_inline struct life_step life_step(struct ccbpf_flow *f, u64 now_
 	return step;
 }
 
-/* A rule has given the controller to a connection that had it, and a record, already. */
-static __always_inline void life_set_rule(struct ccbpf_flow *f, u64 made_ns)
+/* The id of a socket's cgroup; 0: the kernel knows none (CONFIG_SOCK_CGROUP_DATA). */
+static __always_inline u64 life_cgroup_of(struct sock *sk)
 {
-	f->life.rule = made_ns;
+	struct cgroup *cgroup;
+
+	if (!bpf_core_field_exists(sk->sk_cgrp_data))
+		return 0;
+	cgroup = sk->sk_cgrp_data.cgroup;
+	return cgroup ? BPF_CORE_READ(cgroup, kn, id) : 0;
+}
+
+/* In a new record @f. */
+static __always_inline void life_set_cgroup(struct ccbpf_flow *f, struct sock *sk)
+{
+	f->life.cgroup = life_cgroup_of(sk);
+}
+
+static __always_inline void life_set_rule(struct ccbpf_flow *f, const struct ccbpf_chosen *chosen)
+{
+	f->life.rule = chosen->made_ns;
+	f->life.rule_id = chosen->rule;
 }
 
 #endif

@@ -43,6 +43,7 @@ static __noinline int record_open(struct tcp_sock *tp, u64 key, u64 instance)
 	f.local_port = c->skc_num;
 	f.remote_port = __builtin_bswap16(c->skc_dport);
 	flow_addresses(sk, f.local_addr, f.remote_addr);
+	life_set_cgroup(&f, sk);
 	return bpf_map_update_elem(&flows, &key, &f, BPF_ANY);
 }
 

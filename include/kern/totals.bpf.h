@@ -36,15 +36,6 @@ struct {
 	__type(value, struct ccbpf_totals);
 } unit_totals SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, CCBPF_RULED_MOST);
-	__type(key, struct ccbpf_ruled_key);
-	__type(value, struct ccbpf_totals);
-} rule_totals SEC(".maps");
-
-static const struct ccbpf_totals no_totals = {};
-
 static __always_inline struct ccbpf_totals *totals_all(void)
 {
 	u32 kind = identity.kind;
@@ -52,37 +43,18 @@ static __always_inline struct ccbpf_totals *totals_all(void)
 	return bpf_map_lookup_elem(&totals, &kind);
 }
 
-/* An element that is made where it is missing; NULL: there is no memory for it. */
-static __always_inline struct ccbpf_totals *totals_element(void *map, const void *key)
-{
-	struct ccbpf_totals *element = bpf_map_lookup_elem(map, key);
-
-	if (law_likely(element))
-		return element;
-	bpf_map_update_elem(map, key, &no_totals, BPF_NOEXIST);
-	return bpf_map_lookup_elem(map, key);
-}
-
 static __noinline struct ccbpf_totals *totals_unit(struct sock *sk)
 {
 	struct ccbpf_unit_key key = { .kind = identity.kind };
-	struct cgroup *cgroup;
 
-	if (!bpf_core_field_exists(sk->sk_cgrp_data)) /* a kernel without CONFIG_SOCK_CGROUP_DATA */
-		return NULL;
-	cgroup = sk->sk_cgrp_data.cgroup;
-	if (!cgroup)
-		return NULL;
-	key.cgroup = BPF_CORE_READ(cgroup, kn, id);
-	return totals_element(&unit_totals, &key);
+	key.cgroup = life_cgroup_of(sk);
+	return key.cgroup ? totals_element(&unit_totals, &key) : NULL;
 }
 
-/* Those of a rule; NULL where @made_ns is 0: no rule gave the flow its controller. */
-static __noinline struct ccbpf_totals *totals_rule(u64 made_ns)
+/* Those of the rule that gave the flow its controller. */
+static __always_inline struct ccbpf_totals *totals_rule(const struct ccbpf_flow *f)
 {
-	struct ccbpf_ruled_key key = { .rule = made_ns, .kind = identity.kind };
-
-	return made_ns ? totals_element(&rule_totals, &key) : NULL;
+	return f && f->life.rule ? ruled_totals(f->life.rule, identity.kind) : NULL;
 }
 
 /* Where what a flow does is added; NULL: there is no such sum, or no memory for it. */
@@ -92,8 +64,7 @@ struct totals_of {
 
 static __always_inline struct totals_of totals_find(struct sock *sk, const struct ccbpf_flow *f)
 {
-	return (struct totals_of){ totals_all(), totals_unit(sk),
-				   totals_rule(f ? f->life.rule : 0) };
+	return (struct totals_of){ totals_all(), totals_unit(sk), totals_rule(f) };
 }
 
 #define TOTALS_ADD(to, counter, n)                                    \
@@ -112,8 +83,9 @@ static __noinline int totals_opened(struct sock *sk, struct ccbpf_flow *f)
 	struct ccbpf_chosen *chosen = bpf_sk_storage_get(&ruled, sk, NULL, 0);
 	struct totals_of to;
 
+	life_set_cgroup(f, sk);
 	if (chosen)
-		f->life.rule = chosen->made_ns;
+		life_set_rule(f, chosen);
 	to = totals_find(sk, f);
 	TOTALS_ADD(to, flows, 1);
 	return 0;
@@ -161,13 +133,20 @@ static __noinline int totals_add_up(struct tcp_sock *tp, struct ccbpf_flow *f)
 	return 0;
 }
 
-/* The flow ends, or another controller takes it over. */
+/* The flow ends, or another controller takes it over, whose record has to say the same rule. */
 static __always_inline void totals_closed(struct sock *sk)
 {
 	struct ccbpf_flow *f = flow_of(sk);
+	struct ccbpf_chosen chosen = {};
 
-	if (f)
-		totals_add_up(tcp_of(sk), f);
+	if (!f)
+		return;
+	totals_add_up(tcp_of(sk), f);
+	if (!f->life.rule || sk->__sk_common.skc_state == BPF_TCP_CLOSE)
+		return;
+	chosen.rule = f->life.rule_id;
+	chosen.made_ns = f->life.rule;
+	ruled_keep(sk, &chosen);
 }
 
 #endif

@@ -57,7 +57,8 @@ static bool wanted(const struct flow *flow, const struct flow_kind *const *named
 static void print_row(struct table *table, const struct flow *flow, struct origins *origins,
 		      bool by)
 {
-	const struct origin *origin = origins_of(origins, flow->key, &flow->record);
+	struct origin origin;
+	bool known = origins_find(origins, flow->key, &flow->record, &origin);
 	const struct ccbpf_flow *f = &flow->record;
 
 	table_cell(table, "%.*s", CCBPF_NAME_LEN, f->controller);
@@ -70,19 +71,21 @@ static void print_row(struct table *table, const struct flow *flow, struct origi
 	table_cell(table, "%s", human_bps(f->rate_bps));
 	table_cell(table, "%s", human_age(age_ns(f->started_ns)));
 	if (by)
-		table_cell(table, "%s", origin ? origin_name(origin) : "-");
+		table_cell(table, "%s", known ? origin_name(&origin) : "-");
 	if (!output.verbose)
 		return;
 	table_note(table, flow_own_words(f));
 	table_note(table, flow_met_words(f));
-	if (origin)
-		table_note(table, origin_words(origins, origin));
+	if (known)
+		table_note(table, origin_words(origins, &origin));
 }
 
 static bool any_origin(const struct flow *flows, size_t n, const struct origins *origins)
 {
+	struct origin origin;
+
 	for (size_t i = 0; i < n; i++)
-		if (origins_of(origins, flows[i].key, &flows[i].record))
+		if (origins_find(origins, flows[i].key, &flows[i].record, &origin))
 			return true;
 	return false;
 }
@@ -124,10 +127,11 @@ static void print(const struct flow *flows, size_t n, struct origins *origins)
 
 static struct json_object *describe(const struct flow *flow, struct origins *origins)
 {
-	const struct origin *origin = origins_of(origins, flow->key, &flow->record);
 	struct json_object *doc = flow_json(flow);
+	struct origin origin;
+	bool known = origins_find(origins, flow->key, &flow->record, &origin);
 
-	json_object_object_add(doc, "origin", origin ? origin_json(origins, origin) : NULL);
+	json_object_object_add(doc, "origin", known ? origin_json(origins, &origin) : NULL);
 	return doc;
 }
 

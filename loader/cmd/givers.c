@@ -11,13 +11,12 @@
 struct givers givers_of(const struct origins *origins, const struct flow *flows, size_t n_flows,
 			const struct controller *c)
 {
-	struct givers givers = { .origins = must_alloc(origins->n, sizeof(*givers.origins)) };
-	const struct origin *origin;
+	struct givers givers = { .origins = must_alloc(n_flows, sizeof(*givers.origins)) };
 
-	for (size_t i = 0; givers.n < origins->n && i < n_flows; i++)
-		if (flows[i].record.kind == (__u32)c->kind &&
-		    (origin = origins_of(origins, flows[i].key, &flows[i].record)))
-			givers.origins[givers.n++] = *origin;
+	for (size_t i = 0; i < n_flows; i++)
+		if (flows[i].record.kind == (__u32)c->kind)
+			givers.n += origins_find(origins, flows[i].key, &flows[i].record,
+						 &givers.origins[givers.n]);
 	if (givers.n)
 		qsort(givers.origins, givers.n, sizeof(*givers.origins), origin_by_giver);
 	return givers;

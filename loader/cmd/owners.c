@@ -24,15 +24,13 @@ static void look(void *data)
 	known->held = held_read();
 }
 
-static void groups(void *data, uint64_t flow, uint64_t group[GROUP_KINDS])
+static pid_t process(void *data, uint64_t flow)
 {
 	struct known *known = data;
-	const struct held_socket *socket = held_of(&known->held, flow);
+	size_t n;
+	const struct held_socket *socket = held_of(&known->held, flow, &n);
 
-	if (socket && socket->cgroup)
-		group[GROUP_CGROUP] = socket->cgroup;
-	if (socket && socket->pid)
-		group[GROUP_PROCESS] = socket->pid;
+	return socket ? socket->pid : 0;
 }
 
 /* Not while another command changes something: then it stays what it was. */
@@ -52,13 +50,14 @@ static bool look_for_words(void *data)
 static const char *words(void *data, const struct flow *flow)
 {
 	struct known *known = data;
-	const struct origin *origin =
-		known->read ? origins_of(&known->origins, flow->key, &flow->record) : NULL;
+	struct origin origin;
 
-	return origin ? origin_words(&known->origins, origin) : NULL;
+	if (!known->read || !origins_find(&known->origins, flow->key, &flow->record, &origin))
+		return NULL;
+	return origin_words(&known->origins, &origin);
 }
 
 struct owner_source owner_source(struct known *known)
 {
-	return (struct owner_source){ look, groups, look_for_words, words, known };
+	return (struct owner_source){ look, process, look_for_words, words, known };
 }

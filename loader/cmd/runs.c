@@ -23,9 +23,10 @@ static uint64_t sent_by_open(const struct run *run, const struct origins *origin
 	uint64_t bytes = 0;
 
 	for (size_t i = 0; i < n_flows; i++) {
-		const struct origin *origin = origins_of(origins, flows[i].key, &flows[i].record);
+		struct origin origin;
 
-		if (origin && origin->by == ORIGIN_RUN && origin->id == run->id &&
+		if (origins_find(origins, flows[i].key, &flows[i].record, &origin) &&
+		    origin.by == ORIGIN_RUN && origin.id == run->id &&
 		    flows[i].record.kind != CCBPF_KIND_rx_le)
 			bytes += flows[i].record.bytes_acked;
 	}

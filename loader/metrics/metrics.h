@@ -17,8 +17,7 @@
  */
 int metrics_controllers(const char *what, struct exposition *out);
 int metrics_totals(const char *what, struct exposition *out);
-int metrics_units(const char *what, const struct live *live, const struct origins *origins,
-		  struct exposition *out);
+int metrics_units(const char *what, const struct live *live, struct exposition *out);
 void metrics_flows(const struct live *live, struct exposition *out);
 int metrics_rules(const char *what, const struct live *live, const struct origins *origins,
 		  struct exposition *out);

@@ -18,7 +18,7 @@ static int gather_pinned(const char *what, bool units, struct exposition *out)
 	if (!err)
 		err = metrics_totals(what, out);
 	if (!err && units)
-		err = metrics_units(what, &live, &origins, out);
+		err = metrics_units(what, &live, out);
 	if (!err) {
 		metrics_flows(&live, out);
 		err = metrics_rules(what, &live, &origins, out);

@@ -82,9 +82,11 @@ static int totals(const char *what, const struct standing *standing, struct expo
 
 static uint64_t rule_of(const void *origins, const struct flow *flow)
 {
-	const struct origin *origin = origins_of(origins, flow->key, &flow->record);
+	struct origin origin;
 
-	return origin && origin->by == ORIGIN_RULE ? origin->id : 0;
+	return origins_find(origins, flow->key, &flow->record, &origin) && origin.by == ORIGIN_RULE
+		       ? origin.id
+		       : 0;
 }
 
 /* The flows of this instant by the rule that gave them their controller, or holds their receive

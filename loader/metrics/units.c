@@ -12,7 +12,6 @@
 #include "metrics/totals.h"
 #include "out/errors.h"
 #include "sys/cgroupnames.h"
-#include "sys/held.h"
 #include "sys/shared.h"
 #include "util/memory.h"
 
@@ -69,19 +68,10 @@ static void name_units(struct units *units)
 
 /* --- the flows of this instant ---------------------------------------------------- */
 
-/* What knows the cgroup of a flow's socket. */
-struct sockets {
-	const struct origins *origins;
-	struct held held;
-};
-
 static uint64_t cgroup_of(const void *data, const struct flow *flow)
 {
-	const struct sockets *sockets = data;
-	const struct origin *origin = origins_of_socket(sockets->origins, flow->key);
-	const struct held_socket *held = origin ? NULL : held_of(&sockets->held, flow->key);
-
-	return origin ? origin->cgroup : held ? held->cgroup : 0;
+	(void)data;
+	return flow->record.life.cgroup;
 }
 
 /* Pairs without a flow have no series. */
@@ -108,15 +98,12 @@ static void flows_of(const struct units *units, const struct live_groups *groups
 	free(series);
 }
 
-static void print_flows(const struct units *units, const struct live *live,
-			const struct origins *origins, struct exposition *out)
+static void print_flows(const struct units *units, const struct live *live, struct exposition *out)
 {
-	struct sockets sockets = { origins, held_read() };
-	struct live_groups groups = live_by(live, cgroup_of, &sockets);
+	struct live_groups groups = live_by(live, cgroup_of, NULL);
 
 	flows_of(units, &groups, out);
 	live_groups_free(&groups);
-	held_free(&sockets.held);
 }
 
 /* ---------------------------------------------------------------------------------- */
@@ -138,8 +125,7 @@ static void print_counters(const struct units *units, struct exposition *out)
 	exposition_number(out, LABELS({ NULL, NULL }), units->left_out);
 }
 
-int metrics_units(const char *what, const struct live *live, const struct origins *origins,
-		  struct exposition *out)
+int metrics_units(const char *what, const struct live *live, struct exposition *out)
 {
 	struct units units = { 0 };
 	int fd, err = shared_open(what, SHARED_UNITS, &fd);
@@ -153,7 +139,7 @@ int metrics_units(const char *what, const struct live *live, const struct origin
 	name_units(&units);
 	print_counters(&units, out);
 	if (live->known)
-		print_flows(&units, live, origins, out);
+		print_flows(&units, live, out);
 	free(units.all);
 	return EXIT_OK;
 }

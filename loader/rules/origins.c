@@ -19,30 +19,13 @@ struct giver {
 	bool receives; /* their records have another key */
 	enum origin_by by;
 	unsigned int id; /* of the run; a rule's is in the record */
-	const char *controller; /* that it gives; a rule's is in `standing` */
+	const char *controller; /* that it gives */
 };
 
 struct givers {
 	struct giver *all;
 	size_t n;
 };
-
-/* What a rule gives, "" if it was removed; a rule whose choice changes gets another id. */
-static const char *given_by(const struct standing *standing, unsigned int id)
-{
-	const struct ccbpf_rule *rule = standing_rule(standing, id);
-
-	return rule ? rule->choice.controller : "";
-}
-
-static void name_controller(const struct giver *giver, struct origin *origin)
-{
-	const char *name = giver->controller;
-
-	if (giver->by == ORIGIN_RULE)
-		name = given_by(&giver->to->standing, origin->id);
-	snprintf(origin->controller, sizeof(origin->controller), "%s", name ?: "");
-}
 
 static void collect(const struct remembered *map, const struct ccbpf_chosen_record *r)
 {
@@ -54,13 +37,11 @@ static void collect(const struct remembered *map, const struct ccbpf_chosen_reco
 		to->all = must_grow(to->all, (2 * to->n + 1) * sizeof(*to->all));
 	to->all[to->n] = (struct origin){
 		.flow = giver->receives ? r->cookie : r->flow,
-		.cgroup = r->cgroup,
-		.inode = r->inode,
 		.by = giver->by,
 		.id = giver->by == ORIGIN_RULE ? r->rule : giver->id,
 	};
 	if (!giver->receives)
-		name_controller(giver, &to->all[to->n]);
+		snprintf(to->all[to->n].controller, CCBPF_NAME_LEN, "%s", giver->controller);
 	to->n++;
 }
 
@@ -132,7 +113,7 @@ void origins_read(struct origins *out)
 
 	*out = (struct origins){ 0 };
 	if (!standing_read_quietly(&out->standing))
-		add(&givers, copy_of(out->standing.ruled_fd), copy_of(out->standing.receives_fd),
+		add(&givers, -1, copy_of(out->standing.receives_fd),
 		    (struct giver){ .to = out, .by = ORIGIN_RULE });
 	out->n_runs = runs_read(&out->runs);
 	for (unsigned int i = 0; i < out->n_runs; i++) {
@@ -172,7 +153,7 @@ void origins_free(struct origins *origins)
 	free(origins->gateways);
 	free(origins->by_gateway);
 	standing_close(&origins->standing);
-	holders_free(&origins->holders);
+	held_free(&origins->held);
 	for (unsigned int i = 0; i < ORIGIN_NAMES; i++) {
 		free(origins->cgroups[i].name);
 		free(origins->processes[i].name);
@@ -180,13 +161,34 @@ void origins_free(struct origins *origins)
 	*origins = (struct origins){ 0 };
 }
 
-const struct origin *origins_of_socket(const struct origins *origins, uint64_t flow)
+static bool by_memory(const struct origins *origins, uint64_t flow, struct origin *out)
 {
-	const struct origin key = { .flow = flow };
+	const struct origin key = { .flow = flow }, *found = NULL;
 
 	if (gateway_instance_of(flow))
-		return gateway_of(origins, flow);
-	return origins->n ? bsearch(&key, origins->all, origins->n, sizeof(key), by_flow) : NULL;
+		found = gateway_of(origins, flow);
+	else if (origins->n)
+		found = bsearch(&key, origins->all, origins->n, sizeof(key), by_flow);
+	if (!found)
+		return false;
+	*out = *found;
+	if (out->by == ORIGIN_RULE)
+		out->rule = standing_rule(&origins->standing, out->id);
+	return true;
+}
+
+/* Ids begin at 1 again after the last rule was removed, so the record has the time as well. */
+static void by_rule(const struct origins *origins, const struct ccbpf_flow_life *life,
+		    struct origin *out)
+{
+	const struct standing *standing = &origins->standing;
+
+	*out = (struct origin){ .by = ORIGIN_RULE, .id = life->rule_id };
+	for (unsigned int i = 0; i < standing->n; i++)
+		if (standing->rules[i].made_ns == life->rule)
+			out->rule = &standing->rules[i];
+	if (out->rule)
+		memcpy(out->controller, out->rule->choice.controller, CCBPF_NAME_LEN);
 }
 
 /* `renice` to another controller, or a choice that the program makes later, ends what it was given. */
@@ -196,12 +198,16 @@ static bool has_another(const struct ccbpf_flow *record, const struct origin *or
 	       strncmp(record->controller, origin->controller, CCBPF_NAME_LEN);
 }
 
-const struct origin *origins_of(const struct origins *origins, uint64_t flow,
-				const struct ccbpf_flow *record)
+bool origins_find(const struct origins *origins, uint64_t flow, const struct ccbpf_flow *record,
+		  struct origin *out)
 {
-	const struct origin *origin = origins_of_socket(origins, flow);
-
-	return origin && !has_another(record, origin) ? origin : NULL;
+	if (record->life.rule) /* the program of the rules is the last one to be called */
+		by_rule(origins, &record->life, out);
+	else if (!by_memory(origins, flow, out))
+		return false;
+	out->flow = flow;
+	out->cgroup = record->life.cgroup;
+	return !has_another(record, out);
 }
 
 size_t origins_count(const struct origins *origins, enum origin_by by)

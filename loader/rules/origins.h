@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Which rule, run or unit of systemd gave a live connection its controller, or which of them, or a gateway, holds
- * its receive window, as their programs remember it in the storage of the sockets (bpf/chosen.bpf.c): of all network namespaces, at one
- * instant.
+ * its receive window: of all network namespaces, at one instant. The rule that gave a controller is in the flow's record
+ * (kern/ruled.bpf.h), the others are in the storage of the sockets (bpf/chosen.bpf.c).
  */
 #ifndef CCBPF_ORIGINS_H
 #define CCBPF_ORIGINS_H
@@ -17,7 +17,7 @@
 #include "gateway/gateway.h"
 #include "rules/run.h"
 #include "rules/standing.h"
-#include "sys/process.h"
+#include "sys/held.h"
 
 enum origin_by {
 	ORIGIN_RULE,
@@ -29,9 +29,10 @@ enum origin_by {
 
 struct origin {
 	uint64_t flow; /* key of its record in `flows` */
-	uint64_t cgroup, inode; /* of its socket */
+	uint64_t cgroup; /* id of its socket's; 0: not known */
 	enum origin_by by;
 	unsigned int id; /* of the rule or run, else 0 */
+	const struct ccbpf_rule *rule; /* NULL: not by a rule, or it was removed */
 	const char *device; /* of the gateway, else NULL */
 	char controller[CCBPF_NAME_LEN]; /* that it gives; "": not known, or a receive window */
 };
@@ -39,7 +40,7 @@ struct origin {
 #define ORIGIN_NAMES 64 /* cgroups and processes whose names are kept: most flows share theirs */
 
 struct origins {
-	struct origin *all; /* sorted by flow */
+	struct origin *all; /* that sockets remember: sorted by flow, without `cgroup` and `rule` */
 	size_t n;
 	bool known; /* the sockets could be read; false: nobody knows of any */
 	struct standing standing;
@@ -49,8 +50,8 @@ struct origins {
 	struct origin *by_gateway; /* of each of them */
 	unsigned int n_gateways;
 	uint64_t units_unstamped; /* connections of units without TCP timestamps */
-	struct holders holders; /* read when the first is asked for */
-	bool have_holders;
+	struct held held; /* read when the first process is asked for */
+	bool have_held;
 	struct kept_name {
 		uint64_t id; /* 0: empty */
 		char *name; /* NULL: it has none */
@@ -63,18 +64,15 @@ void origins_read(struct origins *out);
 void origins_free(struct origins *origins);
 
 /*
- * Who gave the flow with this key and record the controller that it has, or holds its receive window; NULL: nobody of these.
- * A rule's memory stays with the socket when `renice` or the program chooses another controller.
+ * Who gave the flow with this key and record the controller that it has, or holds its receive window: in `*out`. Returns
+ * false where it is nobody of these, as after `renice`, or after a choice of its program.
  */
-const struct origin *origins_of(const struct origins *origins, uint64_t flow,
-				const struct ccbpf_flow *record);
-
-/* Who gave the socket with this key in `flows` a controller at its beginning, whatever it has now, or NULL. */
-const struct origin *origins_of_socket(const struct origins *origins, uint64_t flow);
+bool origins_find(const struct origins *origins, uint64_t flow, const struct ccbpf_flow *record,
+		  struct origin *out);
 
 /* The first of the processes that hold its socket, and their number; NULL: none is seen. */
-const struct holder *origin_processes(struct origins *origins, const struct origin *origin,
-				      size_t *n);
+const struct held_socket *origin_processes(struct origins *origins, const struct origin *origin,
+					   size_t *n);
 
 /* "rule 3", "run 1", "systemd", "renice", "gateway eth0", a text(). */
 const char *origin_name(const struct origin *origin);

@@ -7,6 +7,7 @@
 #include "rules/origins.h"
 #include "rules/rule.h"
 #include "sys/cgroup.h"
+#include "sys/process.h"
 #include "util/memory.h"
 #include "util/text.h"
 
@@ -92,12 +93,8 @@ static const char *unit_of(struct origins *origins, const struct origin *origin)
 /* The rule's conditions, the run's command, the unit's name, renice's option, the gateway's device; NULL: it is gone. */
 static const char *giver(struct origins *origins, const struct origin *origin)
 {
-	const struct ccbpf_rule *rule = NULL;
-
-	if (origin->by == ORIGIN_RULE)
-		rule = standing_rule(&origins->standing, origin->id);
-	if (rule)
-		return rule_conditions_text(rule);
+	if (origin->rule)
+		return rule_conditions_text(origin->rule);
 	for (unsigned int i = 0; origin->by == ORIGIN_RUN && i < origins->n_runs; i++)
 		if (origins->runs[i].id == origin->id)
 			return text("%s", origins->runs[i].about.command);
@@ -108,13 +105,13 @@ static const char *giver(struct origins *origins, const struct origin *origin)
 	return origin->by == ORIGIN_UNIT ? unit_of(origins, origin) : NULL;
 }
 
-const struct holder *origin_processes(struct origins *origins, const struct origin *origin,
-				      size_t *n)
+const struct held_socket *origin_processes(struct origins *origins, const struct origin *origin,
+					   size_t *n)
 {
-	if (!origins->have_holders)
-		origins->holders = holders_read();
-	origins->have_holders = true;
-	return holders_of(&origins->holders, origin->inode, n);
+	if (!origins->have_held)
+		origins->held = held_read();
+	origins->have_held = true;
+	return held_of(&origins->held, origin->flow, n);
 }
 
 const char *origin_words(struct origins *origins, const struct origin *origin)
@@ -122,7 +119,7 @@ const char *origin_words(struct origins *origins, const struct origin *origin)
 	const char *of = giver(origins, origin), *by = "unknown", *why, *more = "";
 	const char *cgroup = cgroup_or(origins, origin, &why);
 	size_t n;
-	const struct holder *holder = origin_processes(origins, origin, &n);
+	const struct held_socket *holder = origin_processes(origins, origin, &n);
 
 	if (origin->by == ORIGIN_GATEWAY)
 		return text("by %s: a connection of another host", origin_name(origin));
@@ -149,7 +146,7 @@ struct json_object *origin_json(struct origins *origins, const struct origin *or
 {
 	struct json_object *doc = origin_id_json(origin), *list = json_object_new_array();
 	size_t n;
-	const struct holder *holder = origin_processes(origins, origin, &n);
+	const struct held_socket *holder = origin_processes(origins, origin, &n);
 
 	add_text(doc, "of", giver(origins, origin));
 	add_text(doc, "cgroup", cgroup_of(origins, origin));

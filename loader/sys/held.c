@@ -15,7 +15,7 @@ static void add(struct held *held, uint64_t flow, const struct ccbpf_held_record
 	/* Doubled whenever its number is a power of two. */
 	if (!(held->n & (held->n - 1)))
 		held->all = must_grow(held->all, (2 * held->n + 1) * sizeof(*held->all));
-	held->all[held->n++] = (struct held_socket){ flow, r->cgroup, r->pid };
+	held->all[held->n++] = (struct held_socket){ flow, r->pid };
 }
 
 /* A socket may have two records: of what it sends, and of what it receives. */
@@ -35,6 +35,19 @@ static int by_flow(const void *a, const void *b)
 	if (x->flow != y->flow)
 		return x->flow < y->flow ? -1 : 1;
 	return x->pid < y->pid ? -1 : x->pid > y->pid;
+}
+
+/* A process may hold a socket by several descriptors. */
+static void sort(struct held *held)
+{
+	size_t kept = 0;
+
+	if (held->n)
+		qsort(held->all, held->n, sizeof(*held->all), by_flow);
+	for (size_t i = 0; i < held->n; i++)
+		if (!kept || by_flow(&held->all[kept - 1], &held->all[i]))
+			held->all[kept++] = held->all[i];
+	held->n = kept;
 }
 
 /* The iterator; it lives as long as the link. NULL: the kernel has none. */
@@ -66,8 +79,7 @@ struct held held_read(void)
 		return held;
 	records_read(fd, sizeof(struct ccbpf_held_record), collect, &held);
 	close(fd);
-	if (held.n)
-		qsort(held.all, held.n, sizeof(*held.all), by_flow);
+	sort(&held);
 	return held;
 }
 
@@ -77,7 +89,7 @@ void held_free(struct held *held)
 	*held = (struct held){ 0 };
 }
 
-const struct held_socket *held_of(const struct held *held, uint64_t flow)
+const struct held_socket *held_of(const struct held *held, uint64_t flow, size_t *n)
 {
 	size_t low = 0, high = held->n;
 
@@ -89,5 +101,8 @@ const struct held_socket *held_of(const struct held *held, uint64_t flow)
 		else
 			high = middle;
 	}
-	return low < held->n && held->all[low].flow == flow ? &held->all[low] : NULL;
+	*n = 0;
+	while (low + *n < held->n && held->all[low + *n].flow == flow)
+		(*n)++;
+	return *n ? &held->all[low] : NULL;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which process holds which socket, and the cgroup of that socket, as bpf/held.bpf.c finds it: of all
- * network namespaces, in one walk over all open files.
+ * Which process holds which socket, as bpf/held.bpf.c finds it: of all network namespaces, in one walk
+ * over all open files.
  */
 #ifndef CCBPF_HELD_H
 #define CCBPF_HELD_H
@@ -13,17 +13,17 @@
 struct held {
 	struct held_socket {
 		uint64_t flow; /* key of its record in `flows` */
-		uint64_t cgroup; /* its id */
 		pid_t pid;
-	} *all; /* by flow, then by pid */
+	} *all; /* by flow, then by pid, each pair once */
 	size_t n;
 };
 
-/* Read them. Where the kernel has no such iterator there are none. */
+/* Read them: those that the process may see. Where the kernel has no such iterator there are none. */
 struct held held_read(void);
 void held_free(struct held *held);
 
-/* That of the process with the lowest id; NULL: no process holds it. */
-const struct held_socket *held_of(const struct held *held, uint64_t flow);
+/* That of the process with the lowest id, and how many processes there are in `*n`, which follow it;
+ * NULL: no process holds it. */
+const struct held_socket *held_of(const struct held *held, uint64_t flow, size_t *n);
 
 #endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Processes: see process.h. */
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +9,6 @@
 
 #include "sys/process.h"
 #include "util/file.h"
-#include "util/memory.h"
 #include "util/text.h"
 
 #define SOCKET_LINK "socket:["
@@ -49,76 +47,6 @@ int process_sockets(pid_t pid, void (*each)(void *data, pid_t pid, uint64_t inod
 	}
 	closedir(dir);
 	return 0;
-}
-
-static void add_holder(void *data, pid_t pid, uint64_t inode)
-{
-	struct holders *holders = data;
-
-	/* Doubled whenever its number is a power of two. */
-	if (!(holders->n & (holders->n - 1)))
-		holders->all =
-			must_grow(holders->all, (2 * holders->n + 1) * sizeof(*holders->all));
-	holders->all[holders->n++] = (struct holder){ inode, pid };
-}
-
-static int by_inode(const void *a, const void *b)
-{
-	const struct holder *x = a, *y = b;
-
-	if (x->inode != y->inode)
-		return x->inode < y->inode ? -1 : 1;
-	return x->pid - y->pid;
-}
-
-struct holders holders_read(void)
-{
-	struct holders holders = { 0 };
-	DIR *dir = opendir("/proc");
-	struct dirent *entry;
-	size_t kept = 0;
-
-	while (dir && (entry = readdir(dir))) {
-		const struct text_block *mark = text_mark();
-
-		if (isdigit((unsigned char)*entry->d_name))
-			process_sockets(atoi(entry->d_name), add_holder, &holders);
-		text_release(mark);
-	}
-	if (dir)
-		closedir(dir);
-	if (!holders.n)
-		return holders;
-	qsort(holders.all, holders.n, sizeof(*holders.all), by_inode);
-	for (size_t i = 1; i < holders.n; i++) /* a process may hold one several times */
-		if (by_inode(&holders.all[kept], &holders.all[i]))
-			holders.all[++kept] = holders.all[i];
-	holders.n = kept + 1;
-	return holders;
-}
-
-void holders_free(struct holders *holders)
-{
-	free(holders->all);
-	*holders = (struct holders){ 0 };
-}
-
-const struct holder *holders_of(const struct holders *holders, uint64_t inode, size_t *n)
-{
-	size_t low = 0, high = holders->n;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (holders->all[middle].inode < inode)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	*n = 0;
-	for (size_t i = low; i < holders->n && holders->all[i].inode == inode; i++)
-		(*n)++;
-	return *n && inode ? &holders->all[low] : NULL;
 }
 
 const char *process_name(pid_t pid)

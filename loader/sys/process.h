@@ -16,21 +16,6 @@ pid_t process_parent(pid_t pid);
  */
 int process_sockets(pid_t pid, void (*each)(void *data, pid_t pid, uint64_t inode), void *data);
 
-/* Which process holds which socket: all that can be seen, by inode. */
-struct holders {
-	struct holder {
-		uint64_t inode;
-		pid_t pid;
-	} *all;
-	size_t n;
-};
-
-struct holders holders_read(void);
-void holders_free(struct holders *holders);
-
-/* The first of those that hold a socket, and how many follow it in `*n`; NULL: there is none. */
-const struct holder *holders_of(const struct holders *holders, uint64_t inode, size_t *n);
-
 /* The name of a process, a text(), "" where it is gone. */
 const char *process_name(pid_t pid);
 

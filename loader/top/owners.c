@@ -99,13 +99,19 @@ static void name_groups(struct owner_names *names, enum group_kind kind, const s
 	*names = now;
 }
 
-/* Of each flow. One of which nothing is known any more keeps what was known: it ends. */
+/* Of each flow. One that no process holds any more keeps the one that it had: it ends. */
 static void find_groups(struct owners *owners, struct model *model)
 {
 	owners->source.look(owners->source.data);
-	for (size_t i = 0; i < model->n; i++)
-		owners->source.groups(owners->source.data, model->flows[i].flow.key,
-				      model->flows[i].group);
+	for (size_t i = 0; i < model->n; i++) {
+		struct watched *w = &model->flows[i];
+		pid_t pid = owners->source.process(owners->source.data, w->flow.key);
+
+		if (w->flow.record.life.cgroup)
+			w->group[GROUP_CGROUP] = w->flow.record.life.cgroup;
+		if (pid)
+			w->group[GROUP_PROCESS] = pid;
+	}
 	name_groups(&owners->names[GROUP_CGROUP], GROUP_CGROUP, model);
 	name_groups(&owners->names[GROUP_PROCESS], GROUP_PROCESS, model);
 }

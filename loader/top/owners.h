@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Whose the flows of `ccbpf top` are: their cgroups and processes, and for one flow also what gave
- * it its controller. To look costs as much as there are open files and sockets, so it is done at
- * most once a period, and for at most a fiftieth of the time of a core: with many of them less often.
+ * it its controller. The cgroup is in the flow's record. To look for the others costs as much as there
+ * are open files and sockets, so it is done at most once a period, and for at most a fiftieth of the
+ * time of a core: with many of them less often.
  */
 #ifndef CCBPF_TOP_OWNERS_H
 #define CCBPF_TOP_OWNERS_H
@@ -12,9 +13,9 @@
 
 /* What knows it: this room does not know the rules. */
 struct owner_source {
-	void (*look)(void *data); /* for cgroups and processes, anew */
-	/* Those of a flow, as of the last look; what is not known stays what it is. */
-	void (*groups)(void *data, uint64_t flow, uint64_t group[GROUP_KINDS]);
+	void (*look)(void *data); /* for processes, anew */
+	/* That of a flow, as of the last look; 0: none is seen. */
+	pid_t (*process)(void *data, uint64_t flow);
 	bool (*look_for_words)(void *data); /* anew; false: not possible just now */
 	/* What gave it its controller, its cgroup and process, a text(); NULL: not known. */
 	const char *(*words)(void *data, const struct flow *flow);

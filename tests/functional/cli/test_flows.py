@@ -54,14 +54,15 @@ def test_every_field_of_the_record_is_shown(watching: Cli, flows: kernel.Map) ->
     life = {name: 1 + i for i, name in enumerate(kernel.LIFE)}
     flows.update(struct.pack("=Q", 77), record(**fields, lp=(1, 2, 3, 4), life=life))
     (flow,) = watching("-j", "flows").json["flows"]
-    numbers |= {name: value for name, value in life.items() if name != "rule"}
+    numbers |= {name: life[name] for name in kernel.TIMES}
     assert {name: flow[name] for name in numbers} == numbers
     assert (flow["key"], flow["kind"], flow["family"], flow["controller"]) == (77, 1, 2, "tcp_lp")
     assert (flow["phase"], flow["delay_source"]) == ("inference", "owd")
     assert (flow["local_addr"], flow["remote_addr"]) == ("10.1.2.3", "10.1.2.4")
     assert flow["lp"] == {"window": 1, "pair_gap_us": 2, "inference_left_us": 3, "peer_tick_ns": 4}
     declared = {name for name, _ in kernel.ffi.typeof("struct ccbpf_flow").fields if name}
-    assert flow.keys() == declared - kernel.OWN_PARTS - {"reserved", "life"} | {*kernel.LIFE} - {"rule"} | {"key", "lp", "origin"}
+    assert flow.keys() == declared - kernel.OWN_PARTS - {"reserved", "life"} | {*kernel.TIMES} | {"key", "lp", "origin"}
+    assert (flow["origin"]["by"], flow["origin"]["id"], flow["origin"]["of"]) == ("rule", life["rule_id"], None), "it was removed"
     assert list(flow["lp"]) == [name for name, _ in kernel.ffi.typeof("struct ccbpf_flow_lp").fields]
 
 
@@ -350,7 +351,7 @@ def test_a_long_watch_takes_no_more_memory(watching: Cli, flows: kernel.Map, wor
     flows.update(struct.pack("=Q", 1), record())
     lines = 1 if "-j" in words else 3  # of a round
     process = watching.without_quarantine().popen(*words, "--watch", "0.01", stdout=subprocess.PIPE)
-    lines_of(process, 50 * lines)
+    lines_of(process, 200 * lines, 30)  # the heap takes its shape
     early = own_memory(process)
     lines_of(process, 300 * lines, 30)
     late = own_memory(process)

@@ -115,6 +115,7 @@ def send_beside_cubic(ccbpf: Cli, a: kernel.Namespace, sink: kernel.Sink, others
     kernel.eventually(lambda: of(samples(ccbpf), "live_flows", controller="le") == 0, 10, "the flow has ended")
 
 
+@pytest.mark.usefixtures("cubic_for_all")
 def test_totals_of_a_rule_keep_what_ended(ccbpf: Cli, netns_pair: Pair) -> None:
     """They are those of its connections alone, and begin anew with the next rule, also where that has the same id."""
     a, b = netns_pair
@@ -163,6 +164,25 @@ def test_a_rule_by_force_has_what_a_run_had(ccbpf: Cli, netns_pair: Pair) -> Non
         found = samples(ccbpf)
         assert of(found, "rule_connections_set_total", rule="1") == 1
         assert 1 << 16 <= of(found, "rule_bytes_acked_total", rule="1", controller="le") <= (1 << 16) + 1
+        (listed,) = ccbpf("-j", "assign", "list").json["rules"]
+        assert listed["totals"]["flows"] == 1
+
+
+def test_a_rule_for_the_default_controller(ccbpf: Cli, netns_pair: Pair) -> None:
+    """init() runs after the program of the rules, and finds the rule in the storage of the socket."""
+    a, b = netns_pair
+    ccbpf("enable", "le")
+    a.sysctl("net.ipv4.tcp_congestion_control=le")
+    with kernel.Sink(b, "10.77.0.2") as sink, a.socket() as sock:
+        ccbpf("assign", "le", "--remote-port", sink.address[1], "--netns", a.name)
+        sock.connect(sink.address)
+        sock.sendall(bytes(100_000))
+        settle(ccbpf, sock)
+        (listed,) = ccbpf("-j", "assign", "list").json["rules"]
+        assert (listed["counts"]["set"], listed["totals"]["flows"]) == (1, 1)
+        assert 0 < listed["totals"]["bytes_acked"] <= 100_000
+        (flow,) = ccbpf("-j", "flows").json["flows"]
+        assert (flow["origin"]["by"], flow["origin"]["id"]) == ("rule", 1)
 
 
 def test_yielded_seconds_are_the_time_in_such_a_phase(ccbpf: Cli, netns_pair: Pair) -> None:

@@ -17,6 +17,7 @@ SIGNAL = SimpleNamespace(**{row[1]: row[0] for row in headers.table("ccbpf/flow.
 _flow = dict(ffi.typeof("struct ccbpf_flow").fields)
 OWN_PARTS = {name for name, field in _flow.items() if name and field.offset == _flow["own"].offset}  # of a flow's record
 LIFE = [name for name, _ in ffi.typeof("struct ccbpf_flow_life").fields]
+TIMES = [name for name in LIFE if name.endswith("_ns")]  # which JSON has beside the other fields
 PARAM_STRUCTS = {name for name in ffi.list_types()[1] if name.endswith("_params")}
 ABI = headers.constants()["CCBPF_ABI"]
 EVENT_WORDS = {row[0]: row[2] for row in headers.table("ccbpf/event.h", "CCBPF_EVENTS", "vwvv")}

@@ -70,6 +70,9 @@ def test_other_rules_do_not_forget_it(run: Cli, sinks: Sinks) -> None:
         run("assign", "remove", "1")
         assert origin_of(run, port)["id"] == 1 and origin_of(run, port)["of"] is None
         assert "by rule 1 (removed)" in row_of(run, port)
+        run("assign", "remove", "--all")
+        run("assign", "le", "--remote", "192.0.2.0/24")  # has the same id
+        assert origin_of(run, port)["id"] == 1 and origin_of(run, port)["of"] is None
 
 
 def test_after_renice_it_is_nobodys(run: Cli, sinks: Sinks) -> None:

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.cgroups import MOUNT, remove_cgroup
 from tests.functional import kernel
 from tests.functional.conftest import CCBPF, Cli
@@ -22,7 +24,7 @@ from tests.functional.rules.background import BACKGROUND, Sinks
 from tests.functional.tmux import Tmux
 from tests.functional.top import NO_COOKIE, put, shown
 
-ORPHAN = 40000  # its local port
+ORPHAN = 40000  # its local port: a flow of which nothing is known
 
 
 @contextmanager
@@ -114,6 +116,25 @@ def test_groups_of_batches(run: Cli, sinks: Sinks) -> None:
             assert table[-4:] == [*table[-4:-3], "unknown: 1 flow, 0 bit/s, 0 yield", "4 flows, 0 bit/s, 0 yield", ""]
             assert len(table) == 7 + len(batch["groups"])
         assert "group" not in run("top", "-bj", "--watch", "0.05", "--count", 1, "--group", "controller").json["flows"][0]
+
+
+def test_what_its_process_has_closed_keeps_its_cgroup(run: Cli) -> None:
+    """The kernel still sends what the process wrote."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        run("assign", "--remote-port", server.getsockname()[1])
+        with socket.create_connection(server.getsockname()) as near:
+            port = near.getsockname()[1]
+            near.settimeout(0.2)
+            with pytest.raises(TimeoutError):
+                near.sendall(bytes(1 << 26))
+        for by, group in (("cgroup", own_cgroup()), ("process", None)):
+            (flow,) = run("top", "-bj", "--watch", "0.05", "--count", 1, "--group", by).json["flows"]
+            assert (flow["local_port"], flow["group"]) == (port, group)
+        (tree,) = run("top", "-bj", "--watch", "0.05", "--count", 1, "--group", "tree").json["groups"]
+        assert (tree["cgroup"], tree["n_flows"], tree["processes"]) == (own_cgroup(), 1, [])
+        (flow,) = run("-j", "flows").json["flows"]
+        assert (flow["origin"]["cgroup"], flow["origin"]["processes"]) == (own_cgroup(), [])
+        assert "process unknown" in run("-v", "flows").out
 
 
 def test_the_filter_knows_cgroups_and_processes(run: Cli, sinks: Sinks) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -47,8 +48,11 @@ class Owned:
     keys: dict[int, int] = field(default_factory=lambda: {UNKNOWN: NO_COOKIE})
 
     def put(self, number: int, **fields: object) -> None:
-        put(self.flows, self.keys[number], kind=kernel.KINDS[BACKGROUND], controller=BACKGROUND.encode(), started_ns=number,
-            remote=f"192.0.2.{number}", remote_port=number, **fields)  # fmt: skip
+        key = self.keys[number]
+        before = self.flows.lookup(struct.pack("=Q", key))
+        cgroup = kernel.decode("ccbpf_flow", before).life.cgroup if before else 0
+        put(self.flows, key, kind=kernel.KINDS[BACKGROUND], controller=BACKGROUND.encode(), started_ns=number,
+            remote=f"192.0.2.{number}", remote_port=number, life={"cgroup": cgroup}, **fields)  # fmt: skip
 
 
 @contextmanager
