@@ -261,7 +261,7 @@ static __always_inline void le_act(struct sock *sk, struct le_flow *f, enum le_v
 	else
 		le_grow(sk, f, acked);
 	if (law_unlikely(le_small(f)))
-		le_keep_small(sk, tp);
+		small_keep(sk);
 	if (sock_ca_state(sk) != TCP_CA_Open)
 		return;
 	f->law.paced = pace_keep(sk, f->law.paced,

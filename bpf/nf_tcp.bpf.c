@@ -199,7 +199,7 @@ __u32 BPF_PROG(nf_tcp_min_tso_segs, struct sock *sk)
 		return NF_TSO_SEGS;
 	case LOAN_PAIRS:
 		if (state <= TCP_CA_CWR)
-			small_keep(tp);
+			small_pairs(tp);
 		return NF_TSO_SEGS;
 	case LOAN_CHIRP:
 		return probe_step(sk);
@@ -338,6 +338,9 @@ void BPF_PROG(nf_tcp_release, struct sock *sk)
 	struct ccbpf_flow *f = flow_of(sk);
 	struct nf *nf = nf_of(sk);
 
+	if (!nf->open)
+		return; /* before Linux 6.14 also without init() */
+	nf->open = 0;
 	if (nf_small(nf))
 		nf_small_return(sk, nf);
 	loan_return(sk, &nf->loan);

@@ -31,6 +31,10 @@
  *     count. The kernel spreads its cut over an RTT (PRR), and the packets that leave at
  *     its beginning still meet the queue that was reported. The inference phase is longer by
  *     this RTT: the next echo counts, also if the queue has grown.
+ *  6. If packets are lost before a mark's reduction is over, the kernel asks for no second one
+ *     (tcp_enter_recovery(), tcp_enter_loss() of net/ipv4/tcp_input.c): what was left is more than
+ *     reno leaves where the echo was one of those of 5. Half of the window before the mark is left
+ *     then.
  */
 #define LP_PARAMS TCP_LP_ECN_PARAMS
 #define LP_PARAMS_STRUCT struct tcp_lp_ecn_params
@@ -146,6 +150,19 @@ __u32 BPF_PROG(tcp_lp_ecn_ssthresh, struct sock *sk)
 	return lp_loss(sk, lp, true, &tcp_lp_policy);
 }
 
+/* 6. */
+SEC("struct_ops")
+void BPF_PROG(tcp_lp_ecn_set_state, struct sock *sk, __u8 state)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+	struct lp *lp = lp_of(sk);
+	u32 to = lp->window ? SMALL_PAIR : law_max(tp->prior_cwnd / 2, SMALL_PAIR);
+
+	if (lp->open && sock_ca_state(sk) == TCP_CA_CWR && state >= TCP_CA_Recovery &&
+	    tp->snd_ssthresh > to)
+		tp->snd_ssthresh = lp_reduce(sk, lp, true, to, &tcp_lp_policy);
+}
+
 SEC("struct_ops")
 void BPF_PROG(tcp_lp_ecn_init, struct sock *sk)
 {
@@ -162,6 +179,7 @@ struct tcp_congestion_ops tcp_lp_ecn = {
 	.in_ack_event = (void *)tcp_lp_ecn_in_ack_event,
 	.cong_avoid = (void *)tcp_lp_ecn_cong_avoid,
 	.ssthresh = (void *)tcp_lp_ecn_ssthresh,
+	.set_state = (void *)tcp_lp_ecn_set_state,
 	.undo_cwnd = (void *)tcp_lp_ecn_undo_cwnd,
 	.cwnd_event = (void *)tcp_lp_ecn_cwnd_event,
 	.init = (void *)tcp_lp_ecn_init,

@@ -117,8 +117,7 @@ static __always_inline void tcpw_act(struct sock *sk, struct tcpw *t, enum tcpw_
 		tcpw_small_grow(sk, t);
 	if (law_unlikely(tcpw_in_pairs(tp, t)) && !tp->packets_out)
 		tcpw_notice_flat(sk);
-	if (sock_ca_state(sk) == TCP_CA_Open)
-		tcpw_keep_small(sk, t);
+	tcpw_keep_small(sk, t);
 }
 
 /* --- loss and undo ----------------------------------------------------- */
@@ -173,12 +172,12 @@ __u32 BPF_PROG(tcpw_lp_ssthresh, struct sock *sk)
 	t->lost_us = sock_rtt_us(tp);
 	t->noise.flat = 0;
 	chance = chance && !tcpw_overflowed(tp, t, &p);
-	to = tcpw_lost_ssthresh(tp, t, chance, &p);
+	to = t->window ? SMALL_PAIR : tcpw_lost_ssthresh(tp, t, chance, &p);
 	backlog_mute(&t->backlog, tp->snd_nxt);
 	e = tcpw_now(t);
 	flow_reduced(sk, &e, loss, to);
 	tcpw_avoid(tp, t);
-	t->lost = 1;
+	t->lost = !t->window; /* an undo brings no old window back */
 	if (t->window)
 		t->window = law_max(t->window / 2, 1);
 	tcpw_fill(sk);
@@ -272,6 +271,9 @@ void BPF_PROG(tcpw_lp_release, struct sock *sk)
 	struct tcpw *t = tcpw_of(sk);
 	struct ccbpf_flow *f = flow_of(sk);
 
+	if (!t->open)
+		return; /* before Linux 6.14 also without init() */
+	t->open = 0;
 	tcpw_event(sk, t, CCBPF_EVENT_CLOSED, f ? f->indications : 0, f ? f->losses : 0);
 	if (t->paced)
 		pace_off(sk);

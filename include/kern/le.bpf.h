@@ -76,25 +76,6 @@ static __always_inline u32 le_gap_us(struct tcp_sock *tp, struct le_flow *f)
 	return small_gap_us(le_gap(&f->law), base_us ?: sock_srtt_us(tp));
 }
 
-/* Set the kernel's window while only pairs are sent. Packets of the old window may still be in
- * flight: they count, and are not replaced. At a loss among them the kernel sends in proportion to the
- * window before the loss (tcp_cwnd_reduction(), net/ipv4/tcp_input.c): if that were 1, two packets for
- * each one that arrives. In Disorder the kernel itself replaces them until it knows that the hole is a
- * loss. After a timeout nothing of the old window is left: what was lost is sent again from LE_RETURN
- * packets on. */
-static __always_inline void le_keep_small(struct sock *sk, struct tcp_sock *tp)
-{
-	u8 state = sock_ca_state(sk);
-
-	if (state == TCP_CA_Loss)
-		tp->snd_cwnd = law_max(tp->snd_cwnd, LE_RETURN);
-	else if (state == TCP_CA_Disorder ||
-		 (state == TCP_CA_Open && tp->packets_out > 2 * SMALL_PAIR))
-		tp->snd_cwnd = sock_in_flight(tp) ?: 1;
-	else if (state == TCP_CA_Open)
-		small_keep(tp);
-}
-
 /* Another controller has the flow from now on: where only pairs were sent it begins with slow start,
  * to the window of before. Not in a repair, at whose end the kernel makes ssthresh the window. */
 static __always_inline void le_hand_over(struct sock *sk, struct le_flow *f)

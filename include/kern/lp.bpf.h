@@ -67,38 +67,44 @@ static __always_inline void lp_act(struct sock *sk, struct lp *lp, enum inferenc
 		lp_grow(sk, lp, acked, policy);
 	else if (verdict == INFERENCE_GROW && !tp->packets_out)
 		lp_small_grow(sk, lp);
-	if (sock_ca_state(sk) != TCP_CA_Open)
-		return;
-	lp_notice_small(sk, lp);
+	if (sock_ca_state(sk) == TCP_CA_Open)
+		lp_notice_small(sk, lp);
 	if (law_unlikely(lp->window))
-		small_keep(tp);
-	lp->paced = pace_keep(sk, lp->paced, lp_paces(lp));
+		small_keep(sk);
+	if (sock_ca_state(sk) == TCP_CA_Open)
+		lp->paced = pace_keep(sk, lp->paced, lp_paces(lp));
 }
 
 /* --- loss and undo ----------------------------------------------------- */
 
-/* The policy's cut, and mute the next RTT. A small window is halved as well, whatever the
- * policy. */
-static __always_inline u32 lp_loss(struct sock *sk, struct lp *lp, bool loss,
-				   const struct lp_policy *policy)
+/* A loss, or a mark that is answered as one, leaves @to packets; mute the next RTT. */
+static __always_inline u32 lp_reduce(struct sock *sk, struct lp *lp, bool loss, u32 to,
+				     const struct lp_policy *policy)
 {
-	struct tcp_sock *tp = tcp_of(sk);
-	u32 to = policy->loss(tp);
-
-	if (!lp->open)
-		return to;
 	lp_tell_reduction(sk, lp, loss, to);
 	if (loss)
 		lp_note_loss(sk);
 	lp_avoid(lp);
-	inference_mute(&lp->inference, tp->snd_nxt);
-	lp->lost = 1;
+	inference_mute(&lp->inference, tcp_of(sk)->snd_nxt);
+	lp->lost = !lp->window; /* an undo brings no old window back */
 	if (loss && lp->bare < LP_BARE)
 		lp->bare++;
 	if (lp->window)
 		lp->window = law_max(lp->window / 2, 1);
 	lp_publish_repair(sk, to, policy);
 	return to;
+}
+
+/* The policy's cut. A small window is halved whatever the policy, and leaves in pairs: the kernel's
+ * window has counted packets of the old one (small_keep()). */
+static __always_inline u32 lp_loss(struct sock *sk, struct lp *lp, bool loss,
+				   const struct lp_policy *policy)
+{
+	u32 to = policy->loss(tcp_of(sk));
+
+	if (!lp->open)
+		return to;
+	return lp_reduce(sk, lp, loss, lp->window ? SMALL_PAIR : to, policy);
 }
 
 /* The kernel found a reduction to be needless. What a loss took comes back; an
@@ -167,6 +173,9 @@ static __always_inline void lp_close(struct sock *sk)
 	struct lp *lp = lp_of(sk);
 	struct ccbpf_flow *f = flow_of(sk);
 
+	if (!lp->open)
+		return; /* before Linux 6.14 also without init(): a listener, a connection that was refused */
+	lp->open = 0;
 	lp_event(sk, lp, CCBPF_EVENT_CLOSED, f ? f->indications : 0, f ? f->losses : 0);
 	if (lp->paced)
 		pace_off(sk);

@@ -47,7 +47,7 @@ static __noinline int nf_small_act(struct sock *sk)
 
 	if (sock_ca_state(sk) != TCP_CA_Open)
 		return 0;
-	small_keep(tp);
+	small_pairs(tp);
 	if (tp->packets_out || !nf->clean)
 		return 0;
 	nf_small_return(sk, nf);

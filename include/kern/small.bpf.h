@@ -16,26 +16,49 @@ static __always_inline u32 small_gap(struct tcp_sock *tp, u32 window, u32 spread
 	return small_gap_us(small_gap_rtts(window, tp->mss_cache, spread), base_us);
 }
 
-/* Set the kernel's window while the flow's is small. With a pair in flight it is 1, so that its
+#define SMALL_REPAIR 4 /* packets: the least window in a repair after a timeout */
+
+/* The kernel's window while pairs are sent. With a pair in flight it is 1, so that its
  * ACKs do not release single packets. Otherwise it is two pairs: the kernel sends half of its
  * window at once (tcp_cwnd_test(), net/ipv4/tcp_output.c), packets that do not leave at once are
  * paced apart, and the pacing holds the second pair back. */
-static __always_inline void small_keep(struct tcp_sock *tp)
+static __always_inline void small_pairs(struct tcp_sock *tp)
 {
 	tp->snd_cwnd = tp->packets_out ? 1 : 2 * SMALL_PAIR;
+}
+
+/* The same from the cut on. Packets of the old window may still be in flight: they count, and are not
+ * replaced. At a loss among them the kernel sends in proportion to the window before the loss
+ * (tcp_cwnd_reduction(), net/ipv4/tcp_input.c): if that were 1, two packets for each one that
+ * arrives. In Disorder the kernel itself replaces them until it knows that the hole is a loss. After a
+ * timeout nothing of the old window is left: what was lost is sent again from SMALL_REPAIR packets
+ * on. */
+static __always_inline void small_keep(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+	u8 state = sock_ca_state(sk);
+
+	if (state == TCP_CA_Loss)
+		tp->snd_cwnd = law_max(tp->snd_cwnd, SMALL_REPAIR);
+	else if (state == TCP_CA_Disorder ||
+		 (state == TCP_CA_Open && tp->packets_out > 2 * SMALL_PAIR))
+		tp->snd_cwnd = sock_in_flight(tp) ?: 1;
+	else if (state == TCP_CA_Open)
+		small_pairs(tp);
 }
 
 /* Nothing was in flight and the first packets leave. The kernel computes the next departure from
  * the pacing rate right after this event, and overwrites the rate at the next ACK: so here, and
  * only here, a small window is paced. A flow with only one packet to send is not paced: there is
  * no pair, and the ACK of a single packet, which is delayed, would never let the flow leave the
- * small window. */
+ * small window. Nor is a repair: after a timeout nothing is in flight before each packet that is sent
+ * again, and a hundred of them would take a hundred gaps. */
 static __always_inline void small_depart(struct sock *sk, u32 gap_us)
 {
 	struct tcp_sock *tp = tcp_of(sk);
 	u64 rate;
 
-	if (tp->write_seq - tp->snd_nxt <= tp->mss_cache)
+	if (tp->write_seq - tp->snd_nxt <= tp->mss_cache || sock_ca_state(sk) > TCP_CA_CWR)
 		return;
 	rate = small_rate(tp->mss_cache, gap_us);
 	if (rate < sk->sk_pacing_rate)

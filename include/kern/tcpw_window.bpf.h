@@ -145,14 +145,16 @@ static __always_inline void tcpw_grow(struct sock *sk, struct tcpw *t, u32 acked
 static __always_inline void tcpw_keep_small(struct sock *sk, struct tcpw *t)
 {
 	struct tcp_sock *tp = tcp_of(sk);
+	bool open = sock_ca_state(sk) == TCP_CA_Open;
 
-	if (t->avoiding && !t->window && !sock_in_slow_start(tp) &&
+	if (open && t->avoiding && !t->window && !sock_in_slow_start(tp) &&
 	    law_unlikely(tp->snd_cwnd < param_small_window()))
 		tcpw_small_enter(sk, tp->snd_cwnd);
 	if (law_unlikely(t->window))
-		small_keep(tp);
-	t->paced =
-		pace_keep(sk, t->paced, t->window || backlog_base(&t->backlog) >= param_pace_rtt());
+		small_keep(sk);
+	if (open)
+		t->paced = pace_keep(sk, t->paced,
+				     t->window || backlog_base(&t->backlog) >= param_pace_rtt());
 }
 
 #endif

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.rerun(
 RTT_S = 0.02
 FIRST = 60  # this segment of slow start is marked
 INFINITE = 0x7FFFFFFF
+RECOVERY = 3  # include/uapi/linux/tcp.h, enum tcp_ca_state
 
 
 class Router(Behaviour):
@@ -164,6 +165,26 @@ def test_the_queue_that_is_on_its_way_out_is_no_second_indication(behind: range,
     assert len([segment for segment in flow.end.segments if segment.flags & CWR]) >= 2, "the late echo was answered"
     flow.stop()
     flow.deliver(5)
+
+
+class LosesInTheRoom(Draining):
+    """A packet is lost in the round trip whose echo does not count."""
+
+    def lost(self, segment: Segment) -> bool:
+        return self.answer is not None and segment.number == self.answer + 10
+
+
+def test_a_loss_while_an_echo_is_forgiven_takes_half(tcp_lp_ecn: Controller, peer: Peer) -> None:
+    """The kernel asks for no second reduction in CWR."""
+    flow = peer.connect(tcp_lp_ecn.name, LosesInTheRoom(FIRST, behind=range(1, 6)))
+    flow.pump()
+    record = eventually(lambda: (f := tcp_lp_ecn.flow(flow.sock)) and f.losses and f, 2, "the loss counts", 0.002)
+    seen = infos(flow)
+    first = next(i for i, info in enumerate(seen) if info.ca_state == RECOVERY)
+    before = next(info for info in reversed(seen[:first]) if info.ca_state == 0)
+    assert 2 <= seen[first].ssthresh <= before.cwnd // 2 + 1
+    assert (record.marks, record.losses) == (1, 1)
+    flow.close()
 
 
 class Rising(Router):

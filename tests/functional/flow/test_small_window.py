@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tests.functional.kernel import LP_FAMILY, PHASE, Controller, eventually, tcp_info
-from tests.functional.peer import Behaviour, Peer, Segment, bursts
+from tests.functional.peer import Behaviour, Flow, Peer, Segment, bursts
 
 pytestmark = pytest.mark.rerun("pairs are timed: a host that stands still delays a pair to the next gap")
 
@@ -16,6 +16,8 @@ RTT_S = 0.01
 EXTRA_S = 0.03
 LONGEST_S = 2.5  # the pair's longest gap and an RTT
 FIRST_LOSS = 40
+FAMILIES = [*LP_FAMILY, "tcpw_lp"]
+OPEN, LOSS = 0, 4  # include/uapi/linux/tcp.h, enum tcp_ca_state
 
 
 class Queue(Behaviour):
@@ -24,9 +26,10 @@ class Queue(Behaviour):
     def __init__(self, rtt_s: float = RTT_S) -> None:
         super().__init__(rtt_s=rtt_s)
         self.extra_s = 0.0
+        self.losing = range(0)
 
     def lost(self, segment: Segment) -> bool:
-        return segment.number == FIRST_LOSS
+        return segment.number == FIRST_LOSS or segment.number in self.losing
 
     def ack_held_s(self, number: int) -> float:
         return self.extra_s
@@ -82,6 +85,45 @@ def test_pairs_under_a_standing_queue(name: str, controllers: dict[str, Controll
     assert max(silences) < LONGEST_S
     flow.stop()
     flow.deliver(5)
+
+
+def small(controller: Controller, peer: Peer, behaviour: Queue) -> Flow:
+    """A flow that has just begun to send pairs."""
+    flow = peer.connect(controller.name, behaviour)
+    flow.pump()
+    eventually(lambda: (f := controller.flow(flow.sock)) and f.losses == 1 and tcp_info(flow.sock).cwnd >= 24, 5, "a window")
+    behaviour.extra_s = EXTRA_S
+    eventually(lambda: (f := controller.flow(flow.sock)) and f.phase == PHASE.SMALL, 5, "a small window")
+    return flow
+
+
+@pytest.mark.parametrize("name", LP_FAMILY)
+def test_what_is_left_of_the_old_window_counts_and_is_not_replaced(
+    name: str, controllers: dict[str, Controller], peer: Peer
+) -> None:
+    """At a loss the kernel sends in proportion to the window before it: a window of 1 would let the whole of the old one go on."""
+    flow = small(controllers[name], peer, Queue())
+    time.sleep(2 * (RTT_S + EXTRA_S))
+    after = [sample.info for sample in flow.end.samples if sample.info.ssthresh <= 3]
+    left = [(info.cwnd, info.unacked) for info in after if info.unacked > 4 and info.ca_state == OPEN]
+    assert left and all(abs(cwnd - unacked) <= 1 for cwnd, unacked in left), left  # 1: a tail loss probe
+    flow.close()
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_timeout_between_pairs_is_repaired_without_gaps(name: str, controllers: dict[str, Controller], peer: Peer) -> None:
+    behaviour, controller = Queue(), controllers[name]
+    flow = small(controller, peer, behaviour)
+    eventually(lambda: (f := controller.flow(flow.sock)) and f.cwnd <= 4, 5, "only pairs are in flight")
+    behaviour.losing = range(flow.end.segments[-1].number + 1, 10**6)
+    eventually(lambda: tcp_info(flow.sock).ca_state == LOSS, 5, "a timeout", 0.001)
+    behaviour.losing = range(0)
+    at = len(flow.end.segments)
+    eventually(lambda: tcp_info(flow.sock).ca_state == OPEN, 5, "its end", 0.001)
+    again = [segment.at_s for segment in flow.end.segments[at:] if segment.again]
+    gap_s = 16 * RTT_S
+    assert len(again) >= 3 and again[-1] - again[0] < 1.5 * gap_s, again  # the ACK of the first one is a delayed one
+    flow.close()
 
 
 def test_longest_gap(tcp_lp: Controller, peer: Peer) -> None:
