@@ -4,10 +4,10 @@
  * law/chirp.h says when each step leaves. The ACKs are in kern/chirp_answer.bpf.h;
  * law/knee.h says what they mean.
  *
- * tcp_write_xmit() (net/ipv4/tcp_output.c) calls min_tso_segs() each time before it
- * sends, arms its pacing timer before it looks at the window, and computes the next
- * departure from sk_pacing_rate when a packet has left. So min_tso_segs() can let out
- * one step, and set the time of the next one:
+ * tcp_write_xmit() (net/ipv4/tcp_output.c) calls min_tso_segs() once, before the first
+ * packet that it sends (tcp_xmit_retransmit_queue() calls it as well), arms its pacing timer
+ * before it looks at the window, and computes the next departure from sk_pacing_rate when a
+ * packet has left. So min_tso_segs() can let out one step, and set the time of the next one:
  *
  *	snd_cwnd = in flight + burst			one step, no more
  *	gap	 = t_next - now - lead, at least 1 ns	else no timer is armed

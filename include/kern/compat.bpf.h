@@ -12,7 +12,7 @@
  *  4. bpf_cast_to_kern_ctx() (6.2): a tc program reads its sk_buff, device and
  *     queue as plain memory. Absent: the same by bpf_probe_read_kernel(), as the
  *     context is the sk_buff. COMPAT_READ() uses whichever there is.
- *  5. TCX links (6.6) are the loader's business (loader/aqm/attach.c).
+ *  5. TCX links (6.6) are the loader's business (loader/sys/tcattach.c).
  *  6. bpf_setsockopt(SOL_IP) on a socket of IPv6 that carries IPv4: refused where
  *     the kernel looks at the socket's family only. We try it (kern/dscp.bpf.h).
  *  7. sock.sk_ino (6.18): a socket's inode number. Absent: read from the inode.
