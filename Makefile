@@ -112,7 +112,7 @@ test: lab-guest ## all tests but those of test-hard: those that keep time beside
 COMMAND_TESTS = tests/functional/cli tests/functional/rules tests/functional/aqm tests/functional/gateway tests/functional/flow/test_churn.py \
 	$(patsubst %,--ignore=tests/functional/%.py,aqm/test_nf_red gateway/test_packets rules/test_download_limited rules/test_download_sockets)
 
-test-hard: lab-guest ## the tests that take half an hour: sanitizers, kills, fuzzers, programs, RFCs; SEED=n repeats the random draws
+test-hard: lab-guest ## the tests that take longer: sanitizers, kills, fuzzers, programs, RFCs; SEED=n repeats the random draws
 	$(Q)packaging/deps.sh $(VENV) sweep
 	$(Q)packaging/deps.sh $(VENV) hard
 	$(Q)$(MAKE) --no-print-directory all
