@@ -115,7 +115,8 @@ static __noinline bool read_ack(struct gateway_entry *entry, const struct segmen
 	known = answered(c, end, &at);
 	a->left = c->edge - s->ack;
 	turn &= s->options.stamped && at.us && !c->deciding;
-	c->deciding |= turn;
+	if (turn) /* Only then: who has the turn gives it back without the lock. */
+		c->deciding = 1;
 	bpf_spin_unlock(&entry->lock);
 
 	a->left = law_forget((s32)a->left < 0 ? 0 : a->left);
