@@ -184,7 +184,7 @@ static __always_inline struct ccbpf_rule *find(struct bpf_sock_ops *ctx, struct 
 	search.to = rules_to(sk);
 	if (!search.to || !cgroup)
 		return NULL;
-	search.of = rules_of(cgroup);
+	search.of = rules_of(cgroup, sk);
 	if (!search.of)
 		return NULL;
 	search.local_port = sk->__sk_common.skc_num;

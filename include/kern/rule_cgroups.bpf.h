@@ -38,24 +38,31 @@ struct {
 	__type(value, struct ccbpf_rule_set);
 } cgroup_names SEC(".maps");
 
-struct looked {
-	u64 complete; /* 0: to be filled; several CPUs may do it at once, and set the same bits */
-	struct ccbpf_rule_set set;
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, CCBPF_LOOKS_CGROUPS);
 	__type(key, __u64);
-	__type(value, struct looked);
+	__type(value, struct ccbpf_rule_set);
 } looked SEC(".maps");
 
-/* The initial value of an entry of `looked`. */
+/*
+ * Where the rules of a cgroup are gathered, by the socket that met it, which is locked meanwhile: so nobody
+ * else writes there. An entry of `looked` may become that of another cgroup at any time.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, CCBPF_LOOKS_CGROUPS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u64);
+	__type(value, struct ccbpf_rule_set);
+} gathered SEC(".maps");
+
+/* The rules without a cgroup. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct looked);
+	__type(value, struct ccbpf_rule_set);
 } looked_first SEC(".maps");
 
 static __always_inline void add_set(struct ccbpf_rule_set *to, const struct ccbpf_rule_set *set)
@@ -90,7 +97,7 @@ static __noinline bool read_name(struct cgroup *cgroup, struct unit *unit)
 /* The way up from a socket's cgroup, by bpf_loop(): level 0 is that cgroup, the root is the last. */
 struct climb {
 	struct cgroup *at;
-	struct looked *to;
+	struct ccbpf_rule_set *to;
 	u32 highest; /* highest level that is no slice */
 };
 
@@ -116,12 +123,12 @@ static long gather(u32 level, struct climb *climb)
 
 	found = bpf_map_lookup_elem(&cgroup_ids, &id);
 	if (found)
-		add_set(&climb->to->set, found);
+		add_set(climb->to, found);
 	if (level >= climb->highest) {
 		read_name(at, &unit);
 		found = bpf_map_lookup_elem(&cgroup_names, &unit);
 		if (found)
-			add_set(&climb->to->set, found);
+			add_set(climb->to, found);
 	}
 	if (!next)
 		return 1;
@@ -129,31 +136,37 @@ static long gather(u32 level, struct climb *climb)
 	return 0;
 }
 
-/* The rules of a socket's cgroup, or NULL. */
-static __always_inline struct ccbpf_rule_set *rules_of(struct cgroup *cgroup)
+/* Remember the rules of a cgroup that socket @sk has met. Not inline, for the stack of its caller. */
+static __noinline int look_up(struct cgroup *cgroup, u64 id, u64 sk)
 {
-	u64 id = cgroup->kn->id;
-	struct looked *to = bpf_map_lookup_elem(&looked, &id);
 	struct climb climb = { .at = cgroup };
+	struct ccbpf_rule_set *first;
 	u32 zero = 0;
 
-	if (to && to->complete)
-		return &to->set;
-	if (!to) {
-		to = bpf_map_lookup_elem(&looked_first, &zero);
-		if (!to)
-			return NULL;
-		bpf_map_update_elem(&looked, &id, to, BPF_NOEXIST);
-		to = bpf_map_lookup_elem(&looked, &id);
-		if (!to)
-			return NULL;
-	}
+	first = bpf_map_lookup_elem(&looked_first, &zero);
+	if (!first || bpf_map_update_elem(&gathered, &sk, first, BPF_ANY))
+		return 0;
+	climb.to = bpf_map_lookup_elem(&gathered, &sk);
+	if (!climb.to)
+		return 0;
 	bpf_loop(DEEPEST, seek_unit, &climb, 0);
 	climb.at = cgroup;
-	climb.to = to;
 	bpf_loop(DEEPEST, gather, &climb, 0);
-	to->complete = 1;
-	return &to->set;
+	bpf_map_update_elem(&looked, &id, climb.to, BPF_NOEXIST);
+	bpf_map_delete_elem(&gathered, &sk);
+	return 0;
+}
+
+/* The rules of the cgroup of socket @sk, or NULL. */
+static __always_inline struct ccbpf_rule_set *rules_of(struct cgroup *cgroup, struct sock *sk)
+{
+	u64 id = cgroup->kn->id;
+	struct ccbpf_rule_set *found = bpf_map_lookup_elem(&looked, &id);
+
+	if (found)
+		return found;
+	look_up(cgroup, id, (u64)(unsigned long)sk);
+	return bpf_map_lookup_elem(&looked, &id);
 }
 
 #endif

@@ -111,18 +111,15 @@ static int put_cgroup(const struct bpf_object *obj, const struct ccbpf_rule *rul
 	return put(obj, "cgroup_names", rule->cgroup, &set);
 }
 
-/* `looked` begins with the rules without a cgroup, behind a u64 that says: not complete. */
+/* Those without a cgroup. */
 static int put_first(const struct bpf_object *obj, const struct ccbpf_rule *rules, unsigned int n)
 {
-	struct {
-		__u64 complete;
-		struct ccbpf_rule_set set;
-	} first = { 0 };
+	struct ccbpf_rule_set first = { 0 };
 	__u32 zero = 0;
 
 	for (unsigned int i = 0; i < n; i++)
 		if (!(rules[i].conditions & (CCBPF_RULE_CGROUP | CCBPF_RULE_UNIT)))
-			add(&first.set, i);
+			add(&first, i);
 	return put(obj, "looked_first", &zero, &first);
 }
 
