@@ -13,7 +13,7 @@
  *  1. TCP_BPF_SOCK_OPS_CB_FLAGS switches callbacks on from outside of a sockops program since
  *     Linux 6.12; before, the kernel refuses it, and the loader does not come so far.
  *  2. A connection for which a program asks for HDR_OPT_LEN_CB already is left to that, as in
- *     kern/receive.bpf.h. Only callbacks that were switched on here are switched off.
+ *     kern/receive.bpf.h.
  *  3. What was advertised before stays: the window yields when that was used up.
  *  4. Namespaces, skipped sockets, and records that do not fit: as bpf/renice.bpf.c has them.
  */
@@ -55,7 +55,6 @@ static __always_inline __u16 hold(struct tcp_sock *tp, struct ccbpf_renice_recor
 	if (!r)
 		return refused(out, -12 /* ENOMEM */);
 	r->key = out->cookie;
-	r->callbacks = RECEIVE_CALLBACKS & ~callbacks;
 	err = release_call_for(tp, callbacks | RECEIVE_CALLBACKS);
 	if (!err)
 		return CCBPF_RENICE_MOVED;
@@ -70,7 +69,7 @@ static __always_inline __u16 let_go(struct tcp_sock *tp, struct ccbpf_renice_rec
 
 	if (config.look)
 		return CCBPF_RENICE_WOULD_MOVE;
-	err = release(tp, r->callbacks, r->rx.started);
+	err = release(tp, r->rx.started);
 	return err ? refused(out, err) : CCBPF_RENICE_MOVED;
 }
 

@@ -35,7 +35,7 @@ static __always_inline void forget(struct bpf_sock_ops *ctx, struct tcp_sock *tp
 	u64 key = r->key;
 
 	bpf_map_delete_elem(&flows, &key);
-	receive_forget(ctx, tp, r);
+	receive_forget(ctx, tp);
 }
 
 SEC("sockops")

@@ -10,8 +10,7 @@
  *		else				let go (kern/release.bpf.h)
  *
  *  1. Of what another version of ccbpf has remembered only that it is there is used: its layout is
- *     not known. Of the callbacks only that for header options is switched off, because it is never
- *     another program's (kern/receive.bpf.h, 9).
+ *     not known.
  *  2. Before Linux 6.17 the kernel may skip a socket: the loader walks twice.
  *
  * The kernel holds the lock of the socket meanwhile.
@@ -41,11 +40,11 @@ int rx_open(struct bpf_iter__tcp *ctx)
 	if (!r)
 		return 0;
 	if (opening.foreign) {
-		release(tp, BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG, true);
+		release(tp, true);
 		return 0;
 	}
 	rule = r->rule;
 	if (!opening.by_rule || !bpf_map_lookup_elem(&live, &rule))
-		release(tp, r->callbacks, r->rx.started);
+		release(tp, r->rx.started);
 	return 0;
 }

@@ -130,13 +130,10 @@ static __always_inline void receive_at_connect(struct bpf_sock_ops *ctx)
 }
 
 /* The kernel keeps callbacks on also where a socket is connected anew. */
-static __always_inline void receive_forget(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
-					   struct receive *r)
+static __always_inline void receive_forget(struct bpf_sock_ops *ctx, struct tcp_sock *tp)
 {
-	u32 ours = r->callbacks;
-
 	bpf_sk_storage_delete(&receives, tp);
-	bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags & ~ours);
+	bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags & ~RECEIVE_OURS);
 }
 
 /* At ACTIVE_ESTABLISHED_CB and PASSIVE_ESTABLISHED_CB. */
@@ -147,7 +144,7 @@ static __always_inline void receive_begin(struct bpf_sock_ops *ctx, struct tcp_s
 	u32 others;
 
 	if (r)
-		receive_forget(ctx, tp, r); /* of the connection that this socket had before */
+		receive_forget(ctx, tp); /* of the connection that this socket had before */
 	others = ctx->bpf_sock_ops_cb_flags;
 	if (others & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG)
 		return;
@@ -161,7 +158,6 @@ static __always_inline void receive_begin(struct bpf_sock_ops *ctx, struct tcp_s
 		return;
 	}
 	r->rule = rule;
-	r->callbacks = RECEIVE_CALLBACKS & ~others;
 	r->key = bpf_get_socket_cookie(ctx);
 	bpf_sock_ops_cb_flags_set(ctx, others | RECEIVE_CALLBACKS);
 }
@@ -210,7 +206,7 @@ static __always_inline void receive_end(struct bpf_sock_ops *ctx, struct tcp_soc
 		receive_tell_closed(r);
 	}
 	bpf_map_delete_elem(&flows, &key);
-	receive_forget(ctx, tp, r);
+	receive_forget(ctx, tp);
 }
 
 /* At the same moments as receive_begin(), where it is not wanted: what is remembered is of the

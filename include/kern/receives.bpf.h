@@ -11,12 +11,16 @@
 
 #define TCP_WINDOW_CLAMP 10 /* include/uapi/linux/tcp.h */
 
-/* What makes the kernel call us. */
-#define RECEIVE_CALLBACKS (BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG)
+/*
+ * What makes the kernel call us. The first is nobody else's (kern/receive.bpf.h, 9), and goes when we let
+ * go. The second stays, because another program may have asked for it since; without what is remembered
+ * it does nothing.
+ */
+#define RECEIVE_OURS BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG
+#define RECEIVE_CALLBACKS (RECEIVE_OURS | BPF_SOCK_OPS_STATE_CB_FLAG)
 
 struct receive {
 	u32 rule; /* its id; the first member: bpf/chosen.bpf.c */
-	u32 callbacks; /* which of RECEIVE_CALLBACKS were switched on for it */
 	u32 mss; /* bytes: the largest segment so far */
 	struct rx rx;
 	u64 key; /* of its record in `flows`: the socket's cookie, which is no address */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * How an iterator lets go of a socket whose receive window is held (kern/receive.bpf.h): the window
- * opens at once, nothing of ours is called for the socket any more, and nothing is remembered. So
+ * opens at once, nothing of ours is called for its segments any more, and nothing is remembered. So
  * whatever program held it leaves it alone from then on, also where that program stays.
  *
  * Before Linux 6.12 callbacks cannot be switched off from outside of a sockops program. There they
@@ -22,15 +22,14 @@ static __always_inline int release_call_for(struct tcp_sock *tp, int callbacks)
 			      sizeof(callbacks));
 }
 
-/* `ours`: the callbacks that were switched on for it. `held`: its window may be small. Returns 0 or
- * -errno. */
-static __always_inline int release(struct tcp_sock *tp, u32 ours, bool held)
+/* `held`: its window may be small. Returns 0 or -errno. */
+static __always_inline int release(struct tcp_sock *tp, bool held)
 {
 	int clamp = RX_MOST, callbacks, err = 0;
 	u64 key = bpf_get_socket_cookie(tp);
 
 	if (!bpf_getsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &callbacks, sizeof(callbacks)))
-		err = release_call_for(tp, callbacks & ~ours);
+		err = release_call_for(tp, callbacks & ~RECEIVE_OURS);
 	if (!err && held)
 		err = bpf_setsockopt(tp, SOL_TCP, TCP_WINDOW_CLAMP, &clamp, sizeof(clamp));
 	if (err)

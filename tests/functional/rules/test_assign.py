@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -22,7 +20,7 @@ from tests.cgroups import MOUNT, cgroups_of_runs
 from tests.functional import kernel
 from tests.functional.conftest import CCBPF, Cli
 from tests.functional.rules.background import BACKGROUND, PYTHON, SYSTEM_PYTHON, Sinks, default
-from tests.functional.rules.others import attach
+from tests.functional.rules.others import attach, calls, counter
 
 ENABLED = BACKGROUND, "tcp_lp", "tcpw_lp"
 
@@ -378,14 +376,9 @@ def others(program: Path, when: str) -> Iterator[list[kernel.Map]]:
         for how in ("multi", "link"):
             pin = Path("/sys/fs/bpf") / f"{UNIQUE}-{when}-{how}"
             attach(stack, program, pin, MOUNT, how)
-            (counter,) = json.loads(kernel.run("bpftool", "-j", "prog", "show", "pinned", pin).stdout)["map_ids"]
-            counters.append(kernel.Map.by_id(counter))
+            counters.append(counter(pin))
             stack.callback(counters[-1].close)
         yield counters
-
-
-def calls(counters: list[kernel.Map]) -> list[int]:
-    return [int.from_bytes(counter.lookup(bytes(4)) or b"", sys.byteorder) for counter in counters]
 
 
 def test_programs_of_others_go_on(assign: Cli, sinks: Sinks, other_program: Path) -> None:
@@ -394,9 +387,9 @@ def test_programs_of_others_go_on(assign: Cli, sinks: Sinks, other_program: Path
     port = ("--remote-port", sinks.port)
 
     def connect(counters: list[kernel.Map], wanted: str, *prefix: object) -> None:
-        before = calls(counters)
+        before = [*map(calls, counters)]
         assert got(sinks, prefix=tuple(map(str, prefix))) == wanted
-        more = [now - was for now, was in zip(calls(counters), before)]
+        more = [now - was for now, was in zip(map(calls, counters), before)]
         assert all(n >= LEAST_CALLS for n in more), more
 
     with others(other_program, "before") as before:

@@ -13,16 +13,17 @@ import socket
 import struct
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.cgroups import cgroups_of_runs, remove_cgroup
+from tests.cgroups import MOUNT, cgroups_of_runs, remove_cgroup
 from tests.functional import kernel
 from tests.functional.conftest import CCBPF, Cli
 from tests.functional.rules.background import ENDS_S, PYTHON
-from tests.functional.rules.downloads import LEAST, OPEN, Ends, Server, cgroup, counts, held, records, rules
+from tests.functional.rules.downloads import LEAST, OPEN, UNIQUE, Ends, Server, cgroup, counts, held, records, rules
+from tests.functional.rules.others import WATCHER, attach, calls, compiled, counter
 
 EM_BPF = 247
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -110,6 +111,23 @@ def test_killed_at_every_step_of_removing(ccbpf: Cli, kill_at: Path, server: Ser
     assert code == 0 and seen == {(True, False), (False, False), (False, True)}, seen
     ccbpf("assign", "remove", "--all")
     assert not ccbpf.root.exists()
+
+
+def test_what_others_ask_for_stays(ccbpf: Cli, server: Server, tmp_path: Path) -> None:
+    """A program that is called after ours asks for the changes of state, which we had asked for before."""
+    pin = Path("/sys/fs/bpf") / f"{UNIQUE}-watcher"
+    ccbpf("assign", "--download", "--remote-port", server.port)
+    with ExitStack() as stack:
+        attach(stack, compiled(tmp_path, WATCHER), pin, MOUNT, "multi")
+        counted = counter(pin)
+        stack.callback(counted.close)
+        with server.connection() as ends:
+            assert ends.clamp < OPEN
+            ccbpf("assign", "remove", "--all")
+            before = calls(counted)
+            ends.near.shutdown(socket.SHUT_WR)
+            assert ends.far.recv(1) == b""
+            assert calls(counted) >= before + 2, "one of each end"
 
 
 # --- runs ------------------------------------------------------------------------------
