@@ -180,8 +180,14 @@ struct socket_alloc {
 	struct inode vfs_inode;
 };
 
+struct dst_entry {
+	unsigned long _metrics;
+};
+
 struct sock {
 	struct sock_common __sk_common;
+	struct dst_entry *sk_dst_cache;
+	__u8 sk_userlocks : 4;
 	__u8 sk_shutdown;
 	kuid_t sk_uid;
 	struct socket *sk_socket;

@@ -240,7 +240,7 @@ static __always_inline void obey(struct bpf_sock_ops *ctx, struct tcp_sock *tp, 
 		if (!by_name)
 			choose_at_connect(ctx, tp, &rule->choice, counts);
 		if (receives)
-			receive_at_connect(ctx);
+			receive_at_connect(ctx, tp);
 		return;
 	}
 	if (choose(ctx, tp, &rule->choice, counts))

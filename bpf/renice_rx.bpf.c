@@ -55,6 +55,7 @@ static __always_inline __u16 hold(struct tcp_sock *tp, struct ccbpf_renice_recor
 	if (!r)
 		return refused(out, -12 /* ENOMEM */);
 	r->key = out->cookie;
+	r->most = RX_MOST;
 	err = release_call_for(tp, callbacks | RECEIVE_CALLBACKS);
 	if (!err)
 		return CCBPF_RENICE_MOVED;
@@ -69,7 +70,7 @@ static __always_inline __u16 let_go(struct tcp_sock *tp, struct ccbpf_renice_rec
 
 	if (config.look)
 		return CCBPF_RENICE_WOULD_MOVE;
-	err = release(tp, r->rx.started);
+	err = release(tp, r->rx.started, r->most);
 	return err ? refused(out, err) : CCBPF_RENICE_MOVED;
 }
 

@@ -10,7 +10,7 @@
  *		else				let go (kern/release.bpf.h)
  *
  *  1. Of what another version of ccbpf has remembered only that it is there is used: its layout is
- *     not known.
+ *     not known. So its window opens as far as it can, also beyond what its program or route allows.
  *  2. Before Linux 6.17 the kernel may skip a socket: the loader walks twice.
  *
  * The kernel holds the lock of the socket meanwhile.
@@ -40,11 +40,11 @@ int rx_open(struct bpf_iter__tcp *ctx)
 	if (!r)
 		return 0;
 	if (opening.foreign) {
-		release(tp, true);
+		release(tp, true, RX_MOST);
 		return 0;
 	}
 	rule = r->rule;
 	if (!opening.by_rule || !bpf_map_lookup_elem(&live, &rule))
-		release(tp, r->rx.started);
+		release(tp, r->rx.started, r->most);
 	return 0;
 }

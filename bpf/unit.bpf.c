@@ -56,7 +56,7 @@ int ccbpf_unit(struct bpf_sock_ops *ctx)
 	switch (ctx->op) {
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
 		if (unit.choice.flags & CCBPF_CHOICE_DOWNLOAD)
-			receive_at_connect(ctx);
+			receive_at_connect(ctx, tp);
 		break;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:

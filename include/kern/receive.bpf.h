@@ -28,7 +28,9 @@
  *     what brings less is no download.
  *  4. At connect() a clamp of SCALE_CLAMP keeps the window scale at 9 or below, because the
  *     rounding of a large scale moves the right edge more than a cut does. It allows windows
- *     of 32 MB. An accepted connection has its listener's scale.
+ *     of 32 MB. An accepted connection has its listener's scale. A smaller clamp of the program
+ *     (TCP_WINDOW_CLAMP before it connects or listens) or of the route (`window`) stays, and
+ *     bounds the window as long as the connection lives.
  *  5. The kernel's least clamp is 1152 bytes (SOCK_MIN_RCVBUF / 2): smaller segments have that
  *     window. While the advertised window is 0 the clamp stays as it is: before Linux 6.7 (and its
  *     stable relatives) the kernel would never open such a window again (tcp_set_window_clamp()).
@@ -55,6 +57,10 @@
 #define CLAMP_LEAST 1152
 #define FRESH_JIFFIES 1
 #define SHUTDOWN_MASK 3 /* include/net/sock.h: the application has closed it */
+#define SOCK_RCVBUF_LOCK 2 /* include/net/sock.h: its program has set SO_RCVBUF */
+#define WINDOW_FIELD_MOST 0xffff
+#define RTAX_WINDOW 3 /* include/uapi/linux/rtnetlink.h */
+#define DST_METRICS_FLAGS 3UL /* include/net/dst.h: bits of the address */
 
 /* --- the window ------------------------------------------------------------------- */
 
@@ -121,11 +127,26 @@ static __always_inline void set_window(struct bpf_sock_ops *ctx, struct tcp_sock
 
 /* --- from the beginning to the end ------------------------------------------------ */
 
-/* At TCP_CONNECT_CB. */
-static __always_inline void receive_at_connect(struct bpf_sock_ops *ctx)
+/* bytes: the window that the route of a socket allows; 0: it does not say. Not inline, for the stack of
+ * its caller. */
+static __noinline u32 route_window(struct tcp_sock *tp)
 {
+	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
+	unsigned long metrics = BPF_CORE_READ(sk, sk_dst_cache, _metrics) & ~DST_METRICS_FLAGS;
+	u32 window;
+
+	bpf_probe_read_kernel(&window, sizeof(window), (u32 *)metrics + RTAX_WINDOW - 1);
+	return window;
+}
+
+/* At TCP_CONNECT_CB. */
+static __always_inline void receive_at_connect(struct bpf_sock_ops *ctx, struct tcp_sock *tp)
+{
+	u32 own = tp->window_clamp ?: route_window(tp);
 	int clamp = SCALE_CLAMP;
 
+	if (own && own < SCALE_CLAMP)
+		return;
 	bpf_setsockopt(ctx, SOL_TCP, TCP_WINDOW_CLAMP, &clamp, sizeof(clamp));
 }
 
@@ -134,6 +155,22 @@ static __always_inline void receive_forget(struct bpf_sock_ops *ctx, struct tcp_
 {
 	bpf_sk_storage_delete(&receives, tp);
 	bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags & ~RECEIVE_OURS);
+}
+
+/*
+ * bytes: the window that its program or its route allows; RX_MOST: these do not say. Of a connection that is
+ * just established the clamp is theirs, if it is not ours, nor the most that the field can say. With
+ * SO_RCVBUF it is that of the buffer, which the kernel adapts to the packets.
+ */
+static __always_inline u32 allowed(struct tcp_sock *tp)
+{
+	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
+	u32 anyway = law_min(WINDOW_FIELD_MOST * window_unit(tp), SCALE_CLAMP);
+	u32 clamp = tp->window_clamp;
+
+	if (clamp >= anyway || BPF_CORE_READ_BITFIELD(sk, sk_userlocks) & SOCK_RCVBUF_LOCK)
+		return RX_MOST;
+	return clamp;
 }
 
 /* At ACTIVE_ESTABLISHED_CB and PASSIVE_ESTABLISHED_CB. */
@@ -158,6 +195,7 @@ static __always_inline void receive_begin(struct bpf_sock_ops *ctx, struct tcp_s
 		return;
 	}
 	r->rule = rule;
+	r->most = allowed(tp);
 	r->key = bpf_get_socket_cookie(ctx);
 	bpf_sock_ops_cb_flags_set(ctx, others | RECEIVE_CALLBACKS);
 }
@@ -186,7 +224,7 @@ static __always_inline bool receive_segment(struct bpf_sock_ops *ctx, struct tcp
 		decide_and_tell(r, &a);
 	else
 		decide(r, &a);
-	set_window(ctx, tp, not_taken_back(tp, &a, rx_window(&r->rx, &a)));
+	set_window(ctx, tp, not_taken_back(tp, &a, law_min(rx_window(&r->rx, &a), r->most)));
 	publish(tp, r, account);
 	return begins;
 }
@@ -202,7 +240,7 @@ static __always_inline void receive_end(struct bpf_sock_ops *ctx, struct tcp_soc
 		return;
 	if (r->rx.started) {
 		count_received(tp, r, account);
-		set_window(ctx, tp, RX_MOST);
+		set_window(ctx, tp, r->most);
 		receive_tell_closed(r);
 	}
 	bpf_map_delete_elem(&flows, &key);

@@ -21,6 +21,7 @@
 
 struct receive {
 	u32 rule; /* its id; the first member: bpf/chosen.bpf.c */
+	u32 most; /* bytes that its program or its route allows; RX_MOST: these do not say */
 	u32 mss; /* bytes: the largest segment so far */
 	struct rx rx;
 	u64 key; /* of its record in `flows`: the socket's cookie, which is no address */

@@ -22,10 +22,10 @@ static __always_inline int release_call_for(struct tcp_sock *tp, int callbacks)
 			      sizeof(callbacks));
 }
 
-/* `held`: its window may be small. Returns 0 or -errno. */
-static __always_inline int release(struct tcp_sock *tp, bool held)
+/* `held`: its window may be small. `most`: bytes up to which it opens. Returns 0 or -errno. */
+static __always_inline int release(struct tcp_sock *tp, bool held, u32 most)
 {
-	int clamp = RX_MOST, callbacks, err = 0;
+	int clamp = most, callbacks, err = 0;
 	u64 key = bpf_get_socket_cookie(tp);
 
 	if (!bpf_getsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &callbacks, sizeof(callbacks)))

@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ import pytest
 
 from tests.functional import kernel
 from tests.functional.conftest import CCBPF, Cli
+from tests.functional.kernel import Namespace
 from tests.functional.rules.background import BACKGROUND, ENDS_S, PYTHON, account, default
 from tests.functional.rules.downloads import (
     BYTES,
@@ -48,6 +50,44 @@ from tests.lab.engine import native
 def other() -> Iterator[Server]:
     with serving("127.0.0.1") as server:
         yield server
+
+
+# --- a window that somebody else bounds ------------------------------------------------
+
+CLAMP = 50_000
+
+
+@contextmanager
+def bounded(hosts: tuple[Namespace, Namespace], by: str) -> Iterator[Ends]:
+    """A connection between two namespaces that has received; the window of `near` is bounded by its program, by its listener or by its
+    route."""
+    near, far = hosts
+    if by == "route":
+        near.ip("route", "change", "10.77.0.0/24", "dev", "veth0", "window", CLAMP)
+    with far.socket() as listener, near.socket() as client:
+        listener.bind(("10.77.0.2", 0))
+        if by != "route":
+            bounds = listener if by == "listener" else client
+            bounds.setsockopt(socket.IPPROTO_TCP, TCP_WINDOW_CLAMP, CLAMP)
+        listener.listen()
+        client.connect(listener.getsockname())
+        with listener.accept()[0] as accepted:
+            ends = Ends(accepted, client) if by == "listener" else Ends(client, accepted)
+            ends.receive()
+            yield ends
+
+
+@pytest.mark.parametrize("by", ["program", "listener", "route"])
+def test_a_smaller_window_stays(ccbpf: Cli, netns_pair: tuple[Namespace, Namespace], by: str) -> None:
+    """Also while it grows, and where we let go."""
+    ccbpf("assign", "--download", "--remote", "10.77.0.0/24")
+    with bounded(netns_pair, by) as ends:
+        for _ in range(20):
+            assert ends.clamp <= CLAMP
+            ends.receive(200_000)
+        assert ends.origin(ccbpf) == ("rule", 1)
+        ccbpf("assign", "remove", "--all")
+        assert CLAMP / 2 < ends.clamp <= CLAMP
 
 
 # --- which connections, and what is done to them ---------------------------------------
