@@ -203,8 +203,11 @@ struct inet_sock {
 	struct sock sk;
 };
 
+struct tcp_congestion_ops;
+
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
+	const struct tcp_congestion_ops *icsk_ca_ops;
 	__u8 icsk_ca_state : 5;
 	__u8 icsk_ca_initialized : 1;
 	__u8 icsk_ca_setsockopt : 1;
@@ -307,6 +310,11 @@ struct tcp_congestion_ops {
 	__u32 flags;
 	void (*init)(struct sock *sk);
 	void (*release)(struct sock *sk);
+};
+
+/* A member of it that we read. */
+struct tcp_congestion_ops___key {
+	__u32 key; /* of its name; no two controllers have the same */
 };
 
 /* What a tc program is given (include/uapi/linux/bpf.h). */

@@ -107,17 +107,10 @@ struct search {
 	} at;
 };
 
-/* A member that vmlinux.h here omits: CO-RE finds it by name, without the suffix ___ops. */
-struct inet_connection_sock___ops {
-	const struct tcp_congestion_ops *icsk_ca_ops;
-} __attribute__((preserve_access_index));
-
 /* As getsockopt(TCP_CONGESTION) reads it, which takes 200 ns longer. */
 static __always_inline void read_controller(struct tcp_sock *tp, u64 *name)
 {
-	struct inet_connection_sock___ops *icsk = (void *)&tp->inet_conn;
-
-	const u64 *words = (const void *)icsk->icsk_ca_ops->name;
+	const u64 *words = (const void *)tp->inet_conn.icsk_ca_ops->name;
 
 	name[0] = words[0];
 	name[1] = words[1];
@@ -218,10 +211,24 @@ static __always_inline void remember(struct tcp_sock *tp, const struct ccbpf_rul
 		ruled_keep(tp, &chosen);
 }
 
+/* Does the connection still have what a rule gave to the one before it? Established, it is of one rule
+ * or of none: what is remembered of the other goes. */
+static __always_inline bool had_a_rule(struct tcp_sock *tp, bool connecting)
+{
+	bool again;
+
+	if (law_likely(!choose_is_made(tp)))
+		return false;
+	again = choose_again(tp, ruled_before(tp));
+	if (!connecting)
+		bpf_sk_storage_delete(&ruled, tp);
+	return again;
+}
+
 /* Do what the winning rule says; at connect only what the SYN must carry. */
 static __always_inline void obey(struct bpf_sock_ops *ctx, struct tcp_sock *tp, bool connecting)
 {
-	bool receives, by_name = false;
+	bool receives, by_name = false, again = had_a_rule(tp, connecting);
 	struct ccbpf_rule *rule = find(ctx, tp, &by_name);
 	struct ccbpf_choice_counts *counts;
 	u32 id;
@@ -238,12 +245,12 @@ static __always_inline void obey(struct bpf_sock_ops *ctx, struct tcp_sock *tp, 
 	receives = table.receives && rule->choice.flags & CCBPF_CHOICE_DOWNLOAD;
 	if (connecting) {
 		if (!by_name)
-			choose_at_connect(ctx, tp, &rule->choice, counts);
+			choose_at_connect(ctx, tp, &rule->choice, counts, again);
 		if (receives)
 			receive_at_connect(ctx, tp);
 		return;
 	}
-	if (choose(ctx, tp, &rule->choice, counts))
+	if (choose(ctx, tp, &rule->choice, counts, again))
 		remember(tp, rule);
 	if (receives)
 		receive_begin(ctx, tp, id, counts);
@@ -283,8 +290,6 @@ int ccbpf_assign(struct bpf_sock_ops *ctx)
 		return 1;
 	switch (ctx->op) {
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
-		bpf_sk_storage_delete(&ruled, tp); /* of the connection before */
-		__attribute__((fallthrough));
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
 		if (!connecting || table.marks || table.receives)

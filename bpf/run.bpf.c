@@ -39,6 +39,8 @@ struct account {
 	u64 acked_before; /* bytes acknowledged before our controller; the SYN is one */
 	u64 bytes; /* bytes that the counts already have */
 	u64 last_ns; /* of the last round trip */
+	u32 key; /* the kernel's, of the controller that the connection got */
+	u32 ended; /* 1: the socket may be connected anew */
 };
 
 struct {
@@ -59,14 +61,36 @@ static __always_inline struct ccbpf_choice choice_of_run(void)
 	return choice;
 }
 
+/* Of a connection that runs. */
+static __always_inline struct account *account_of(struct tcp_sock *tp)
+{
+	struct account *account = bpf_sk_storage_get(&accounts, tp, NULL, 0);
+
+	return account && !account->ended ? account : NULL;
+}
+
+/* Does a socket that connects anew still have the controller of the run? */
+static __always_inline bool had_it(struct tcp_sock *tp)
+{
+	struct account *account;
+
+	if (!choose_is_made(tp))
+		return false;
+	account = bpf_sk_storage_get(&accounts, tp, NULL, 0);
+	return account && choose_again(tp, account->key);
+}
+
 static __always_inline void established(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
 					struct ccbpf_run_counts *to)
 {
 	struct ccbpf_choice choice = choice_of_run();
 	struct account *account;
 
-	if (!choose(ctx, tp, &choice, &to->choice))
+	if (!choose(ctx, tp, &choice, &to->choice, had_it(tp))) {
+		if (choose_is_made(tp)) /* what is remembered is of the connection before */
+			bpf_sk_storage_delete(&accounts, tp);
 		return;
+	}
 	choose_count(to, opened);
 	account = bpf_sk_storage_get(&accounts, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!account) {
@@ -74,7 +98,10 @@ static __always_inline void established(struct bpf_sock_ops *ctx, struct tcp_soc
 		return;
 	}
 	account->acked_before = tp->bytes_acked;
+	account->bytes = 0;
 	account->last_ns = bpf_ktime_get_ns();
+	account->key = sock_controller_key(tp);
+	account->ended = 0;
 	bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG |
 					       BPF_SOCK_OPS_RTT_CB_FLAG);
 }
@@ -87,7 +114,7 @@ static __always_inline bool holds_back(const struct ccbpf_flow *f)
 static __always_inline void round_trip(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
 				       struct ccbpf_run_counts *to)
 {
-	struct account *account = bpf_sk_storage_get(&accounts, tp, NULL, 0);
+	struct account *account = account_of(tp);
 	u64 now_ns = bpf_ktime_get_ns(), passed_ns;
 	struct ccbpf_flow *f;
 	bool held;
@@ -115,7 +142,7 @@ static __always_inline bool fin_acked(struct tcp_sock *tp, u32 old_state)
 static __always_inline void state_changed(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
 					  struct ccbpf_run_counts *to)
 {
-	struct account *account = bpf_sk_storage_get(&accounts, tp, NULL, 0);
+	struct account *account = account_of(tp);
 	u32 old_state = ctx->args[0], state = ctx->args[1];
 	u64 bytes;
 
@@ -133,7 +160,7 @@ static __always_inline void state_changed(struct bpf_sock_ops *ctx, struct tcp_s
 	if (state != BPF_TCP_CLOSE)
 		return;
 	choose_count(to, closed);
-	bpf_sk_storage_delete(&accounts, tp); /* the socket may be connected anew */
+	account->ended = 1;
 }
 
 SEC("sockops")
@@ -150,7 +177,7 @@ int ccbpf_run(struct bpf_sock_ops *ctx)
 	switch (ctx->op) {
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
 		choice = choice_of_run();
-		choose_at_connect(ctx, tp, &choice, &to->choice);
+		choose_at_connect(ctx, tp, &choice, &to->choice, had_it(tp));
 		break;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:

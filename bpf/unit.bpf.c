@@ -27,9 +27,11 @@ struct {
 	__type(value, struct ccbpf_choice_counts);
 } unit_counts SEC(".maps");
 
-static __always_inline void established(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
-					struct ccbpf_choice_counts *counts)
+/* Not inline, for the stack of its caller. */
+static __noinline int established(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
+				  struct ccbpf_choice_counts *counts)
 {
+	bool again = choose_is_made(tp) && choose_again(tp, chosen_before(tp));
 	struct ccbpf_choice choice;
 
 	if (unit.choice.flags & CCBPF_CHOICE_DOWNLOAD)
@@ -38,8 +40,9 @@ static __always_inline void established(struct bpf_sock_ops *ctx, struct tcp_soc
 		choice.controller[i] = unit.choice.controller[i];
 	choice.flags = unit.choice.flags;
 	choice.dscp = CCBPF_DSCP_KEEP;
-	if (choose(ctx, tp, &choice, counts))
+	if (choose(ctx, tp, &choice, counts, again))
 		chosen_remember(tp);
+	return 0;
 }
 
 SEC("sockops")

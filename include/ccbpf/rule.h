@@ -18,7 +18,7 @@
  *   <root>/units/<controller>   the program that units of systemd name; its maps are found by it:
  *               rx_le           the same for what they receive
  *        unit_counts            array of 1: struct ccbpf_choice_counts, of all these units together
- *        chosen                 storage of sockets: struct ccbpf_chosen with zeroes, of those that got their controller
+ *        chosen                 storage of sockets: struct ccbpf_chosen with zeroes but for `key`, of those that got their controller
  *        receives               as above, with 0 in the place of a rule's id
  *   <root>/renice/link          bpf/rx_moved.bpf.c at the root cgroup, while `renice --download` holds a connection
  *        receives               as above: it holds their receive window
@@ -80,7 +80,7 @@ struct ccbpf_unit {
 /* What the storage of a socket says about the rule that gave it its controller. */
 struct ccbpf_chosen {
 	__u32 rule; /* the rule's id */
-	__u32 reserved;
+	__u32 key; /* the kernel's, of the controller that it gave: for a socket that connects anew */
 	__u64 made_ns; /* of the rule: ids begin at 1 again after the last rule was removed */
 };
 

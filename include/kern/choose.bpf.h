@@ -9,7 +9,9 @@
  *  2. The DSCP is set at TCP_CONNECT_CB as well, so that the SYN has it.
  *  3. A choice of the application (its setsockopt(), also one that an accepted socket got
  *     from its listener) is kept, unless ours has CCBPF_CHOICE_FORCE. The kernel notes our
- *     choice in the same bit: of two programs at nested cgroups the inner one wins.
+ *     choice in the same bit: of two programs at nested cgroups the inner one wins. The bit stays
+ *     when a socket is disconnected and connects anew. So each program remembers with the
+ *     socket what it has given to the connection before (`again`), and that is no choice.
  *  4. The kernel does not check the capability for a restricted controller in BPF. So this
  *     program does: such a controller is only for sockets of root.
  *  5. What fails is counted, and the connection goes on with what it has.
@@ -56,11 +58,18 @@ static __always_inline bool choose_allowed(struct tcp_sock *tp, u32 flags)
 	return !(flags & CCBPF_CHOICE_RESTRICTED) || !sk->sk_uid.val;
 }
 
+/* Does a socket that connects anew still have the controller that we gave to its connection before?
+ * @given: the kernel's key of that; 0: we gave none. */
+static __always_inline bool choose_again(struct tcp_sock *tp, u32 given)
+{
+	return given && given == sock_controller_key(tp);
+}
+
 /* Will the controller of a choice with these flags be set? What the application has chosen is kept. */
-static __always_inline bool choose_tries(struct tcp_sock *tp, u32 flags)
+static __always_inline bool choose_tries(struct tcp_sock *tp, u32 flags, bool again)
 {
 	return !(flags & (CCBPF_CHOICE_EXEMPT | CCBPF_CHOICE_KEEP)) && choose_allowed(tp, flags) &&
-	       (!choose_is_made(tp) || flags & CCBPF_CHOICE_FORCE);
+	       (again || !choose_is_made(tp) || flags & CCBPF_CHOICE_FORCE);
 }
 
 static __noinline u32 choose_read_dscp(struct bpf_sock_ops *ctx, struct sock *sk)
@@ -85,20 +94,20 @@ static __always_inline void choose_dscp(struct bpf_sock_ops *ctx, struct tcp_soc
 		choose_count(counts, unmarked);
 }
 
-/* At TCP_CONNECT_CB. */
+/* At TCP_CONNECT_CB. @again: choose_again() */
 static __always_inline void choose_at_connect(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
 					      const struct ccbpf_choice *choice,
-					      struct ccbpf_choice_counts *counts)
+					      struct ccbpf_choice_counts *counts, bool again)
 {
-	if (choose_tries(tp, choice->flags))
+	if (choose_tries(tp, choice->flags, again))
 		choose_dscp(ctx, tp, choice->dscp, counts);
 }
 
-/* At ACTIVE_ESTABLISHED_CB and PASSIVE_ESTABLISHED_CB. Returns whether the connection has the
- * controller now. */
+/* At ACTIVE_ESTABLISHED_CB and PASSIVE_ESTABLISHED_CB. @again: choose_again(). Returns whether the
+ * connection has the controller now. */
 static __always_inline bool choose(struct bpf_sock_ops *ctx, struct tcp_sock *tp,
 				   const struct ccbpf_choice *choice,
-				   struct ccbpf_choice_counts *counts)
+				   struct ccbpf_choice_counts *counts, bool again)
 {
 	char name[CCBPF_NAME_LEN];
 	u32 flags = choice->flags;
@@ -109,7 +118,7 @@ static __always_inline bool choose(struct bpf_sock_ops *ctx, struct tcp_sock *tp
 	}
 	if (flags & CCBPF_CHOICE_KEEP)
 		return false;
-	if (choose_is_made(tp) && !(flags & CCBPF_CHOICE_FORCE)) {
+	if (choose_is_made(tp) && !again && !(flags & CCBPF_CHOICE_FORCE)) {
 		choose_count(counts, kept);
 		return false;
 	}

@@ -5,14 +5,16 @@
  * The flow's record in `flows` says which rule, and goes with the flow. Where there is no record the
  * storage `ruled` of the socket does: before the controller's init(), which takes it over into the
  * record, and from the release() of one controller to the init() of another. A storage costs 900 ns
- * to make, a member of the record nothing. It ends with the socket, or when the socket connects
- * anew. Without memory for it the rule is not known.
+ * to make, a member of the record nothing. It ends with the socket, or when the socket has connected
+ * anew: until then it says that the controller is by a rule, and no choice of the program. Without
+ * memory for it the rule is not known.
  */
 #ifndef CCBPF_KERN_RULED_BPF_H
 #define CCBPF_KERN_RULED_BPF_H
 
 #include "ccbpf/stats.h"
 #include "kern/life.bpf.h"
+#include "kern/socket.bpf.h"
 #include "law/fixed.h"
 #include <bpf/bpf_helpers.h>
 
@@ -61,14 +63,21 @@ static __always_inline void ruled_begin(struct ccbpf_flow *f, const struct ccbpf
 		__sync_fetch_and_add(&to->flows, 1);
 }
 
-/* Remember the rule while there is no record. */
-static __always_inline void ruled_keep(void *sk, const struct ccbpf_chosen *chosen)
+/* Remember the rule while there is no record. It has given the controller that the socket has, if
+ * nothing is remembered: or else that was the one before. */
+static __always_inline void ruled_keep(void *sk, struct ccbpf_chosen *chosen)
 {
-	struct ccbpf_chosen *at;
+	chosen->key = sock_controller_key(sk);
+	bpf_sk_storage_get(&ruled, sk, chosen, BPF_SK_STORAGE_GET_F_CREATE);
+}
 
-	at = bpf_sk_storage_get(&ruled, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
-	if (at)
-		*at = *chosen;
+/* Of a socket that has got a controller by a setsockopt(): the kernel's key of what a rule gave to the
+ * connection before; 0: none did. */
+static __always_inline u32 ruled_before(void *sk)
+{
+	struct ccbpf_chosen *at = bpf_sk_storage_get(&ruled, sk, NULL, 0);
+
+	return at ? at->key : 0;
 }
 
 #endif

@@ -35,6 +35,14 @@ static __always_inline struct tcp_sock *tcp_of(struct sock *sk)
 	return (struct tcp_sock *)sk;
 }
 
+/* The kernel's key of the controller that the socket has. */
+static __always_inline u32 sock_controller_key(struct tcp_sock *tp)
+{
+	const struct tcp_congestion_ops___key *ops = (const void *)tp->inet_conn.icsk_ca_ops;
+
+	return ops->key;
+}
+
 /* The controller's own 104 bytes. */
 static __always_inline void *ca_of(struct sock *sk)
 {

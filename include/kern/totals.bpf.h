@@ -22,6 +22,8 @@
 #include "kern/ruled.bpf.h"
 #include "law/fixed.h"
 
+#define SOCK_DEAD 0 /* include/net/sock.h, enum sock_flags: no program has it any more */
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, CCBPF_KINDS);
@@ -133,6 +135,13 @@ static __noinline int totals_add_up(struct tcp_sock *tp, struct ccbpf_flow *f)
 	return 0;
 }
 
+/* Is the socket closed for good? One that is only disconnected may connect anew. */
+static __always_inline bool totals_is_last(struct sock *sk)
+{
+	return sk->__sk_common.skc_state == BPF_TCP_CLOSE &&
+	       sk->__sk_common.skc_flags & 1 << SOCK_DEAD;
+}
+
 /* The flow ends, or another controller takes it over, whose record has to say the same rule. */
 static __always_inline void totals_closed(struct sock *sk)
 {
@@ -142,7 +151,7 @@ static __always_inline void totals_closed(struct sock *sk)
 	if (!f)
 		return;
 	totals_add_up(tcp_of(sk), f);
-	if (!f->life.rule || sk->__sk_common.skc_state == BPF_TCP_CLOSE)
+	if (!f->life.rule || totals_is_last(sk))
 		return;
 	chosen.rule = f->life.rule_id;
 	chosen.made_ns = f->life.rule;

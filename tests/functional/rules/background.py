@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -56,6 +57,35 @@ while True:
     try: os.wait()
     except ChildProcessError: break
 """
+
+
+# Connects to a port of this host twice with one socket, sends so many bytes each time until it is answered, and says the controllers.
+ANEW = """
+import ctypes, socket, struct, sys
+s = socket.socket()
+for _ in range(2):
+    s.connect(("127.0.0.1", int(sys.argv[1])))
+    s.sendall(bytes(int(sys.argv[2])))
+    assert s.recv(1) == b"!"
+    print(s.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).split(bytes(1))[0].decode())
+    assert ctypes.CDLL(None).connect(s.fileno(), struct.pack("=H14x", 0), 16) == 0
+"""
+ANEW_BYTES = 5000
+
+
+def anew(port: int) -> list[str]:
+    """The command line of a client that connects twice with one socket."""
+    return [PYTHON, "-c", ANEW, str(port), str(ANEW_BYTES)]
+
+
+def answer(listener: socket.socket) -> None:
+    """The other end of it."""
+    for _ in range(2):
+        with listener.accept()[0] as far:
+            left = ANEW_BYTES
+            while left:
+                left -= len(far.recv(left))
+            far.sendall(b"!")
 
 
 class Sinks:

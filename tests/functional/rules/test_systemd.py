@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -16,8 +17,8 @@ import pytest
 from tests.cgroups import MOUNT, remove_cgroup, this_process_in
 from tests.functional import kernel
 from tests.functional.conftest import CCBPF, Cli, Result
-from tests.functional.rules.background import BACKGROUND, PYTHON, SYSTEM_PYTHON, Sinks, default
-from tests.functional.rules.downloads import OPEN, held, records, serving
+from tests.functional.rules.background import BACKGROUND, ENDS_S, PYTHON, SYSTEM_PYTHON, Sinks, anew, answer, default
+from tests.functional.rules.downloads import OPEN, Server, held, records, serving
 from tests.functional.rules.routes import ROUTE_IDS, ROUTES, Pair, routed
 
 UNITS = "/etc/systemd/system"
@@ -258,6 +259,18 @@ def test_connections_of_its_cgroup_get_the_controller(host: Host, sinks: Sinks) 
         assert f"units with {BACKGROUND}: 5 connections, 1 kept another, 1 refused" in host("status").out
         host("clean", "--all")
         assert got(sinks, within) == default()
+
+
+def test_a_socket_that_connects_anew(host: Host, server: Server) -> None:
+    """The kernel still knows that a controller was chosen for it. But that was us."""
+    host("systemd", "a")
+    with attached(host) as within:
+        child = subprocess.Popen([*within, *anew(server.port)], stdout=subprocess.PIPE, text=True)
+        answer(server.listener)
+        out, _ = child.communicate(timeout=ENDS_S)
+        assert out.split() == [BACKGROUND] * 2
+        (shown,) = host("-j", "status").json["units"]
+        assert {name: n for name, n in shown["counts"].items() if n} == {"set": 2}
 
 
 @pytest.mark.parametrize(("lock", "expected"), ROUTES, ids=ROUTE_IDS)
