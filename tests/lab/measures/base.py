@@ -97,8 +97,9 @@ def members(names: Iterable[str], group: str) -> list[str]:
 
 
 def span(result: Result, from_s: float, to_s: float) -> tuple[float, float]:
-    """A time window; to_s = 0 is the end of the run."""
-    return from_s, to_s or result.experiment.end_s
+    """A time window; to_s = 0 is the end of the run, and a from_s below 0 is so many seconds before that end."""
+    end_s = result.experiment.end_s
+    return from_s + end_s if from_s < 0 else from_s, to_s or end_s
 
 
 def received_mbit(flows: Sequence[FlowResult], from_s: float, to_s: float) -> float:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 
 from ..engine.experiment import Result
-from .base import ETHERNET_BYTES, NAN, capacity_mbit, group, measure, received_mbit, span
+from .base import ETHERNET_BYTES, NAN, capacity_mbit, data_bytes, frame_bytes, group, mean, measure, received_mbit, span
 
 PHASE_S = 5.0  # shorter than that is a shift between flows that come together
 
@@ -33,13 +33,16 @@ def utilisation(result: Result, from_s: float = 0.0, to_s: float = 0.0) -> float
 
 
 def load_mbit(result: Result, on: bool = False) -> float:
-    """What the run's UDP streams send, as frames; a square wave with its mean, or what it is while it is on."""
-    load = 0.0
+    """What the run's UDP streams send and its fetches ask for, as frames; a square wave with its mean, or what it is while
+    it is on."""
+    link, load = result.experiment.link, 0.0
     for stream in getattr(result.experiment, "traffic", ()):
+        asked = {"pattern": "constant", "duty": 0.5, **dict(stream.options)}
         if stream.kind == "udp":
-            asked = {"pattern": "constant", "duty": 0.5, **dict(stream.options)}
             part = asked["duty"] if asked["pattern"] == "square" and not on else 1.0
             load += asked["rate_mbit"] * part * (1 + ETHERNET_BYTES / asked["size_bytes"])
+        elif stream.kind == "fetch":  # its sizes come by turns
+            load += mean(asked["bytes"]) * 8 / 1e6 / asked["every_s"] * frame_bytes(link) / data_bytes(link)
     return load
 
 
@@ -51,8 +54,9 @@ def left_mbit(result: Result, load: float) -> float:
 
 @measure("")
 def available(result: Result, flows: str = "background", from_s: float = 0.0, to_s: float = 0.0) -> float:
-    """Goodput of the flows ÷ what the UDP streams, which send all the time, leave of the link for TCP data. A square
-    wave counts with its mean, so whole periods make sense."""
+    """Goodput of the flows ÷ what the UDP streams, which send all the time, and the objects that are fetched leave of the
+    link for TCP data. A square wave counts with its mean, so whole periods make sense. An object counts when it is due,
+    whether or not it came in time."""
     return goodput(result, flows, from_s, to_s) / left_mbit(result, load_mbit(result))
 
 

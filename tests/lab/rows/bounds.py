@@ -100,5 +100,5 @@ def absent_traffic(measure: Measure, options: dict[str, Any], run: VirtualExperi
 def too_late(row: Row, measure: Measure, options: dict[str, Any], run: VirtualExperiment) -> Iterator[str]:
     window = {name: at_s for name, at_s in (("from_s", row.from_s), ("to_s", row.to_s)) if name in measure.options}
     for name, at_s in {**window, **{name: options[name] for name in TIMES if name in options}}.items():
-        if at_s > run.end_s:
+        if abs(at_s) > run.end_s:  # a from_s below 0 counts from the end
             yield f"{name} = {at_s:g}, and the run ends at {run.end_s:g} s"

@@ -59,6 +59,12 @@ def test_shares_are_of_the_data_that_the_link_carries() -> None:
     assert measures.utilisation(BOTH) == pytest.approx(7.75 / CAPACITY)
 
 
+def test_a_window_may_count_from_the_end() -> None:
+    made = result(flow("background", between(1, 0, 50, 4)))
+    assert measures.goodput(made, "background", from_s=-20) == pytest.approx(2.5)
+    assert measures.goodput(made, "background", from_s=-20, to_s=50) == pytest.approx(1)
+
+
 def test_a_part_of_other_flows() -> None:
     made = result(flow("foreground", constant(8)), flow("background", constant(1)), flow("background-2", between(1, 0, 30)))
     assert measures.part_of(made) == pytest.approx(1.5 / 8)
@@ -128,6 +134,13 @@ def test_available_takes_the_load_away() -> None:
     assert measures.available(made) == pytest.approx(2 / 3)
     wave = udp(rate_mbit=9.86, size_bytes=986, pattern="square", duty=0.25)
     made = result(flow("background", constant(CAPACITY / 8)), traffic=(half, wave))
+    assert measures.available(made) == pytest.approx(1 / 2)
+
+
+def test_fetched_objects_leave_the_rest_of_the_link() -> None:
+    """10 and 30 kB by turns, one each 0.1 s: 1.6 Mbit/s of data."""
+    options = (("bytes", (10000, 30000)), ("every_s", 0.1))
+    made = result(flow("background", constant((CAPACITY - 1.6) / 2)), traffic=(Traffic("objects", "fetch", 60, options=options),))
     assert measures.available(made) == pytest.approx(1 / 2)
 
 

@@ -104,6 +104,7 @@ POINTS = 'points = ["1", "2"]'
         (POINTS, 'for = ["vegas"]', r"bound 1: for: 'vegas' is none of tcp_lp, tcp_lp_ecn, lp"),
         (POINTS, 'foregrounds = ["bbr"]', r"bound 1: foregrounds: 'bbr' is none of cubic, reno"),
         (POINTS, "options = { from_s = 30 }", r"transparency: from_s = 30, and the run ends at 20 s"),
+        (POINTS, "options = { from_s = -30 }", r"transparency: from_s = -30, and the run ends at 20 s"),
         (POINTS, 'options = { flows = "foregroud" }', r"transparency: there is no flow 'foregroud'; there are foreground"),
         (POINTS, 'options = { flows = "background" }', r"there is no flow 'background'; there are foreground \(in cubic"),
         (POINTS, "part = 0.2", r"bound 1: part: 0.2 is not from 0.5 to 1"),
