@@ -18,6 +18,7 @@ from . import session, simulator
 DOWNLOADS = ("rx_le<cubic", "rx_le<reno")
 LP = ("tcp_lp", "hstcp_lp", "tcpw_lp")
 OURS = (*LP, "le")
+MANY = 32  # draws where their median is near the bound
 
 
 @dataclass(frozen=True)
@@ -39,15 +40,29 @@ class Case:
 CASES = (
     Case("long-alone", ("nothing", "1 ms of jitter, delay_memory 10 s"), LP, repeat=1, seconds=2 * 3600),
     Case("long-alone", ("0.5 Mbit/s of Poisson", "1 ms of jitter"), ("tcp_lp", "nf_tcp", "le"), repeat=1, seconds=3600),
+    Case("long-alone", ("nothing", "0.1 % loss"), ("le",), seconds=3600),
     Case("jitter", ("1 ms", "4 ms", "4 ms, reordering", "beside cubic, 1 ms"), repeat=2),
     Case("stall", ("before cubic", "every 10 s"), ("tcp_lp", "hstcp_lp", "le")),
+    Case("stall", ("before cubic",), ("tcpw_lp",), repeat=MANY),
     Case("policer", ("5", "20", "60"), (*OURS, "nf_tcp"), repeat=5),
     Case("tiny-buffer", (), ("tcp_lp", "hstcp_lp", "le", "nf_tcp"), repeat=5),
+    Case("tiny-buffer", (), ("tcpw_lp",), repeat=MANY),
+    Case("early-loss", ("50 Mbit/s, 80 ms, 0.03 %", "10 Mbit/s, 50 ms, 0.1 %"), ("le",), repeat=5),
     Case("unmarked", (), ("tcp_lp_ecn",)),
     Case("route-change", ("6 Mbit/s, 20 to 60 ms", "10 Mbit/s, 50 to 80 ms", "4 Mbit/s, 30 to 90 ms", "6 Mbit/s, 60 to 20 ms"),
          repeat=2),
-    Case("crowd", ("2, 25 ms", "10, 25 ms"), ("tcp_lp", "hstcp_lp", "le"), repeat=2, measures=("jain",)),
-    Case("handover", ("born", "setsockopt", "route"), repeat=2),
+    Case("route-change", ("100 Mbit/s, 20 to 40 ms", "100 Mbit/s, 40 to 20 ms"), ("tcp_lp",), repeat=1),
+    Case("crowd", ("2, 25 ms", "10, 25 ms", "24, 25 ms"), ("tcp_lp", "hstcp_lp", "le"), repeat=2, measures=("jain",)),
+    Case("crowd", ("10, 25 ms", "24, 25 ms", "24, 100 ms"), ("tcpw_lp", "le"), repeat=2, measures=("utilisation", "queue_mean")),
+    Case("handover", ("born", "setsockopt", "route", "gentle_start", "held, 2.5 BDP"), repeat=2),
+    Case("time-to-yield", (), ("le",)),
+    Case("settled", (), ("le",), repeat=5),
+    Case("fast-alone", ("100 Mbit/s, 100 ms, 0.01 % loss", "1 Gbit/s, 10 ms, 0.5 BDP"), ("le",), repeat=1),
+    Case("fast-reclaim", (), ("le",), repeat=1),
+    Case("peers-beside", ("20 ms, 1 BDP", "40 ms, 0.5 BDP", "40 ms, 4 BDP", "100 ms, 1 BDP"), ("le",)),
+    Case("peers-alone", ("20 ms, 1 BDP", "40 ms, 0.5 BDP", "100 ms, 4 BDP"), ("le",), repeat=1),
+    Case("peers-latecomer", (), ("le",), repeat=2),
+    Case("peers-loss", ("alone",), ("le",)),
     Case("rx-yield", (), DOWNLOADS, repeat=5),
     Case("rx-alone", ("10 Mbit/s, 50 ms, 0.5 BDP", "10 Mbit/s, 50 ms, 4 BDP"), DOWNLOADS, repeat=1, seconds=600),
     Case("rx-many", ("staggered, 1 s", "at once"), DOWNLOADS, repeat=5),
