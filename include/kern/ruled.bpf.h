@@ -65,10 +65,12 @@ static __always_inline void ruled_begin(struct ccbpf_flow *f, const struct ccbpf
 
 /* Remember the rule while there is no record. It has given the controller that the socket has, if
  * nothing is remembered: or else that was the one before. */
-static __always_inline void ruled_keep(void *sk, struct ccbpf_chosen *chosen)
+static __always_inline void ruled_keep(void *sk, const struct ccbpf_chosen *chosen)
 {
-	chosen->key = sock_controller_key(sk);
-	bpf_sk_storage_get(&ruled, sk, chosen, BPF_SK_STORAGE_GET_F_CREATE);
+	struct ccbpf_chosen kept = *chosen;
+
+	kept.key = sock_controller_key(sk);
+	bpf_sk_storage_get(&ruled, sk, &kept, BPF_SK_STORAGE_GET_F_CREATE);
 }
 
 /* Of a socket that has got a controller by a setsockopt(): the kernel's key of what a rule gave to the

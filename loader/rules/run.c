@@ -180,8 +180,8 @@ static int open_storage(unsigned int id, const char *pin, const char *map, uint3
 
 int run_open_chosen(unsigned int id)
 {
-	/* as in bpf/run.bpf.c: three numbers */
-	return open_storage(id, PIN_LINK, MAP_ACCOUNTS, 3 * sizeof(uint64_t));
+	/* as in bpf/run.bpf.c: four numbers of 8 bytes */
+	return open_storage(id, PIN_LINK, MAP_ACCOUNTS, 4 * sizeof(uint64_t));
 }
 
 int run_open_receives(unsigned int id)

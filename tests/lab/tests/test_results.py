@@ -168,7 +168,7 @@ def test_totals_decide_nothing() -> None:
     stored = re.findall(r"(\w+ - > \w+(?: \. \w+)*) (?:[-+*/%&|^] |< < |> > )?=(?! =)", text)  # through a pointer
     assert set(stored) == {
         f"f - > life . {name}" for name in ("sending_ns", "yielded_ns", "yields_since_ns", "rule", "rule_id", "cgroup")
-    } | {"chosen - > key"}
+    }
     assert not re.search(r"[;{})] \* [^;]*=|\+ \+|- - |memcpy|memset", text)
     others = {
         *(REPOSITORY / "bpf").glob("*.c"),
