@@ -25,17 +25,31 @@ LAW u32 le_lost_us(const struct le *l)
 /* A loss far below the largest queue: the buffer was not full, so it is not known to be small. */
 LAW void le_doubt_small(struct le *l, u16 queue)
 {
-	if (queue < l->most / 2)
-		l->small_buffer = law_forget(0);
+	if (queue >= l->most / 2)
+		return;
+	l->small_buffer = law_forget(0);
+	l->bare &= law_forget(!l->fits);
 }
 
-/* What a loss in this queue (16 us) says of the buffer. */
-LAW void le_learn_buffer(struct le *l, u16 queue, const struct le_path *p)
+/* Has a queue of T passed, and none that was much larger, since the flow cuts its window at T? Then
+ * it is its own cuts that keep the largest queue there. */
+LAW bool le_own_most(const struct le *l, const struct le_path *p)
 {
-	l->bare = law_forget(!l->fits);
-	if (le_us(l->most) >= p->threshold_min_us && queue >= l->most / 4 * 3)
+	return l->back_q8 && l->fits && le_us(l->most) < p->threshold_us / LE_OWN * (LE_OWN + 1);
+}
+
+/* What a loss or a mark in this queue (16 us) says of the buffer. Where the largest queue is of the
+ * flow's own, one loss in it may be chance: it only slows the growth, and the next one says that the
+ * buffer is small. @certain: a mark is no chance */
+LAW void le_learn_buffer(struct le *l, u16 queue, bool certain, const struct le_path *p)
+{
+	bool full = le_us(l->most) >= p->threshold_min_us && queue >= l->most / 4 * 3;
+	bool may_be_chance = full && !certain && !l->bare && le_own_most(l, p);
+
+	l->bare = law_forget(!l->fits || may_be_chance);
+	if (full && !may_be_chance)
 		l->small_buffer = law_forget(1);
-	else
+	else if (!full)
 		le_doubt_small(l, queue);
 }
 
@@ -79,7 +93,7 @@ LAW u32 le_loss(struct le *l, u32 window, bool chance, const struct le_path *p)
 		l->of_loss = 1;
 		return law_max(le_pipe(window_q8, queue_us, p) >> LE_Q8_SHIFT, LE_LEAST);
 	}
-	le_learn_buffer(l, le_units(queue_us), p);
+	le_learn_buffer(l, le_units(queue_us), false, p);
 	to = law_min(le_drained(l, window_q8, queue_us, p) >> LE_Q8_SHIFT, window / 2);
 	to = law_max(to, LE_LEAST);
 	if (!l->fits)
@@ -122,7 +136,7 @@ LAW u32 le_mark(struct le *l, u32 window, const struct le_path *p)
 		return LE_LEAST;
 	}
 	l->marked = 1;
-	le_learn_buffer(l, le_units(queue_us), p);
+	le_learn_buffer(l, le_units(queue_us), true, p);
 	to = le_drained(l, le_q8(window), queue_us, p) >> LE_Q8_SHIFT;
 	to = law_min(to, window - law_max(window / (l->small_buffer ? 2 : 8), 1));
 	to = law_max(to, LE_LEAST);

@@ -44,6 +44,7 @@
 #define LE_SHORT 2 /* T: a shorter base RTT is short */
 #define LE_LITTLE 4 /* `threshold`: smaller buffers are little */
 #define LE_TIGHT 2 /* ... and tight */
+#define LE_OWN 4 /* a quarter of T above T: the largest queue that the flow's own cuts leave */
 #define LE_COUNTED 5 /* packets: a smaller buffer looks full after one round's growth */
 #define LE_SEEN_US 500 /* us: a base that is this much above that of the half before is not seen */
 #define LE_STEADY 10 /* packets: smaller windows do not show the noise of the path */

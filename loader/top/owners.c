@@ -116,14 +116,16 @@ static void find_groups(struct owners *owners, struct model *model)
 	name_groups(&owners->names[GROUP_PROCESS], GROUP_PROCESS, model);
 }
 
-/* Whose the flow is that is held. */
+/* Whose the flow is that is held. When it has ended no process holds its socket: then what was said
+ * before stays. */
 static void say(struct owners *owners, const struct model *model)
 {
 	const struct watched *held = model_find(model, &model->held);
-	const char *words = held ? owners->source.words(owners->source.data, &held->flow) : NULL;
+	const char *words;
 
-	if (!words && flow_id_is(&owners->said_of, &model->held))
-		return; /* it has ended */
+	if ((!held || held->ended_ns) && flow_id_is(&owners->said_of, &model->held))
+		return;
+	words = held ? owners->source.words(owners->source.data, &held->flow) : NULL;
 	free(owners->said);
 	owners->said = words ? must_copy(words) : NULL;
 	owners->said_of = model->held;

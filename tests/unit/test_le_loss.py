@@ -155,9 +155,39 @@ def test_a_loss_in_the_largest_queue_tells_of_a_small_buffer(new_le: Any) -> Non
         for _ in range(4):
             flow.ack(3200)
         flow.l.small_buffer = not small
-        flow.law.le_learn_buffer(flow.l, queue_us // UNIT_US, flow.path)
+        flow.law.le_learn_buffer(flow.l, queue_us // UNIT_US, False, flow.path)
         assert flow.l.small_buffer == small
         assert flow.law.le_threshold(flow.l, flow.path) == (1600 if small else 4000)
+
+
+def test_one_loss_in_a_queue_that_the_flow_itself_keeps_may_be_chance(new_le: Any) -> None:
+    """Its cuts keep the largest queue just above T. The second one in a row, without one far below it between them, is of a small
+    buffer."""
+
+    def learns(*queues_us: int, certain: bool = False, **state: int) -> tuple[int, int]:
+        flow = new_le()
+        flow.l.fits, flow.l.most, flow.l.back_q8 = 1, 4496 // UNIT_US, 40 * ONE
+        for name, value in state.items():
+            setattr(flow.l, name, value)
+        for queue_us in queues_us:
+            flow.law.le_learn_buffer(flow.l, queue_us // UNIT_US, certain, flow.path)
+        return flow.l.small_buffer, flow.l.bare
+
+    assert learns(4400) == (0, 1), "it grows by half a packet from then on"
+    assert learns(4400, 4400) == (1, 0)
+    assert learns(4400, 1000) == (0, 0) and learns(4400, 1000, 4400) == (0, 1)
+    assert learns(4400, most=4992 // UNIT_US) == (0, 1)
+    assert learns(4400, most=5008 // UNIT_US) == (1, 0), "others filled it"
+    assert learns(4400, back_q8=0) == (1, 0), "it has cut nothing yet"
+    assert learns(4400, fits=0) == (1, 1), "no queue of T has passed"
+    assert learns(4400, certain=True) == (1, 0), "a mark"
+
+
+def test_a_chance_loss_in_a_start_is_no_loss_before_any_queue(new_le: Any) -> None:
+    flow = new_le()
+    flow.l.most = 4496 // UNIT_US
+    flow.law.le_loss(flow.l, 80, True, flow.path)
+    assert not flow.l.bare
 
 
 @given(st.integers(3, 100_000), delays)
