@@ -189,7 +189,7 @@ UNITS   := $(patsubst packaging/systemd/%.in,%,$(wildcard packaging/systemd/*.in
 BASHDIR := $(PREFIX)/share/bash-completion/completions
 FISHDIR := $(PREFIX)/share/fish/vendor_completions.d
 CONFIG  := $(wildcard packaging/ccbpf.toml)
-EXAMPLES := $(patsubst packaging/%,%,$(shell find packaging/examples -type f))
+EXAMPLES := $(patsubst packaging/%,%,$(wildcard $(addprefix packaging/examples/,README *.slice *.d/*)))
 
 install: installed ## to $(PREFIX): command, manual pages, completions, units; /etc/ccbpf.toml, if there is none
 	install -D -m 755 $(OUT)/ccbpf $(DESTDIR)$(SBINDIR)/ccbpf
