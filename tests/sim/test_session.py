@@ -108,6 +108,12 @@ def test_what_is_far_from_the_lab_is_explained() -> None:
     assert {one.row for one in agreement.kept() if not one.near} == set(re.findall(r"^\| `([a-z0-9-]+)`", section, re.M))
 
 
+def test_at_least_eight_rows_agree_in_every_figure() -> None:
+    """The lab's figure is within the simulator's draws."""
+    inside = {row: all(one.inside for one in agreement.kept() if one.row == row) for row in {one.row for one in agreement.kept()}}
+    assert sum(inside.values()) >= 8
+
+
 def test_a_run_that_the_lab_no_longer_has_keeps_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agreement, "PAGE", tmp_path / "AGREEMENT.md")
     once, again = (line(Compared("crowd", "le · 2", "goodput_background_mbit", lab, 1, [4.0, 5.0])) for lab in (4.5, 9.0))
