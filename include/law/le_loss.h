@@ -28,14 +28,18 @@ LAW void le_doubt_small(struct le *l, u16 queue)
 	if (queue >= l->most / 2)
 		return;
 	l->small_buffer = law_forget(0);
-	l->bare &= law_forget(!l->fits);
+	if (l->fits)
+		l->bare = law_forget(0);
 }
 
 /* Has a queue of T passed, and none that was much larger, since the flow cuts its window at T? Then
  * it is its own cuts that keep the largest queue there. */
 LAW bool le_own_most(const struct le *l, const struct le_path *p)
 {
-	return l->back_q8 && l->fits && le_us(l->most) < p->threshold_us / LE_OWN * (LE_OWN + 1);
+	u32 most_us = law_forget(le_us(l->most));
+
+	return law_forget(!!l->back_q8 & l->fits) &
+	       (most_us < p->threshold_us / LE_OWN * (LE_OWN + 1));
 }
 
 /* What a loss or a mark in this queue (16 us) says of the buffer. Where the largest queue is of the
@@ -43,14 +47,16 @@ LAW bool le_own_most(const struct le *l, const struct le_path *p)
  * buffer is small. @certain: a mark is no chance */
 LAW void le_learn_buffer(struct le *l, u16 queue, bool certain, const struct le_path *p)
 {
-	bool full = le_us(l->most) >= p->threshold_min_us && queue >= l->most / 4 * 3;
-	bool may_be_chance = full && !certain && !l->bare && le_own_most(l, p);
+	bool chance = le_own_most(l, p) && !certain && law_forget(!l->bare);
+	u16 most = law_forget(l->most);
 
-	l->bare = law_forget(!l->fits || may_be_chance);
-	if (full && !may_be_chance)
-		l->small_buffer = law_forget(1);
-	else if (!full)
+	l->bare = law_forget(!l->fits);
+	if (le_us(most) < p->threshold_min_us || queue < most / 4 * 3)
 		le_doubt_small(l, queue);
+	else if (chance)
+		l->bare = law_forget(1);
+	else
+		l->small_buffer = law_forget(1);
 }
 
 /* Is a loss chance? There was no queue, and this path has carried one without a loss, or it is the
