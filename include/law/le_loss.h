@@ -38,7 +38,7 @@ LAW bool le_own_most(const struct le *l, const struct le_path *p)
 {
 	u32 most_us = law_forget(le_us(l->most));
 
-	return law_forget(!!l->back_q8 & l->fits) &
+	return law_forget((l->back_q8 != 0) & l->fits) &
 	       (most_us < p->threshold_us / LE_OWN * (LE_OWN + 1));
 }
 
