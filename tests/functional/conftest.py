@@ -241,18 +241,6 @@ def netns_pair() -> Iterator[tuple[kernel.Namespace, kernel.Namespace]]:
         yield pair
 
 
-@pytest.fixture
-def cubic_for_all(registry_lock: Path) -> Iterator[None]:
-    """cubic may be any namespace's default: the kernel allows only what was the host's default before."""
-    allowed = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
-    if "cubic" in allowed.read_text().split():
-        yield
-        return
-    allowed.write_text(f"{allowed.read_text().strip()} cubic")
-    yield
-    allowed.write_text(" ".join(set(allowed.read_text().split()) - {"cubic"}))
-
-
 @contextmanager
 def enabled(request: pytest.FixtureRequest, names: Iterable[str]) -> Iterator[dict[str, kernel.Controller]]:
     """These controllers, enabled under one pin directory, by name.

@@ -115,7 +115,6 @@ def send_beside_cubic(ccbpf: Cli, a: kernel.Namespace, sink: kernel.Sink, others
     kernel.eventually(lambda: of(samples(ccbpf), "live_flows", controller="le") == 0, 10, "the flow has ended")
 
 
-@pytest.mark.usefixtures("cubic_for_all")
 def test_totals_of_a_rule_keep_what_ended(ccbpf: Cli, netns_pair: Pair) -> None:
     """They are those of its connections alone, and begin anew with the next rule, also where that has the same id."""
     a, b = netns_pair

@@ -141,7 +141,8 @@ def test_not_exempts(ccbpf: Cli, either: Server) -> None:
     ccbpf("assign", "--not", "--remote", either.address)
     with either.connection() as ends:
         assert ends.clamp == before and not ends.record(ccbpf)
-    assert (counts(ccbpf, 2)["exempt"], counts(ccbpf)["receivers"]) == (2, 0)  # both ends have that remote address
+    # both ends have that remote address, and so may have connections of other tests
+    assert counts(ccbpf, 2)["exempt"] >= 2 and counts(ccbpf)["receivers"] == 0
 
 
 def test_both_directions(ccbpf: Cli, server: Server) -> None:

@@ -72,7 +72,7 @@ class Hosts:
 
 
 @pytest.fixture
-def hosts(run: Cli, cubic_for_all: None, netns_pair: tuple[Namespace, Namespace]) -> Hosts:
+def hosts(run: Cli, netns_pair: tuple[Namespace, Namespace]) -> Hosts:
     return Hosts(*netns_pair)
 
 
