@@ -31,9 +31,8 @@
  *
  * Cost: nothing per packet; per connection two look-ups, one for each candidate, and where a
  * controller is given two more, of the flow's record, which remembers the rule, and of the rule's
- * totals. If a rule has a DSCP or is for downloads,
- * the rule is also looked for at connect, because the SYN carries the DSCP and the window scale.
- * Downloads also have the cost of kern/receive.bpf.h.
+ * totals. If a rule has a DSCP or is for downloads, the rule is also looked for at connect, because
+ * the SYN carries the DSCP and the window scale. Downloads also have the cost of kern/receive.bpf.h.
  */
 #include "kern/choose.bpf.h"
 #include "kern/receive.bpf.h"

@@ -32,9 +32,8 @@
  *     its beginning still meet the queue that was reported. The inference phase is longer by
  *     this RTT: the next echo counts, also if the queue has grown.
  *  6. If packets are lost before a mark's reduction is over, the kernel asks for no second one
- *     (tcp_enter_recovery(), tcp_enter_loss() of net/ipv4/tcp_input.c): what was left is more than
- *     reno leaves where the echo was one of those of 5. Half of the window before the mark is left
- *     then.
+ *     (tcp_enter_recovery(), tcp_enter_loss() of net/ipv4/tcp_input.c). After an echo that does not
+ *     count (5.) the loss would take nothing. So half of the window before the mark is left then.
  */
 #define LP_PARAMS TCP_LP_ECN_PARAMS
 #define LP_PARAMS_STRUCT struct tcp_lp_ecn_params

@@ -47,8 +47,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class CubicForAll:
-    """Meanwhile a namespace may have cubic as its default: of what is no module the kernel allows only reno and what was the host's
-    default before."""
+    """The kernel lets a network namespace take as its default only what is in this list. cubic is not, where the host's default is
+    another one. It is added for the time of the tests."""
 
     ALLOWED = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
 

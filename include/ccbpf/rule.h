@@ -12,7 +12,8 @@
  *        prefixes               LPM trie: struct ccbpf_prefix -> struct ccbpf_rule_set, all that may match an address
  *        cgroup_ids, cgroup_names  hashes: id or name of a cgroup -> those that name it
  *        rule_counts            hash: id of a rule -> struct ccbpf_choice_counts
- *        ruled                  storage of sockets: struct ccbpf_chosen, of those that got their controller by a rule;
+ *        ruled                  storage of sockets: struct ccbpf_chosen, of those that got their controller by a rule,
+ *                               while their flow has no record;
  *                               also pinned as <root>/ruled, where the controllers find it
  *        receives               storage of sockets: which rule holds their receive window, and how
  *   <root>/units/<controller>   the program that units of systemd name; its maps are found by it:

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The storage of a socket that says that a unit's program gave it its controller, for `ccbpf flows`.
- * It ends with the socket, or when the socket has connected anew. If the kernel has no memory for it, `flows` cannot show the origin.
+ * It ends with the socket, or when the socket has connected anew. If the kernel has no memory for it,
+ * `flows` cannot show the origin.
  */
 #ifndef CCBPF_KERN_CHOSEN_BPF_H
 #define CCBPF_KERN_CHOSEN_BPF_H

@@ -4,8 +4,8 @@
  *
  * The flow's record in `flows` says which rule, and goes with the flow. Where there is no record the
  * storage `ruled` of the socket does: before the controller's init(), which takes it over into the
- * record, and from the release() of one controller to the init() of another. A storage costs 900 ns
- * to make, a member of the record nothing. It ends with the socket, or when the socket has connected
+ * record, and from the release() of one controller to the init() of another. To make a
+ * storage costs more than all else that a rule does. It ends with the socket, or when the socket has connected
  * anew: until then it says that the controller is by a rule, and no choice of the program. Without
  * memory for it the rule is not known.
  */

@@ -10,13 +10,13 @@
 #include "kern/pace.bpf.h"
 #include "law/small_window.h"
 
+#define SMALL_REPAIR 4 /* packets: the least window in a repair after a timeout */
+
 /* us between two pairs of a window, base_us: the RTT without a queue */
 static __always_inline u32 small_gap(struct tcp_sock *tp, u32 window, u32 spread, u32 base_us)
 {
 	return small_gap_us(small_gap_rtts(window, tp->mss_cache, spread), base_us);
 }
-
-#define SMALL_REPAIR 4 /* packets: the least window in a repair after a timeout */
 
 /* The kernel's window while pairs are sent. With a pair in flight it is 1, so that its
  * ACKs do not release single packets. Otherwise it is two pairs: the kernel sends half of its

@@ -351,7 +351,7 @@ def test_a_long_watch_takes_no_more_memory(watching: Cli, flows: kernel.Map, wor
     flows.update(struct.pack("=Q", 1), record())
     lines = 1 if "-j" in words else 3  # of a round
     process = watching.without_quarantine().popen(*words, "--watch", "0.01", stdout=subprocess.PIPE)
-    lines_of(process, 200 * lines, 30)  # the heap takes its shape
+    lines_of(process, 200 * lines, 30)  # until then the allocator still takes some pages
     early = own_memory(process)
     lines_of(process, 300 * lines, 30)
     late = own_memory(process)

@@ -167,7 +167,7 @@ def test_the_queue_that_is_on_its_way_out_is_no_second_indication(behind: range,
     flow.deliver(5)
 
 
-class LosesInTheRoom(Draining):
+class LosesWhileForgiven(Draining):
     """A packet is lost in the round trip whose echo does not count."""
 
     def lost(self, segment: Segment) -> bool:
@@ -176,7 +176,7 @@ class LosesInTheRoom(Draining):
 
 def test_a_loss_while_an_echo_is_forgiven_takes_half(tcp_lp_ecn: Controller, peer: Peer) -> None:
     """The kernel asks for no second reduction in CWR."""
-    flow = peer.connect(tcp_lp_ecn.name, LosesInTheRoom(FIRST, behind=range(1, 6)))
+    flow = peer.connect(tcp_lp_ecn.name, LosesWhileForgiven(FIRST, behind=range(1, 6)))
     flow.pump()
     record = eventually(lambda: (f := tcp_lp_ecn.flow(flow.sock)) and f.losses and f, 2, "the loss counts", 0.002)
     seen = infos(flow)

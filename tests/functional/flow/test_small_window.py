@@ -103,7 +103,7 @@ def test_what_is_left_of_the_old_window_counts_and_is_not_replaced(
 ) -> None:
     """At a loss the kernel sends in proportion to the window before it: a window of 1 would let the whole of the old one go on."""
     flow = small(controllers[name], peer, Queue())
-    time.sleep(2 * (RTT_S + EXTRA_S))
+    eventually(lambda: tcp_info(flow.sock).unacked <= 4, 5, "nothing is left of it", 0.001)
     after = [sample.info for sample in flow.end.samples if sample.info.ssthresh <= 3]
     left = [(info.cwnd, info.unacked) for info in after if info.unacked > 4 and info.ca_state == OPEN]
     assert left and all(abs(cwnd - unacked) <= 1 for cwnd, unacked in left), left  # 1: a tail loss probe
