@@ -255,6 +255,7 @@ static __always_inline void obey(struct bpf_sock_ops *ctx, struct tcp_sock *tp, 
 		receive_begin(ctx, tp, id, counts);
 	else
 		receive_not(ctx, tp);
+	life_receive_rule(tp, rule->made_ns);
 }
 
 /* If the rule of a connection was removed, bpf/rx_open.bpf.c opens its window; what that does not find is

@@ -31,7 +31,7 @@
 #include "ccbpf/flow.h"
 #include "ccbpf/types.h"
 
-#define CCBPF_RULE_ABI 8 /* grows with any change to one of these layouts */
+#define CCBPF_RULE_ABI 9 /* grows with any change to one of these layouts */
 
 #define CCBPF_CGROUP_LEN 512 /* bytes of a cgroup's path with its NUL */
 #define CCBPF_WORD_LEN 32 /* bytes of a command's name with its NUL */

@@ -8,6 +8,7 @@
 
 #include "ccbpf/controllers.h"
 #include "kern/download.bpf.h"
+#include "kern/download_totals.bpf.h"
 #include "kern/gateway_state.bpf.h"
 #include "kern/life.bpf.h"
 
@@ -60,7 +61,20 @@ __noinline int gateway_open(const struct ccbpf_gateway_key *key, struct gateway_
 	f->remote_port = key->remote_port;
 	put_address(f->local_addr, key->host, v4);
 	put_address(f->remote_addr, key->remote, v4);
+	totals_begun(f);
 	c->record = record;
+	return 0;
+}
+
+/* The record goes. */
+static __noinline int totals_gateway_last(const struct gateway_connection *c)
+{
+	u64 record = c->record;
+	struct ccbpf_flow *f = bpf_map_lookup_elem(&flows, &record);
+
+	if (f)
+		totals_received(f, bpf_ktime_get_ns(), c->received, c->drains, c->yields,
+				c->losses);
 	return 0;
 }
 
@@ -68,6 +82,7 @@ static __always_inline void gateway_close(const struct gateway_connection *c)
 {
 	u64 record = c->record;
 
+	totals_gateway_last(c);
 	if (record)
 		bpf_map_delete_elem(&flows, &record);
 }
@@ -96,7 +111,7 @@ static __always_inline bool gateway_fill(const struct gateway_connection *c)
 
 	if (!f)
 		return false;
-	life_step(f, bpf_ktime_get_ns(), c->received - f->bytes_acked);
+	totals_received(f, bpf_ktime_get_ns(), c->received, c->drains, c->yields, c->losses);
 	f->updated_ns = bpf_ktime_get_ns();
 	f->mss = c->mss;
 	f->phase = phase_of(x);

@@ -218,6 +218,7 @@ static __always_inline bool receive_segment(struct bpf_sock_ops *ctx, struct tcp
 	if (law_unlikely(begins)) {
 		rx_init(&r->rx, &a);
 		record_open(tp, r->key, instance);
+		totals_opened(r);
 		receive_event(r, CCBPF_EVENT_OPENED, sock_ecn(tp), true);
 	}
 	if (law_unlikely(flow_listened()))
@@ -240,11 +241,21 @@ static __always_inline void receive_end(struct bpf_sock_ops *ctx, struct tcp_soc
 		return;
 	if (r->rx.started) {
 		count_received(tp, r, account);
+		totals_last(tp, r);
 		set_window(ctx, tp, r->most);
 		receive_tell_closed(r);
 	}
 	bpf_map_delete_elem(&flows, &key);
 	receive_forget(ctx, tp);
+}
+
+/* The connection is held by a rule, if it is held: which one. */
+static __always_inline void life_receive_rule(struct tcp_sock *tp, u64 made_ns)
+{
+	struct receive *r = receive_of(tp);
+
+	if (r)
+		r->life_rule = made_ns;
 }
 
 /* At the same moments as receive_begin(), where it is not wanted: what is remembered is of the
@@ -269,6 +280,7 @@ static __always_inline void receive_state(struct bpf_sock_ops *ctx, struct tcp_s
 		return;
 	key = r->key;
 	count_received(tp, r, account);
+	totals_last(tp, r);
 	if (ctx->args[1] == BPF_TCP_CLOSE || ctx->args[1] == BPF_TCP_LAST_ACK ||
 	    sk->sk_shutdown == SHUTDOWN_MASK) {
 		receive_tell_closed(r);

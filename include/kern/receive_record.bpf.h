@@ -9,6 +9,7 @@
 #include "ccbpf/controllers.h"
 #include "ccbpf/rule.h"
 #include "kern/download.bpf.h"
+#include "kern/download_totals.bpf.h"
 #include "kern/life.bpf.h"
 #include "kern/receives.bpf.h"
 
@@ -47,6 +48,34 @@ static __noinline int record_open(struct tcp_sock *tp, u64 key, u64 instance)
 	return bpf_map_update_elem(&flows, &key, &f, BPF_ANY);
 }
 
+/* The record is there: whose it is, and that it counts. */
+static __noinline int totals_opened(const struct receive *r)
+{
+	u64 key = r->key;
+	struct ccbpf_flow *f = bpf_map_lookup_elem(&flows, &key);
+
+	if (!f)
+		return 0;
+	if (r->life_rule) {
+		f->life.rule = r->life_rule;
+		f->life.rule_id = r->rule;
+	}
+	totals_begun(f);
+	return 0;
+}
+
+/* The record goes, or its connection is about to end. */
+static __noinline int totals_last(struct tcp_sock *tp, struct receive *r)
+{
+	u64 key = r->key;
+	struct ccbpf_flow *f = bpf_map_lookup_elem(&flows, &key);
+
+	if (f)
+		totals_received(f, tp->tcp_mstamp * 1000, r->counted, r->drains, r->yields,
+				r->losses);
+	return 0;
+}
+
 static __always_inline void rx_fill(struct tcp_sock *tp, const struct receive *r,
 				    struct ccbpf_flow_rx *own)
 {
@@ -71,7 +100,7 @@ static __noinline int record_fill(struct tcp_sock *tp, struct receive *r)
 
 	if (!f)
 		return 0;
-	life_step(f, tp->tcp_mstamp * 1000, r->counted - f->bytes_acked);
+	totals_received(f, tp->tcp_mstamp * 1000, r->counted, r->drains, r->yields, r->losses);
 	f->updated_ns = tp->tcp_mstamp * 1000;
 	f->mss = mss;
 	f->phase = phase_of(x);

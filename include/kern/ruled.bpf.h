@@ -12,11 +12,9 @@
 #ifndef CCBPF_KERN_RULED_BPF_H
 #define CCBPF_KERN_RULED_BPF_H
 
-#include "ccbpf/stats.h"
 #include "kern/life.bpf.h"
 #include "kern/socket.bpf.h"
-#include "law/fixed.h"
-#include <bpf/bpf_helpers.h>
+#include "kern/totals_maps.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
@@ -24,34 +22,6 @@ struct {
 	__type(key, int);
 	__type(value, struct ccbpf_chosen);
 } ruled SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, CCBPF_RULED_MOST);
-	__type(key, struct ccbpf_ruled_key);
-	__type(value, struct ccbpf_totals);
-} rule_totals SEC(".maps");
-
-static const struct ccbpf_totals no_totals = {};
-
-/* An element that is made where it is missing; NULL: there is no memory for it. */
-static __always_inline struct ccbpf_totals *totals_element(void *map, const void *key)
-{
-	struct ccbpf_totals *element = bpf_map_lookup_elem(map, key);
-
-	if (law_likely(element))
-		return element;
-	bpf_map_update_elem(map, key, &no_totals, BPF_NOEXIST);
-	return bpf_map_lookup_elem(map, key);
-}
-
-/* The element of a rule, and of the controller that its connections have; NULL as above. */
-static __noinline struct ccbpf_totals *ruled_totals(u64 made_ns, u32 kind)
-{
-	struct ccbpf_ruled_key key = { .rule = made_ns, .kind = kind };
-
-	return totals_element(&rule_totals, &key);
-}
 
 /* The flow with record @f has got its controller by this rule. */
 static __always_inline void ruled_begin(struct ccbpf_flow *f, const struct ccbpf_chosen *chosen)

@@ -8,76 +8,23 @@
  * It only adds up. No function here writes a flow's state or returns something that a controller
  * uses, so a controller does the same with and without it; tests/lab/report/programs.py relies on
  * that.
- *
- * Additions are atomic: a unit's flows are on all CPUs, and a softirq may count on the same CPU in
- * the middle of a close().
  */
 #ifndef CCBPF_KERN_TOTALS_BPF_H
 #define CCBPF_KERN_TOTALS_BPF_H
 
-#include "ccbpf/stats.h"
 #include "kern/flows.bpf.h"
 #include "kern/identity.bpf.h"
 #include "kern/life.bpf.h"
 #include "kern/ruled.bpf.h"
-#include "law/fixed.h"
+#include "kern/totals_maps.bpf.h"
 
 #define SOCK_DEAD 0 /* include/net/sock.h, enum sock_flags: no program has it any more */
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, CCBPF_KINDS);
-	__type(key, __u32);
-	__type(value, struct ccbpf_totals);
-} totals SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, CCBPF_UNITS_MOST);
-	__type(key, struct ccbpf_unit_key);
-	__type(value, struct ccbpf_totals);
-} unit_totals SEC(".maps");
-
-static __always_inline struct ccbpf_totals *totals_all(void)
+/* Those of a flow with record @f; NULL: it has none. */
+static __always_inline struct totals_of totals_here(struct sock *sk, const struct ccbpf_flow *f)
 {
-	u32 kind = identity.kind;
-
-	return bpf_map_lookup_elem(&totals, &kind);
+	return totals_find(identity.kind, life_cgroup_of(sk), f ? f->life.rule : 0);
 }
-
-static __noinline struct ccbpf_totals *totals_unit(struct sock *sk)
-{
-	struct ccbpf_unit_key key = { .kind = identity.kind };
-
-	key.cgroup = life_cgroup_of(sk);
-	return key.cgroup ? totals_element(&unit_totals, &key) : NULL;
-}
-
-/* Those of the rule that gave the flow its controller. */
-static __always_inline struct ccbpf_totals *totals_rule(const struct ccbpf_flow *f)
-{
-	return f && f->life.rule ? ruled_totals(f->life.rule, identity.kind) : NULL;
-}
-
-/* Where what a flow does is added; NULL: there is no such sum, or no memory for it. */
-struct totals_of {
-	struct ccbpf_totals *all, *unit, *rule;
-};
-
-static __always_inline struct totals_of totals_find(struct sock *sk, const struct ccbpf_flow *f)
-{
-	return (struct totals_of){ totals_all(), totals_unit(sk), totals_rule(f) };
-}
-
-#define TOTALS_ADD(to, counter, n)                                    \
-	do {                                                          \
-		if ((to).all)                                         \
-			__sync_fetch_and_add(&(to).all->counter, n);  \
-		if ((to).unit)                                        \
-			__sync_fetch_and_add(&(to).unit->counter, n); \
-		if ((to).rule)                                        \
-			__sync_fetch_and_add(&(to).rule->counter, n); \
-	} while (0)
 
 /* The controller has taken over a flow, whose record @f is new. */
 static __noinline int totals_opened(struct sock *sk, struct ccbpf_flow *f)
@@ -88,7 +35,7 @@ static __noinline int totals_opened(struct sock *sk, struct ccbpf_flow *f)
 	life_set_cgroup(f, sk);
 	if (chosen)
 		life_set_rule(f, chosen);
-	to = totals_find(sk, f);
+	to = totals_here(sk, f);
 	TOTALS_ADD(to, flows, 1);
 	return 0;
 }
@@ -96,7 +43,7 @@ static __noinline int totals_opened(struct sock *sk, struct ccbpf_flow *f)
 /* An early indication was acted upon; @to_one: it was a second one. */
 static __always_inline void totals_indication(struct sock *sk, bool to_one)
 {
-	struct totals_of to = totals_find(sk, flow_of(sk));
+	struct totals_of to = totals_here(sk, flow_of(sk));
 
 	TOTALS_ADD(to, indications, 1);
 	if (to_one)
@@ -106,7 +53,7 @@ static __always_inline void totals_indication(struct sock *sk, bool to_one)
 /* A reduction by a loss, or by an ECN echo. */
 static __noinline int totals_reduced(struct sock *sk, bool loss)
 {
-	struct totals_of to = totals_find(sk, flow_of(sk));
+	struct totals_of to = totals_here(sk, flow_of(sk));
 
 	if (loss)
 		TOTALS_ADD(to, losses, 1);
@@ -125,7 +72,7 @@ static __noinline int totals_add_up(struct tcp_sock *tp, struct ccbpf_flow *f)
 
 	if (!f->updated_ns || (!bytes && !again))
 		return 0;
-	to = totals_find((struct sock *)tp, f);
+	to = totals_here((struct sock *)tp, f);
 	TOTALS_ADD(to, bytes_acked, bytes);
 	TOTALS_ADD(to, retransmits, again);
 	if (!step.sending_ns)

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The totals of controllers: see totals.h. */
+/* The totals: see totals.h. */
 #include <bpf/bpf.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cc/controllers.h"
 #include "cc/totals.h"
 #include "sys/percpu.h"
 #include "util/memory.h"
 
-int totals_read(int fd, const struct controller *c, struct ccbpf_totals *sum)
+int totals_read(int fd, uint32_t kind, struct ccbpf_totals *sum)
 {
-	return percpu_sum(fd, c->kind, sum, sizeof(*sum));
+	return percpu_sum(fd, kind, sum, sizeof(*sum));
 }
 
 bool rule_totals_read(int fd, __u64 made_ns, __u32 kind, struct ccbpf_totals *totals)
@@ -20,7 +21,7 @@ bool rule_totals_read(int fd, __u64 made_ns, __u32 kind, struct ccbpf_totals *to
 	return !bpf_map_lookup_elem(fd, &key, totals);
 }
 
-struct ccbpf_totals rule_totals_of_all(int fd, __u64 made_ns)
+struct ccbpf_totals rule_totals_sent(int fd, __u64 made_ns)
 {
 	struct ccbpf_totals sum = { 0 }, of_kind;
 

@@ -15,20 +15,37 @@
 #include "sys/shared.h"
 #include "util/text.h"
 
-/* What the flows of a rule have sent and met, those that have ended included; null if `totals_fd` is negative. */
-static struct json_object *totals_json(int totals_fd, const struct ccbpf_rule *rule)
+/* Those of its downloads; zeroes where there were none. */
+static struct ccbpf_totals received(int totals_fd, const struct ccbpf_rule *rule)
 {
-	struct json_object *doc;
-	struct ccbpf_totals totals;
+	struct ccbpf_totals totals = { 0 };
 
-	if (totals_fd < 0)
-		return NULL;
-	doc = json_object_new_object();
-	totals = rule_totals_of_all(totals_fd, rule->made_ns);
+	rule_totals_read(totals_fd, rule->made_ns, CCBPF_KIND_rx_le, &totals);
+	return totals;
+}
+
+/* What the flows of a rule have done and met, those that have ended included. */
+static struct json_object *totals_json(struct ccbpf_totals totals)
+{
+	struct json_object *doc = json_object_new_object();
+
 #define X(name, text) add_number(doc, #name, totals.name);
 	CCBPF_TOTALS(X)
 #undef X
 	return doc;
+}
+
+/* null if `totals_fd` is negative. */
+static void add_totals(struct json_object *doc, int totals_fd, const struct ccbpf_rule *rule)
+{
+	struct json_object *sent = NULL, *taken = NULL;
+
+	if (totals_fd >= 0) {
+		sent = totals_json(rule_totals_sent(totals_fd, rule->made_ns));
+		taken = totals_json(received(totals_fd, rule));
+	}
+	json_object_object_add(doc, "totals", sent);
+	json_object_object_add(doc, "received", taken);
 }
 
 int rules_json(const char *what, struct json_object **list)
@@ -43,7 +60,7 @@ int rules_json(const char *what, struct json_object **list)
 	for (unsigned int i = 0; i < standing.n; i++) {
 		struct json_object *rule = rule_json(&standing.rules[i], &standing.counts[i]);
 
-		json_object_object_add(rule, "totals", totals_json(totals_fd, &standing.rules[i]));
+		add_totals(rule, totals_fd, &standing.rules[i]);
 		json_object_array_add(*list, rule);
 	}
 	if (totals_fd >= 0)
@@ -98,17 +115,21 @@ static bool receives(const struct standing *standing)
 	return false;
 }
 
-/* Under -v, if there was a flow. */
+/* Under -v, of each direction in which there was a flow. */
 static void note_totals(struct table *table, int totals_fd, const struct ccbpf_rule *rule)
 {
-	struct ccbpf_totals totals;
+	struct ccbpf_totals of[2];
 
 	if (!output.verbose || totals_fd < 0)
 		return;
-	totals = rule_totals_of_all(totals_fd, rule->made_ns);
-	if (totals.flows)
-		table_note(table, text("sent %s; yielded %s of %s", human_bytes(totals.bytes_acked),
-				       human_age(totals.yielded_ns), human_age(totals.sending_ns)));
+	of[0] = rule_totals_sent(totals_fd, rule->made_ns);
+	of[1] = received(totals_fd, rule);
+	for (int i = 0; i < 2; i++)
+		if (of[i].flows)
+			table_note(table,
+				   text("%s %s; yielded %s of %s", i ? "received" : "sent",
+					human_bytes(of[i].bytes_acked), human_age(of[i].yielded_ns),
+					human_age(of[i].sending_ns)));
 }
 
 static void print_row(const char *what, struct table *table, const struct standing *standing,

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The controllers: which are enabled, and the counters of the map `stats`. */
+/* The controllers: which are enabled, and the counters of the map `stats`; the same of downloads, as far as they have them. */
 #include <string.h>
 #include <unistd.h>
 
 #include "cc/running.h"
 #include "sys/shared.h"
 #include "cc/stats.h"
+#include "cc/totals.h"
+#include "ccbpf/rule.h"
 #include "metrics/metrics.h"
 #include "out/errors.h"
 #include "sys/pins.h"
@@ -27,12 +29,67 @@ static int enabled(const char *what, struct exposition *out)
 	return EXIT_OK;
 }
 
-static void counters(struct exposition *out, const struct ccbpf_stats *all)
+/* Of downloads, from their totals: X(count, total) */
+#define DOWNLOADS(X)                \
+	X(flows_opened, flows)      \
+	X(indications, indications) \
+	X(cuts_to_one, cuts_to_one) \
+	X(losses, losses)
+
+/* NULL: they have no such counter. */
+static const __u64 *of_downloads(const struct ccbpf_totals *totals, const char *count)
 {
-#define X(count, help)                                                 \
-	exposition_family(out, METRIC_COUNTER, "ccbpf_" #count, help); \
-	for (unsigned int i = 0; i < n_controllers; i++)               \
-		exposition_number(out, LABELS({ "controller", controllers[i].name }), all[i].count);
+#define X(name, total)                 \
+	if (strcmp(count, #name) == 0) \
+		return &totals->total;
+	DOWNLOADS(X)
+#undef X
+	return NULL;
+}
+
+/* `*fd`: of the pinned map, or negative where there is none. */
+static int stats_of_all(const char *what, struct ccbpf_stats *all, int *fd)
+{
+	int err = shared_open(what, SHARED_STATS, fd);
+
+	memset(all, 0, CCBPF_KINDS * sizeof(*all));
+	if (err || *fd < 0)
+		return err;
+	for (unsigned int i = 0; !err && i < n_controllers; i++)
+		err = stats_read(*fd, controllers[i].kind, &all[i]);
+	close(*fd);
+	return err ? fail_errno(what, pin_path(shared_name(SHARED_STATS), NULL), err) : EXIT_OK;
+}
+
+static int downloads_read(const char *what, struct ccbpf_totals *totals, int *fd)
+{
+	int err = shared_open(what, SHARED_TOTALS, fd);
+
+	*totals = (struct ccbpf_totals){ 0 };
+	if (err || *fd < 0)
+		return err;
+	err = totals_read(*fd, CCBPF_KIND_rx_le, totals);
+	close(*fd);
+	return err ? fail_errno(what, pin_path(shared_name(SHARED_TOTALS), NULL), err) : EXIT_OK;
+}
+
+static void count(struct exposition *out, const char *controller, uint64_t number)
+{
+	exposition_number(out, LABELS({ "controller", controller }), number);
+}
+
+static void counters(struct exposition *out, const struct ccbpf_stats *all,
+		     const struct ccbpf_totals *downloads)
+{
+	const __u64 *received;
+
+#define X(metric, help)                                                 \
+	exposition_family(out, METRIC_COUNTER, "ccbpf_" #metric, help); \
+	for (unsigned int i = 0; i < n_controllers; i++)                \
+		count(out, controllers[i].name, all[i].metric);         \
+	received = of_downloads(downloads, #metric);                    \
+	if (received)                                                   \
+		count(out, CCBPF_RECEIVER, *received);
 	CCBPF_STATS(X)
 #undef X
 }
@@ -40,17 +97,14 @@ static void counters(struct exposition *out, const struct ccbpf_stats *all)
 int metrics_controllers(const char *what, struct exposition *out)
 {
 	struct ccbpf_stats all[CCBPF_KINDS];
-	int fd, err = enabled(what, out);
+	struct ccbpf_totals downloads;
+	int stats, totals, err = enabled(what, out);
 
 	if (!err)
-		err = shared_open(what, SHARED_STATS, &fd);
-	if (err || fd < 0)
-		return err;
-	for (unsigned int i = 0; !err && i < n_controllers; i++)
-		err = stats_read(fd, controllers[i].kind, &all[i]);
-	close(fd);
-	if (err)
-		return fail_errno(what, pin_path(shared_name(SHARED_STATS), NULL), err);
-	counters(out, all);
-	return EXIT_OK;
+		err = stats_of_all(what, all, &stats);
+	if (!err)
+		err = downloads_read(what, &downloads, &totals);
+	if (!err && (stats >= 0 || totals >= 0))
+		counters(out, all, &downloads);
+	return err;
 }

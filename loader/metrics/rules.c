@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "cc/flowkinds.h"
 #include "cc/totals.h"
 #include "metrics/metrics.h"
 #include "metrics/totals.h"
@@ -35,7 +36,7 @@ static void connections(const struct standing *standing, struct exposition *out)
 #undef X
 }
 
-/* What the flows of a rule and a controller have done, those that have ended included. */
+/* What the flows of a rule and a kind have done, those that have ended included. */
 struct ruled {
 	const struct ccbpf_rule *rule;
 	const char *controller;
@@ -65,14 +66,15 @@ static int totals(const char *what, const struct standing *standing, struct expo
 
 	if (err || fd < 0)
 		return err;
-	all = must_alloc(standing->n * n_controllers + 1, sizeof(*all));
+	all = must_alloc(standing->n * n_flow_kinds + 1, sizeof(*all));
 	for (unsigned int i = 0; i < standing->n; i++)
-		for_each_controller (c) {
+		for_each_flow_kind(k)
+		{
 			struct ruled *ruled = &all[n];
 
 			ruled->rule = &standing->rules[i];
-			ruled->controller = c->name;
-			n += rule_totals_read(fd, ruled->rule->made_ns, c->kind, &ruled->totals);
+			ruled->controller = k->name;
+			n += rule_totals_read(fd, ruled->rule->made_ns, k->kind, &ruled->totals);
 		}
 	close(fd);
 	print_totals(all, n, out);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What the flows of each controller have done, those that have ended included. */
+/* What the flows of each controller, and downloads, have done, those that have ended included. */
 #include <unistd.h>
 
+#include "cc/flowkinds.h"
 #include "cc/totals.h"
 #include "metrics/metrics.h"
 #include "metrics/totals.h"
@@ -16,15 +17,15 @@ int metrics_totals(const char *what, struct exposition *out)
 
 	if (err || fd < 0)
 		return err; /* programs of an older ccbpf keep none */
-	for (unsigned int i = 0; !err && i < n_controllers; i++)
-		err = totals_read(fd, &controllers[i], &all[i]);
+	for (unsigned int i = 0; !err && i < n_flow_kinds; i++)
+		err = totals_read(fd, flow_kinds[i].kind, &all[i]);
 	close(fd);
 	if (err)
 		return fail_errno(what, pin_path(shared_name(SHARED_TOTALS), NULL), err);
 #define X(field, called, form, help)                                   \
 	exposition_family(out, METRIC_COUNTER, "ccbpf_" called, help); \
-	for (unsigned int i = 0; i < n_controllers; i++)               \
-		exposition_##form(out, LABELS({ "controller", controllers[i].name }), all[i].field);
+	for (unsigned int i = 0; i < n_flow_kinds; i++)                \
+		exposition_##form(out, LABELS({ "controller", flow_kinds[i].name }), all[i].field);
 	TOTALS_ADDED(X)
 #undef X
 	return EXIT_OK;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "cc/flowkinds.h"
 #include "cc/totals.h"
 #include "metrics/metrics.h"
 #include "metrics/totals.h"
@@ -28,7 +29,7 @@ struct units {
 
 static const char *controller_of(const struct unit_total *unit)
 {
-	return controller_of_kind(unit->key.kind)->name;
+	return flow_kind_of(unit->key.kind)->name;
 }
 
 /* --- which are shown -------------------------------------------------------------- */
@@ -55,7 +56,7 @@ static void name_units(struct units *units)
 		struct unit_total *unit = &units->all[i];
 
 		unit->name = cgroup_name_of(names, n, unit->key.cgroup);
-		if (!controller_of_kind(unit->key.kind))
+		if (!flow_kind_of(unit->key.kind))
 			continue;
 		if (unit->name && kept < UNITS_MOST)
 			units->all[kept++] = *unit;

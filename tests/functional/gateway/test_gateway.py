@@ -13,6 +13,7 @@ from tests.functional.conftest import Cli
 from tests.functional.gateway.network import DEV, HOSTS, Ack, Capture, Network, network
 from tests.functional.rules.background import ENDS_S
 from tests.functional.rules.downloads import BYTES, Got, Reading, has_all, received, records, setting, yields
+from tests.functional.samples import of, samples
 
 SYN, RST = 2, 4
 SOME = 4_000_000  # bytes: a download that is not measured
@@ -91,6 +92,8 @@ def test_alone_it_has_the_link(net: Network) -> None:
     alone = read(net, reading)
     assert alone.is_all(BYTES) and alone.mbit >= 0.9 * without.mbit
     assert net.counts()["rewritten"]
+    kernel.eventually(lambda: not records(net.ccbpf), ENDS_S, "the record goes")
+    assert of(samples(net.ccbpf), "bytes_acked_total", controller="rx_le") in (BYTES, BYTES + 1)  # a FIN
 
 
 def test_what_is_left_alone(net: Network) -> None:

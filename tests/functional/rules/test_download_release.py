@@ -91,6 +91,10 @@ def test_what_has_not_begun_never_begins(ccbpf: Cli, server: Server) -> None:
     ccbpf("assign", "remove", "--all")
 
 
+def killed_at(ccbpf: Cli, kill_at: Path, at: int) -> Cli:
+    return Cli(ccbpf.root, {"LD_PRELOAD": str(kill_at), "KILL_AT": str(at)}, ccbpf.command)
+
+
 def test_killed_at_every_step_of_removing(ccbpf: Cli, kill_at: Path, server: Server) -> None:
     """Where the rule is gone its idle connection opens with the next command, if not before. These are the steps around the change of
     the rules, because each costs two loads of them."""
@@ -100,8 +104,7 @@ def test_killed_at_every_step_of_removing(ccbpf: Cli, kill_at: Path, server: Ser
         ccbpf("assign", "--download", "--remote-port", server.port)
         with server.connection() as ends:
             assert ends.clamp < OPEN
-            killer = Cli(ccbpf.root, {"LD_PRELOAD": str(kill_at), "KILL_AT": str(at)}, ccbpf.command)
-            code = killer.run("assign", "remove", rule).code
+            code = killed_at(ccbpf, kill_at, at).run("assign", "remove", rule).code
             assert code in (0, -9)
             there, before = len(rules(ccbpf)) == 2, ends.clamp
             ccbpf("clean")
@@ -159,11 +162,22 @@ def test_a_socket_that_outlives_its_run(run: Cli, server: Server, options: tuple
         assert_can_be_held_again(run, ends)
 
 
-def test_killed_at_every_step_of_a_run(ccbpf: Cli, kill_at: Path, server: Server) -> None:
+def first_step_with_a_command(ccbpf: Cli, kill_at: Path, begun: Path) -> int:
+    """A run that is killed before this step does not start its command."""
+    for at in range(20, 60):
+        killed_at(ccbpf, kill_at, at)("run", "-q", "--download", "--", "touch", begun, code=-9)
+        ccbpf("clean")
+        if begun.exists():
+            return at
+    raise AssertionError("no step is behind the start of the command")
+
+
+def test_killed_at_every_step_of_a_run(ccbpf: Cli, kill_at: Path, server: Server, tmp_path: Path) -> None:
     """The next command opens what the killed one did not. These are the steps around the end of the command."""
     seen = set()
-    for at in (*range(24, 32), 99):
-        killer = Cli(ccbpf.root, {"LD_PRELOAD": str(kill_at), "KILL_AT": str(at)}, ccbpf.command)
+    first = first_step_with_a_command(ccbpf, kill_at, tmp_path / "begun")
+    for at in (*range(first, first + 8), 99):
+        killer = killed_at(ccbpf, kill_at, at)
         with passed_on(killer, server, "--download") as (ends, code):
             seen.add((code, ends.clamp == OPEN))
             ccbpf("clean")

@@ -4,7 +4,7 @@
 It is of what the compiler reads: the source with its own headers, preprocessed, as a sorted list of declarations. So
 neither comments nor white space count, nor in which file and in which order declarations stand, nor the compiler's version.
 Nor do functions that a program does not call, nor types and constants that it does not use: a new controller leaves the
-digests of the others as they are. Nor does what kern/totals.bpf.h and kern/life.bpf.h add up for `ccbpf metrics` and `top`, which decides
+digests of the others as they are. Nor does what kern/totals.bpf.h, kern/download_totals.bpf.h and kern/life.bpf.h add up for `ccbpf metrics` and `top`, which decides
 nothing about a flow, nor the number of a layout: see decisive().
 The system's headers and vmlinux.h are left out. A name that changes counts, as everything else does that is not known
 to leave the instructions as they were.
@@ -34,7 +34,9 @@ MEMBER = re.compile(r"struct \w+ (\w+) ; ")
 SELECTED = re.compile(r"(?:- >|\.) (\w+)")
 NUMBER = re.compile(r"(?:0x[0-9a-f]+|\d+)$", re.I)
 FUNCTION = re.compile(r"static [\w* ]*?(\w+) \(.*\}$")
-TOTALS = re.compile(r"(?<=[;{}] )(?:totals|life)_\w+ \([^;]*\) ; |struct ccbpf_flow_life life ; ")  # a whole statement; a member
+TOTALS = re.compile(
+    r"(?<=[;{}] )(?:totals|life)_\w+ \([^;]*\) ; |(?:struct ccbpf_flow_life|u64) life\w* ; "
+)  # a whole statement; a member
 NO_TOTALS = "static const struct ccbpf_totals "  # a new element of a map
 TOTALS_MAP = re.compile(r"(?:(?:unit_|rule_)?totals|ruled) SEC\b")
 LAYOUT = re.compile(r"(?<=\. abi = )\d+")
@@ -77,7 +79,7 @@ def used(units: list[str]) -> list[str]:
 
 
 def decisive(units: list[str]) -> list[str]:
-    """The declarations without what counts the totals of a controller and of a flow: the maps, the member `life` of a record, and
+    """The declarations without what counts the totals of a controller and of a flow: the maps, the members `life…` of a record, and
     the statements `totals_…(…);` and `life_…(…);`, whose functions then are unused. They only add to these, which a test asserts,
     so a flow does the same without them. A call within an expression, or as the only statement of a condition, stays and counts.
     """
