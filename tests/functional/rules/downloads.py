@@ -154,8 +154,8 @@ def digest(size: int) -> str:
 
 
 @contextmanager
-def bottleneck(rtt_ms: float = 20) -> Iterator[native.Path]:
-    with native.Path(Link(RATE_MBIT, rtt_ms, 2.5)) as path:
+def bottleneck(rtt_ms: float = 20, faults: native.Faults | None = None) -> Iterator[native.Path]:
+    with native.Path(Link(RATE_MBIT, rtt_ms, 2.5), faults) as path:
         path.start(path.sender, PYTHON, "-c", SERVER)
         kernel.eventually(lambda: ":7 " in path.command(path.sender, "ss", "-ltn"), ENDS_S, "the server")
         yield path

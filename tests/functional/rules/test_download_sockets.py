@@ -7,6 +7,8 @@ from __future__ import annotations
 import socket
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import pytest
 
 from tests.functional.conftest import Cli
 from tests.functional.rules.background import account
-from tests.functional.rules.downloads import BYTES, SMALL_BUFFER, Got, Reading, counted, records, setting, yields
+from tests.functional.rules.downloads import BYTES, SMALL_BUFFER, Got, Reading, bottleneck, counted, records, setting, yields
 from tests.lab.engine import native
 
 pytestmark = [pytest.mark.quiet, pytest.mark.rerun("a host that stands still is a queue, and a pause of the reader")]
@@ -35,7 +37,6 @@ def download(ccbpf: Cli, path: native.Path, reading: Reading) -> tuple[Got, dict
     done = ccbpf("-j", "run", "-d", "--", *reading.at(path))
     got = Got.of(done.out)
     assert got.is_all(reading.size)
-    assert not records(ccbpf)
     return got, account(done.err)["counts"]
 
 
@@ -51,6 +52,7 @@ def test_it_never_stalls(ccbpf: Cli, path: native.Path, case: str) -> None:
     got, counts = download(ccbpf, path, CASES[case])
     assert got.waits[0] < STALL_S
     assert counts["receivers"] == 1
+    assert not records(ccbpf)
 
 
 def test_where_the_kernel_takes_a_window_back_ours_is_not(ccbpf: Cli, path: native.Path) -> None:
@@ -95,6 +97,35 @@ def test_so_rcvlowat(ccbpf: Cli, path: native.Path) -> None:
     out, _ = background.communicate(timeout=40)
     got = Got.of(out)
     assert got.is_all(reading.size) and got.waits[0] < STALL_S, got
+
+
+# --- a link that loses, repeats or reorders packets --------------------------------------
+
+FAULTS = {
+    "1 % lost": native.Faults(lost=0.01),
+    "2 % twice": native.Faults(twice=0.02),
+    "2 % before all that are on their way": native.Faults(early=0.02),
+    "all three": native.Faults(0.01, 0.02, 0.02),
+}
+
+
+def over_such_a_link(ccbpf: Cli, name: str) -> tuple[Got, dict[str, Any], dict[str, Any]]:
+    """What came, the run's counters, and what the link counted."""
+    with bottleneck(faults=FAULTS[name]) as path:
+        got, counts = download(ccbpf, path, Reading(SIZE))
+    assert isinstance(path.wire["from_left"], dict)
+    return got, counts, path.wire["from_left"]
+
+
+def test_over_a_link_with_faults(ccbpf: Cli) -> None:
+    """All at once, each on a path of its own. How fast it is there the lab measures (rx-loss)."""
+    with ThreadPoolExecutor(len(FAULTS)) as pool:
+        found = dict(zip(FAULTS, pool.map(lambda name: over_such_a_link(ccbpf, name), FAULTS), strict=True))
+    for name, (got, counts, link) in found.items():
+        assert got.waits[0] < STALL_S, (name, got)
+        assert counts["receivers"] == 1, name
+        for fault, share in asdict(FAULTS[name]).items():
+            assert (link[fault] > 0) == (share > 0), (name, link)
 
 
 # --- Multipath TCP ---------------------------------------------------------------------

@@ -2,7 +2,7 @@
 /*
  * delayline: a piece of wire with a length, between two network namespaces.
  *
- *   delayline LEFT_NETNS LEFT_DEV RIGHT_NETNS RIGHT_DEV DELAY_US [PACKETS]
+ *   delayline LEFT_NETNS LEFT_DEV RIGHT_NETNS RIGHT_DEV DELAY_US [PACKETS [LOST TWICE EARLY]]
  *
  *   LEFT_NETNS ─ LEFT_DEV (tun) ──▶ ring, DELAY_US ──▶ (tun) RIGHT_DEV ─ RIGHT_NETNS
  *                             ◀── DELAY_US, ring ◀──
@@ -14,6 +14,9 @@
  * no rate and no queue here: the bottleneck is a qdisc on one of the devices,
  * where `tc -s` shows it. The devices announce no offload, so the kernel hands
  * over single IP packets of at most the MTU.
+ *
+ * Faults. Of 10000 packets from left to right LOST are not delivered, TWICE arrive twice, and EARLY arrive
+ * at once, before all that are on their way (0). They are drawn from a fixed seed.
  *
  * Time. A packet is due DELAY_US after it was read. The packets of one direction
  * are due in order, so the direction is a ring and its head is the next
@@ -62,6 +65,15 @@
 #define BATCH 64 /* packets read before the other direction has its turn */
 /* Above every normal process, below the kernel's own threads. */
 #define FIFO_PRIORITY 10
+#define FAULTS_OF 10000
+#define SEED 88172645463325252ULL
+
+enum fault {
+	LOST,
+	TWICE,
+	EARLY,
+	FAULTS
+};
 
 struct packet {
 	uint64_t due_ns; /* CLOCK_MONOTONIC */
@@ -83,12 +95,15 @@ struct direction {
 	uint64_t refused; /* the receiving device refused it: it is down */
 	uint64_t late;
 	uint64_t latest_ns;
+	uint64_t often[FAULTS]; /* of FAULTS_OF packets */
+	uint64_t faults[FAULTS]; /* how often it was so */
 };
 
 struct line {
 	struct direction direction[2];
 	uint64_t delay_ns;
 	uint64_t packets; /* slots per direction */
+	uint64_t drawn; /* the generator's state */
 	bool fifo;
 };
 
@@ -153,6 +168,36 @@ static struct packet *slot(const struct line *line, const struct direction *way,
 	return &way->ring[position % line->packets];
 }
 
+/* Marsaglia's xorshift64. Each packet is drawn for each fault, and at most one befalls it. */
+static bool befalls(struct line *line, struct direction *way, enum fault fault)
+{
+	line->drawn ^= line->drawn << 13;
+	line->drawn ^= line->drawn >> 7;
+	line->drawn ^= line->drawn << 17;
+	if (line->drawn % FAULTS_OF >= way->often[fault])
+		return false;
+	way->faults[fault]++;
+	return true;
+}
+
+/* The packet is in the slot at the tail: it gets under way, unless a fault befalls it. */
+static void send_off(struct line *line, struct direction *way)
+{
+	struct packet *packet = slot(line, way, way->tail);
+
+	packet->due_ns = now_ns() + line->delay_ns;
+	if (befalls(line, way, LOST))
+		return;
+	if (befalls(line, way, EARLY)) {
+		if (write(way->out, packet->data, packet->bytes) < 0)
+			way->refused++;
+		return;
+	}
+	way->tail++;
+	if (way->tail - way->head < line->packets && befalls(line, way, TWICE))
+		*slot(line, way, way->tail++) = *packet;
+}
+
 /* Reads the packets that the sending side has ready, at most a batch. */
 static void take_in(struct line *line, struct direction *way)
 {
@@ -173,8 +218,7 @@ static void take_in(struct line *line, struct direction *way)
 			continue;
 		}
 		packet->bytes = (uint32_t)bytes;
-		packet->due_ns = now_ns() + line->delay_ns;
-		way->tail++;
+		send_off(line, way);
 	}
 }
 
@@ -252,10 +296,12 @@ static void run(struct line *line, int signals)
 static void print_direction(const struct direction *way)
 {
 	printf("\"from_%s\": {\"packets\": %llu, \"bytes\": %llu, \"dropped\": %llu, \"refused\": %llu, "
-	       "\"late\": %llu, \"latest_us\": %llu}",
+	       "\"late\": %llu, \"latest_us\": %llu, \"lost\": %llu, \"twice\": %llu, \"early\": %llu}",
 	       way->name, (unsigned long long)way->head, (unsigned long long)way->bytes,
 	       (unsigned long long)way->dropped, (unsigned long long)way->refused,
-	       (unsigned long long)way->late, (unsigned long long)(way->latest_ns / NS_PER_US));
+	       (unsigned long long)way->late, (unsigned long long)(way->latest_ns / NS_PER_US),
+	       (unsigned long long)way->faults[LOST], (unsigned long long)way->faults[TWICE],
+	       (unsigned long long)way->faults[EARLY]);
 }
 
 static void print_statistics(const struct line *line)
@@ -300,20 +346,26 @@ static int end_signals(void)
 	return fd;
 }
 
+static const char *const names[FAULTS] = { "LOST", "TWICE", "EARLY" };
+
 int main(int argc, char **argv)
 {
 	struct sched_param priority = { .sched_priority = FIFO_PRIORITY };
-	struct line line = { .packets = PACKETS_DEFAULT };
+	struct line line = { .packets = PACKETS_DEFAULT, .drawn = SEED };
+	uint64_t often[FAULTS] = { 0 };
 	int signals, left, right;
 
-	if (argc < 6 || argc > 7) {
+	if (argc != 6 && argc != 7 && argc != 7 + FAULTS) {
 		fprintf(stderr,
-			"usage: delayline LEFT_NETNS LEFT_DEV RIGHT_NETNS RIGHT_DEV DELAY_US [PACKETS]\n");
+			"usage: delayline LEFT_NETNS LEFT_DEV RIGHT_NETNS RIGHT_DEV DELAY_US "
+			"[PACKETS [LOST TWICE EARLY]]\n");
 		return 2;
 	}
 	line.delay_ns = parse(argv[5], "DELAY_US", 0, DELAY_US_MAX) * NS_PER_US;
-	if (argc == 7)
+	if (argc >= 7)
 		line.packets = parse(argv[6], "PACKETS", 1, PACKETS_MAX);
+	for (int i = 0; i < FAULTS && argc > 7 + i; i++)
+		often[i] = parse(argv[7 + i], names[i], 0, FAULTS_OF);
 	signals = end_signals();
 	left = open_tun(argv[1], argv[2]);
 	right = open_tun(argv[3], argv[4]);
@@ -321,6 +373,7 @@ int main(int argc, char **argv)
 		(struct direction){ "left", left, right, .ring = make_ring(line.packets) };
 	line.direction[1] =
 		(struct direction){ "right", right, left, .ring = make_ring(line.packets) };
+	memcpy(line.direction[0].often, often, sizeof(often));
 	prctl(PR_SET_TIMERSLACK, 1UL); /* ns; matters where SCHED_FIFO is refused */
 	line.fifo = !sched_setscheduler(0, SCHED_FIFO, &priority);
 

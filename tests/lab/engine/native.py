@@ -41,6 +41,9 @@ REPOSITORY = FilePath(__file__).resolve().parents[3]
 DELAYLINE = REPOSITORY / "build/tests/delayline"
 NETNICE = REPOSITORY / "build/netnice"
 
+SLOTS = 4096  # packets that the delay line holds in each direction
+FAULTS_OF = 10_000  # packets, of which it is told how many meet a fault
+
 NAME = "ccbpf-lab"
 ROLES = ("sender", "router", "receiver")
 RECEIVER = {4: "10.0.2.2", 6: "fd00:2::2"}
@@ -189,11 +192,21 @@ def remove_leftovers() -> list[str]:
 # --- the path --------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Faults:
+    """Of the packets to the receiver the share that is lost, that arrives twice, that arrives before all that are on their way."""
+
+    lost: float = 0.0
+    twice: float = 0.0
+    early: float = 0.0
+
+
 class Path:
     """The topology, alive while the `with` block runs. It takes about 0.3 s to build."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, faults: Faults | None = None) -> None:
         self.link = link
+        self.faults = faults or Faults()
         self.wire: dict[str, object] = {}  # the delay line's statistics, after the end
         run = f"{NAME}.{os.getpid()}.{owner.start_time(os.getpid())}.{next(_counter)}"
         self.sender, self.router, self.receiver = (f"{run}.{role}" for role in ROLES)
@@ -257,7 +270,9 @@ class Path:
     def _start_delayline(self) -> None:
         ends = [item for name in (self.router, self.receiver) for item in (f"/run/netns/{name}", "wire")]
         one_way_us = round(self.link.rtt_ms * 500)
-        line = Child([str(DELAYLINE), *ends, str(one_way_us)], stdin=subprocess.PIPE)
+        faults = self.faults
+        often = (str(round(share * FAULTS_OF)) for share in (faults.lost, faults.twice, faults.early))
+        line = Child([str(DELAYLINE), *ends, str(one_way_us), str(SLOTS), *often], stdin=subprocess.PIPE)
         self._delayline = line
         line.drain(5.0, until=lambda: bool(line.lines))
         if not line.lines or "ready" not in line.lines[0]:

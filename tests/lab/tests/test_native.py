@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -275,7 +277,8 @@ def delayline(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("arguments", [[], ["/run/netns/a", "x", "/run/netns/b", "y"], ["a", "x", "b", "y", "-1"],
-                                       ["a", "x", "b", "y", "5ms"], ["a", "x", "b", "y", "1", "0"]])  # fmt: skip
+                                       ["a", "x", "b", "y", "5ms"], ["a", "x", "b", "y", "1", "0"],
+                                       ["a", "x", "b", "y", "1", "9", "1"], ["a", "x", "b", "y", "1", "9", "1", "1", "10001"]])  # fmt: skip
 def test_delayline_refuses_what_it_cannot_read(arguments: list[str]) -> None:
     done = delayline(*arguments)
     assert done.returncode == 2 and done.stderr and not done.stdout
@@ -319,6 +322,20 @@ def test_delayline_drops_what_has_no_slot() -> None:
             statistics = json.loads(line.stdout.readline())
     assert statistics["from_left"]["dropped"] > 0
     assert statistics["from_left"]["packets"] > 0
+
+
+@pytest.mark.parametrize("fault", ["lost", "twice", "early"])
+def test_delayline_faults(fault: str) -> None:
+    """Half of the packets to the receiver meet it, and the answers do not. A round trip is 40 ms, or 20 where the packet was early."""
+    with native.Path(Link(20, 40), native.Faults(**{fault: 0.5})) as path:
+        sent = ("ip", "netns", "exec", path.router, "ping", "-c", "200", "-i", "0.005", "-W", "1", native.RECEIVER[4])
+        out = subprocess.run(sent, stdout=subprocess.PIPE, text=True, timeout=10).stdout
+    met = cast(dict[str, dict[str, int]], path.wire)["from_left"]
+    assert 60 < met[fault] < 140 and met["lost"] + met["twice"] + met["early"] == met[fault]
+    times = [float(ms) for ms in re.findall(r"time=([\d.]+) ms$", out, re.M)]
+    early = sum(ms < 35 for ms in times)
+    found = {"lost": 200 + out.count("DUP!") - len(times), "twice": out.count("DUP!"), "early": early}
+    assert found[fault] == pytest.approx(met[fault], abs=5), "a few are the kernel's own, for IPv6"
 
 
 # --- the arithmetic of the results -----------------------------------------------------------------------------------
