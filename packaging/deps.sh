@@ -71,7 +71,7 @@ esac
 if [ "$with" = hard ]; then
     again="packaging/deps.sh ${venv#"$top"/} $with"
     packages="$packages $deb $rpm restic rclone openssh-client sudo mmdebstrap zsh fish
-              aria2 skopeo openssl buildah"
+              aria2 skopeo openssl buildah podman runc"
     command -v go >/dev/null || packages="$packages golang-go"
 fi
 

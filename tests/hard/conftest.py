@@ -10,7 +10,8 @@ The command's functional tests run first, with the command built under ASan and 
     test_prometheus.py  what `ccbpf metrics` serves, read by Prometheus, and the queries of the dashboard, asked there;
                         `python -m tests.hard.dashboard FILE.png` draws it (dashboard.py)
     test_boot.py        the same system, booted by systemd: what is there after a reboot
-    programs/           rsync, restic, curl, nginx, HAProxy and Go, as they are, in the background; downloads of curl, aria2, apt, skopeo
+    programs/           rsync, restic, curl, nginx, HAProxy, Go and containers of podman, as they are, in the background; downloads of
+                        curl, aria2, apt, skopeo
     test_start.py, …    what a congestion controller must do in the situations of RFC 5681, 6675, 8985, 5682, 3168
 
 What is random is drawn from one seed, which the header of the run shows; SEED=n repeats a run.

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,7 @@ from tests.functional.conftest import Cli, module_ccbpf
 from tests.functional.kernel import Namespace
 from tests.functional.rules.conftest import run
 
+GO_CACHE = kernel.ROOT / ".cache/go"
 SIZE = 4_000_000  # bytes: a third of a second at the line's rate, in which `ss` looks several times
 RATE = "100mbit"
 
@@ -50,3 +53,17 @@ def source(tmp_path: Path) -> Path:
     (tmp_path / "from").mkdir()
     (tmp_path / "from" / "file").write_bytes(os.urandom(SIZE))
     return tmp_path / "from"
+
+
+@pytest.fixture(scope="session")
+def transfer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """transfer.go, built without the C library."""
+    room = tmp_path_factory.mktemp("go")
+    environment = {**os.environ, "CGO_ENABLED": "0", "GO111MODULE": "off", "GOCACHE": str(GO_CACHE), "GOTOOLCHAIN": "local"}
+    go = shutil.which("go")
+    assert go, "`packaging/deps.sh .cache/venv hard` installs go"
+    program = room / "transfer"
+    source = Path(__file__).with_name("transfer.go")
+    subprocess.run([go, "build", "-o", program, source], env=environment, check=True, timeout=300)
+    assert "INTERP" not in kernel.run("readelf", "-lW", program).stdout
+    return program

@@ -24,7 +24,6 @@ from tests.functional.rules.background import BACKGROUND, ENDS_S, account, defau
 from tests.hard.programs.conftest import SIZE, Hosts
 from tests.hard.programs.watch import Watch
 
-GO_CACHE = kernel.ROOT / ".cache/go"
 SERVERS = kernel.ROOT / ".cache/servers/usr/sbin"  # unpacked by packaging/deps.sh
 SSH_PORT, REST_PORT, NGINX_PORT, HAPROXY_PORT, GO_PORT = 2222, 8000, 8080, 8081, 8082
 PROGRAM_S = 30.0
@@ -176,20 +175,6 @@ def test_haproxy_between_curl_and_nginx(run: Cli, hosts: Hosts, source: Path, tm
 
 
 # --- a static program with a network stack of its own ---
-
-
-@pytest.fixture(scope="module")
-def transfer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """transfer.go, built without the C library."""
-    room = tmp_path_factory.mktemp("go")
-    environment = {**os.environ, "CGO_ENABLED": "0", "GO111MODULE": "off", "GOCACHE": str(GO_CACHE), "GOTOOLCHAIN": "local"}
-    go = shutil.which("go")
-    assert go, "`packaging/deps.sh .cache/venv hard` installs go"
-    program = room / "transfer"
-    source = Path(__file__).with_name("transfer.go")
-    subprocess.run([go, "build", "-o", program, source], env=environment, check=True, timeout=300)
-    assert "INTERP" not in kernel.run("readelf", "-lW", program).stdout
-    return program
 
 
 def test_a_static_client_in_go(run: Cli, hosts: Hosts, source: Path, transfer: Path) -> None:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-// A static program with Go's own network stack: transfer dial|listen ADDRESS FILE sends the file over one connection.
+// A static program with Go's own network stack: transfer dial|listen ADDRESS FILE sends the file over one connection;
+// with - in its place it receives until the other end is done.
 package main
 
 import (
@@ -22,7 +23,19 @@ func connection(how, address string) (net.Conn, error) {
 	return listener.Accept()
 }
 
+func receive(how, address string) error {
+	from, err := connection(how, address)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, from)
+	return err
+}
+
 func send(how, address, name string) error {
+	if name == "-" {
+		return receive(how, address)
+	}
 	file, err := os.Open(name)
 	if err != nil {
 		return err
