@@ -42,7 +42,8 @@ TOP_SOURCES: Sources = {
     "CGROUP": ("/proc of the processes", "../rules/test_top_groups.py", "test_groups_of_batches"),
     "PROCESS": ("/proc of the processes", "../rules/test_top_groups.py", "test_groups_of_batches"),
     **dict.fromkeys(("detail: rate", "detail: window", "detail: delay"), CURVES),
-    **dict.fromkeys(("detail: acknowledged", "detail: last round trip", "detail: delivery rate"), DETAIL),
+    **dict.fromkeys(("detail: acknowledged", "detail: last round trip"), DETAIL),
+    "detail: delivery rate": ("TCP_INFO", "../flow/test_records.py", "test_record_of_a_socket"),
     **{
         f"sum: {name}": ("the flows that the test writes", "test_top_detail.py", "test_a_flow_that_has_ended_is_shown_for_a_while_and_is_in_no_sum")
         for name in ("flow", "bit/s", "yield", "ended")

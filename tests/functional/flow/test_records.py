@@ -74,7 +74,7 @@ def test_record_of_a_socket(family: int, tcp_lp: Controller, netns_pair: tuple[N
         assert 0 < record.rtt_min_us <= record.srtt_us < 1_000_000
         assert before_ns < record.started_ns < record.updated_ns < time.monotonic_ns()
         assert record.phase == kernel.PHASE.SLOW_START
-        assert record.rate_bps > 1e6
+        assert record.rate_bps == pytest.approx(8 * info.delivery_rate, abs=8) and info.delivery_rate > 1e5
         sock.close()
         eventually(lambda: not tcp_lp.flows(), 5, "the record is gone")
 

@@ -147,6 +147,7 @@ class TcpInfo:
     cwnd: int
     retrans: int
     pacing_rate: int
+    delivery_rate: int  # bytes in a second
 
 
 def tcp_info(sock: socket.socket) -> TcpInfo:
@@ -155,7 +156,8 @@ def tcp_info(sock: socket.socket) -> TcpInfo:
     rtt_us, _, ssthresh, cwnd = struct.unpack_from("=IIII", data, 68)
     (retrans,) = struct.unpack_from("=I", data, 100)
     (pacing_rate,) = struct.unpack_from("=Q", data, 104)
-    return TcpInfo(data[1], unacked, rtt_us, ssthresh, cwnd, retrans, pacing_rate)
+    (delivery_rate,) = struct.unpack_from("=Q", data, 160)
+    return TcpInfo(data[1], unacked, rtt_us, ssthresh, cwnd, retrans, pacing_rate, delivery_rate)
 
 
 def kernel_log() -> list[str]:
