@@ -9,6 +9,7 @@
 #ifndef CCBPF_KERN_DOWNLOAD_TOTALS_BPF_H
 #define CCBPF_KERN_DOWNLOAD_TOTALS_BPF_H
 
+#include "kern/flows.bpf.h"
 #include "kern/life.bpf.h"
 #include "kern/totals_maps.bpf.h"
 
@@ -45,6 +46,16 @@ static __always_inline void totals_received(struct ccbpf_flow *f, u64 now_ns, u6
 	f->indications = drains + yields;
 	f->cuts_to_one = yields;
 	f->losses = losses;
+}
+
+/* The same, where the record is looked up by its key: it goes, or its connection is about to end. */
+static __always_inline void totals_ended(u64 key, u64 now_ns, u64 bytes, u32 drains, u32 yields,
+					 u32 losses)
+{
+	struct ccbpf_flow *f = bpf_map_lookup_elem(&flows, &key);
+
+	if (f)
+		totals_received(f, now_ns, bytes, drains, yields, losses);
 }
 
 #endif

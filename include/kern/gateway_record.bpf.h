@@ -66,15 +66,10 @@ __noinline int gateway_open(const struct ccbpf_gateway_key *key, struct gateway_
 	return 0;
 }
 
-/* The record goes. */
+/* Not inline, for the stack of its caller. */
 static __noinline int totals_gateway_last(const struct gateway_connection *c)
 {
-	u64 record = c->record;
-	struct ccbpf_flow *f = bpf_map_lookup_elem(&flows, &record);
-
-	if (f)
-		totals_received(f, bpf_ktime_get_ns(), c->received, c->drains, c->yields,
-				c->losses);
+	totals_ended(c->record, bpf_ktime_get_ns(), c->received, c->drains, c->yields, c->losses);
 	return 0;
 }
 

@@ -249,15 +249,6 @@ static __always_inline void receive_end(struct bpf_sock_ops *ctx, struct tcp_soc
 	receive_forget(ctx, tp);
 }
 
-/* The connection is held by a rule, if it is held: which one. */
-static __always_inline void life_receive_rule(struct tcp_sock *tp, u64 made_ns)
-{
-	struct receive *r = receive_of(tp);
-
-	if (r)
-		r->life_rule = made_ns;
-}
-
 /* At the same moments as receive_begin(), where it is not wanted: what is remembered is of the
  * connection that this socket had before. */
 static __always_inline void receive_not(struct bpf_sock_ops *ctx, struct tcp_sock *tp)

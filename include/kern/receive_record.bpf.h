@@ -9,9 +9,8 @@
 #include "ccbpf/controllers.h"
 #include "ccbpf/rule.h"
 #include "kern/download.bpf.h"
-#include "kern/download_totals.bpf.h"
 #include "kern/life.bpf.h"
-#include "kern/receives.bpf.h"
+#include "kern/receive_totals.bpf.h"
 
 #define SOCK_DONE 1 /* include/net/sock.h, enum sock_flags: the peer's FIN came */
 
@@ -46,34 +45,6 @@ static __noinline int record_open(struct tcp_sock *tp, u64 key, u64 instance)
 	flow_addresses(sk, f.local_addr, f.remote_addr);
 	life_set_cgroup(&f, sk);
 	return bpf_map_update_elem(&flows, &key, &f, BPF_ANY);
-}
-
-/* The record is there: whose it is, and that it counts. */
-static __noinline int totals_opened(const struct receive *r)
-{
-	u64 key = r->key;
-	struct ccbpf_flow *f = bpf_map_lookup_elem(&flows, &key);
-
-	if (!f)
-		return 0;
-	if (r->life_rule) {
-		f->life.rule = r->life_rule;
-		f->life.rule_id = r->rule;
-	}
-	totals_begun(f);
-	return 0;
-}
-
-/* The record goes, or its connection is about to end. */
-static __noinline int totals_last(struct tcp_sock *tp, struct receive *r)
-{
-	u64 key = r->key;
-	struct ccbpf_flow *f = bpf_map_lookup_elem(&flows, &key);
-
-	if (f)
-		totals_received(f, tp->tcp_mstamp * 1000, r->counted, r->drains, r->yields,
-				r->losses);
-	return 0;
 }
 
 static __always_inline void rx_fill(struct tcp_sock *tp, const struct receive *r,
