@@ -316,6 +316,16 @@ def test_chance_loses_no_verdict(ffi: Ffi, law: Laws) -> None:
     assert x.law.stage == 0 and x.packets == 40 and x.return_to == 65  # 7/8 of back, which lost an eighth of the way
 
 
+@pytest.mark.parametrize(("avoiding", "left", "packets"), [(False, 500, 300), (False, 250, 250), (True, 500, 200)])
+def test_how_much_of_what_is_advertised_a_cut_awaits(ffi: Ffi, law: Laws, avoiding: bool, left: int, packets: int) -> None:
+    """START is three flights of 100 packets ahead, for which no queue is judged; later two count."""
+    x, ack = ffi.new("struct rx *"), ffi.new("struct rx_ack *", {"mss": MSS, "unit": 1, "rtt_us": BASE_US, "left": left * MSS})
+    law.rx_init(x, ack)
+    x.avoiding, x.flight = avoiding, 100 * MSS
+    law.rx_set(x, ack, 50)
+    assert x.muted and x.muted_until == packets * MSS and x.avoiding
+
+
 def test_a_slow_sender_is_not_held(path: Callable[..., Path]) -> None:
     slow = path(limit=100_000)
     x = slow.run(20)
