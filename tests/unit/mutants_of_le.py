@@ -163,7 +163,7 @@ OF_LE = [
     ("a loss in a queue is chance", "rx_window.h", "x->hole_us < RX_THRESHOLD_US", "x->hole_us <= RX_THRESHOLD_US"),
     ("a late packet is a loss for good", "rx_window.h", "if (!x->undoable || x->law.rounds", "if (1 || x->law.rounds"),
     ("a loss is undone for ever", "rx_window.h", "!x->undoable || x->law.rounds >= LE_LOST_MOST", "!x->undoable"),
-    ("a cut for a queue is undone", "rx_window.h", "\tx->avoiding = 1;\n\tx->undoable = 0;\n", "\tx->avoiding = 1;\n"),
+    ("a cut for a queue is undone", "rx_window.h", "\tx->undoable = 0;\n\trx_mute(x, a);", "\trx_mute(x, a);"),
     ("an undone START goes on", "rx_window.h", "x->avoiding = !x->from_start;", ""),
     ("an undone loss stays muted", "rx_window.h", "\tx->undoable = 0;\n\tx->muted = 0;\n", "\tx->undoable = 0;\n"),
     ("START judges parts of a round", "rx_delay.h", "return round ? 0 : ~0u;", "return 0 * round;"),
