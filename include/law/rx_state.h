@@ -16,7 +16,7 @@
 #define RX_START_WINDOW 65535 /* bytes: the least in START */
 #define RX_MOST (1u << 30)
 #define RX_LEAST 1 /* packets: the window in SMALL */
-#define RX_AHEAD_ROUNDS 3 /* round trips: what START has advertised is used up within these */
+#define RX_AHEAD_FLIGHTS 3 /* flights: what START has advertised is no more (RX_AHEAD) */
 #define RX_AHEAD 5 /* halves: START's window is so many times what a round brings */
 
 /* As le's parameters of these names. */

@@ -85,8 +85,8 @@ LAW u32 rx_rounded(u32 window, const struct rx_ack *a)
 /* Until data beyond what is advertised, or was sent, arrives there is no other reaction. */
 LAW void rx_mute(struct rx *x, const struct rx_ack *a)
 {
-	u32 rounds = x->avoiding ? 2 : RX_AHEAD_ROUNDS;
-	u32 sent = law_min(a->left, rounds * law_max(rx_arriving(x, a), a->mss));
+	u32 flights = x->avoiding ? 2 : RX_AHEAD_FLIGHTS;
+	u32 sent = law_min(a->left, flights * law_max(rx_arriving(x, a), a->mss));
 
 	x->credit = 0;
 	x->follow_until = a->rcv_nxt + 2 * sent;

@@ -57,17 +57,18 @@ def test_those_that_come_later_do_not_stay_behind(count: int, every_s: int, rate
         assert sum(rates) >= {3: 0.89, 4: 0.925, 24: 0.93}[count] * rate_mbit, (seed, rates)
 
 
-@pytest.mark.parametrize(("back", "least"), [(10, 0.78), (2, 0.9)])
-def test_it_yields_beside_an_upload(back: int, least: float) -> None:
-    """The upload's queue makes bursts of what arrives: the foreground's queue is still seen. Of 16 draws with 10 Mbit/s back four are
-    below .9 (docs/limits.md)."""
+@pytest.mark.parametrize(("back", "part"), [(10, 0.75), (2, 1)])
+def test_it_yields_beside_an_upload(back: int, part: float) -> None:
+    """The upload's queue makes bursts of what arrives: the foreground's queue is still seen. With 10 Mbit/s back a quarter of the draws
+    is below .9 (docs/limits.md)."""
     kept = []
-    for seed in range(1, 6):
+    for seed in range(1, 17):
         flows = {"start_s": 12, "stop_s": 32}, {"reverse": 1}
         alone = run(seed, *flows, seconds=40, rate_mbit=10, limit=103, back=back)
         beside = run(seed, *flows, {"download": 1}, seconds=40, rate_mbit=10, limit=103, back=back)
         kept.append(mbit(beside, 0, 15, 32) / mbit(alone, 0, 15, 32))
-    assert statistics.median(kept) >= 0.95 and min(kept) >= least, kept
+    assert statistics.median(kept) >= 0.95 and sum(share >= 0.9 for share in kept) >= part * len(kept), kept
+    assert min(kept) >= 0.75, kept
 
 
 # --- a peer's law in the place of ours -------------------------------------------------------------------------------

@@ -179,6 +179,6 @@ OF_LE = [
     ("the handshake's round trip is the path's", "rx_round.h", "!x->rounded || x->rtt_us", "x->rtt_us"),
     ("an edge that creeps is not followed", "rx_window.h", "if (!x->muted || a->left <=", "if (1 || a->left <="),
     ("an edge that creeps is followed for ever", "rx_window.h", "!law_after(a->rcv_nxt + sent, x->follow_until) &&", ""),
-    ("what START has advertised is not awaited", "rx_window.h", "x->avoiding ? 2 : RX_AHEAD_ROUNDS", "2"),
+    ("what START has advertised is not awaited", "rx_window.h", "x->avoiding ? 2 : RX_AHEAD_FLIGHTS", "2"),
     ("START is over before its cut", "rx_window.h", "\trx_mute(x, a);\n\tx->avoiding = 1;", "\tx->avoiding = 1;\n\trx_mute(x, a);"),
 ]

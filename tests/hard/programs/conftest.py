@@ -35,8 +35,10 @@ class Hosts:
     def on_far(self, *words: object) -> list[str]:
         return ["ip", "netns", "exec", self.far.name, *map(str, words)]
 
-    def listens(self, port: int) -> None:
-        kernel.eventually(lambda: f":{port} " in self.far.run("ss", "-ltn").stdout, 10, f"a listener at port {port}")
+    def listens(self, port: int, at: Namespace | None = None) -> None:
+        """Waits for a listener, of the far host where none is named."""
+        host = at or self.far
+        kernel.eventually(lambda: f":{port} " in host.run("ss", "-ltn").stdout, 10, f"a listener at port {port}")
 
 
 @pytest.fixture

@@ -93,7 +93,7 @@ CONDITIONS: dict[str, Callable[[Podman, str], tuple[str, str]]] = {
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_what_a_container_sends(run: Cli, podman: Podman, hosts: Hosts, condition: str) -> None:
     container = podman.start("listen", f":{PORT}", "/file")
-    hosts_listens(hosts)
+    hosts.listens(PORT, hosts.near)
     run("assign", *CONDITIONS[condition](podman, container))
     with hosts.far.socket() as sock:
         sock.settimeout(ENDS_S)
@@ -109,13 +109,9 @@ def test_what_a_container_sends(run: Cli, podman: Podman, hosts: Hosts, conditio
     assert rule["gone"] == (condition == "by its id"), "the namespace is that of the test"
 
 
-def hosts_listens(hosts: Hosts) -> None:
-    kernel.eventually(lambda: f":{PORT} " in hosts.near.run("ss", "-ltn").stdout, ENDS_S, "the container's listener")
-
-
 def test_what_a_container_receives(run: Cli, podman: Podman, hosts: Hosts) -> None:
     container = podman.start("listen", f":{PORT}", "-")
-    hosts_listens(hosts)
+    hosts.listens(PORT, hosts.near)
     run("assign", "--download", "--cgroup", f"container:{container}")
     with hosts.far.socket() as sock:
         sock.connect(("10.77.0.1", PORT))
