@@ -260,11 +260,11 @@ def test_a_signal_to_the_witness_alone_is_forgotten(run: Cli) -> None:
 def test_the_witness_is_found_by_nobody_and_leaves_nothing(run: Cli) -> None:
     """`pkill netnice` and `pkill -f` match ccbpf alone, and it is not taken for a process of the run."""
     process = run.popen("run", "-q", "sleep", "60")
-    kernel.eventually(lambda: "sleep" in children_of(process.pid), ENDS_S, "the command")
+    kernel.eventually(lambda: "sleep" in named_children(process.pid), ENDS_S, "the command")
     children = children_of(process.pid)
     witness = Path(f"/proc/{children[WITNESS]}")
     assert (witness / "cmdline").read_bytes().rstrip(b"\0") == WITNESS.encode()
-    assert [str(fd.readlink()) for fd in (witness / "fd").iterdir()] == ["anon_inode:[signalfd]"], "no pipe is held open"
+    assert files_of(children[WITNESS]) == ["anon_inode:[signalfd]"], "no pipe is held open"
     assert [run_["processes"] for run_ in run("-j", "status").json["runs"]] == [1]
     process.kill()
     process.wait()
@@ -306,10 +306,25 @@ LATE_S = 0.1  # ccbpf waits for its witness for 20 ms: what it sends on has come
 FORGOTTEN_S = 1.5  # the witness keeps a signal for one second
 
 
-def children_of(pid: int) -> dict[str, int]:
-    """By name."""
+def named_children(pid: int) -> dict[str, int]:
     pids = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return {Path(f"/proc/{child}/comm").read_text().strip(): int(child) for child in pids}
+
+
+def files_of(pid: int) -> list[str]:
+    return [str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir()]
+
+
+def children_of(pid: int) -> dict[str, int]:
+    """Of this `ccbpf run`, by name, once its witness is ready: the command may be up before that."""
+
+    def ready() -> bool:
+        with suppress(FileNotFoundError):  # it closes its files meanwhile
+            return files_of(named_children(pid).get(WITNESS, pid)) == ["anon_inode:[signalfd]"]
+        return False
+
+    kernel.eventually(ready, ENDS_S, "the witness")
+    return named_children(pid)
 
 
 def command_of(pid: int) -> int:
