@@ -84,6 +84,7 @@ struct rx {
 	u32 flat_at_us; /* our clock: the delay was last compared with the one before */
 	u8 waited; /* SMALL: rounds since the last one that counted */
 	u8 unseen; /* rounds since the last delay, up to RX_UNSEEN */
+	u8 passed; /* JUDGE: its first block above T is past */
 	u8 started : 1;
 	u8 avoiding : 1; /* START is over */
 	u8 rounded : 1; /* there was a round trip of data */

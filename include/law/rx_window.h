@@ -18,9 +18,9 @@
  *	   ^ ^                                                            | |
  *	   | |                  q <= T: the queue was its own             | |
  *	   | +------------------------------------------------------------+ |
- *	   |                                                                | q > T in two
- *	   |  w += 1/4 in a round trip,                                     | blocks, or 2 q
- *	   |  up to `back`             no queue, once or twice              v of the cut
+ *	   |                                                                | q > T in three
+ *	   |  w += 1/4 in a round trip,                                     | blocks, or > 2 q of
+ *	   |  up to `back`             no queue, once or twice              v the cut in the second
  *	   +------------------------------------------------------------- SMALL: w = 1 packet
  *
  *  1. A round trip ends when data comes that answers an ACK of its beginning, by our own
@@ -46,7 +46,9 @@
  *     the time of a packet is not known, a block is a whole round.
  *  6. On the way back the window grows by a quarter in a round trip, where `le` grows by half: a
  *     receiver cannot pace its sender. (By half, two that start 20 s apart push each other away:
- *     they used .86 of their link in place of .95.)
+ *     they used .86 of their link in place of .95.) So other downloads may drain a block later than
+ *     this one, and the first block above T of a judgement says nothing yet. (Without that, three
+ *     that start 3 s apart used .94 of their link, now .98; a foreground keeps as much.)
  *  7. A loss is a hole that is filled by a packet sent after those behind it, by TSval. A hole that
  *     an older packet fills was reordering. Where no queue was at the hole, on a path that carries
  *     one, the loss is chance: the sender reduces for it, and the window stays. On a path that has
@@ -89,6 +91,7 @@ LAW void rx_mute(struct rx *x, const struct rx_ack *a)
 	u32 sent = law_min(a->left, flights * law_max(rx_arriving(x, a), a->mss));
 
 	x->credit = 0;
+	x->passed = 0;
 	x->follow_until = a->rcv_nxt + 2 * sent;
 	x->muted = 1;
 	x->muted_until = a->rcv_nxt + sent;
@@ -260,12 +263,23 @@ LAW enum rx_verdict rx_act(struct rx *x, const struct rx_ack *a, enum le_verdict
 	return RX_GROW;
 }
 
+/* Is this the first block above T of a judgement? Others may drain yet. */
+LAW bool rx_passes(struct rx *x, const struct le_path *p)
+{
+	if (x->law.stage != LE_JUDGE || x->passed || le_us(x->law.q) <= le_threshold(&x->law, p))
+		return false;
+	x->passed = 1;
+	return true;
+}
+
 /* A block has ended: what now? */
 LAW_APART enum le_verdict rx_decide(struct rx *x, const struct rx_ack *a)
 {
 	struct le_path p;
 
 	rx_path(x, &p);
+	if (rx_passes(x, &p))
+		return LE_GO_ON;
 	return le_decide(&x->law, rx_used_q8(x, a), &p);
 }
 

@@ -17,7 +17,8 @@ from . import report, session, simulator
 from .simulator import SimulatorError, simulate
 
 MSS, FRAME = 1448, 1514
-POISSON = {"rate_mbit": 0.2, "frame_bytes": 1014, "poisson": 1, "period_s": 0, "duty": 1, "start_s": 0}
+POISSON_MBIT = 0.2
+POISSON = {"rate_mbit": POISSON_MBIT, "frame_bytes": 1014, "poisson": 1, "period_s": 0, "duty": 1, "start_s": 0}
 
 
 def run(seed: int, *flows: dict[str, Any], seconds: float, rate_mbit: int, limit: int, back: int = 0) -> Any:
@@ -55,6 +56,15 @@ def test_those_that_come_later_do_not_stay_behind(count: int, every_s: int, rate
         rates = [mbit(result, n, 30, 80) for n in range(count)]
         assert sum(rates) ** 2 / count / sum(rate**2 for rate in rates) >= 0.9, (seed, rates)
         assert sum(rates) >= {3: 0.89, 4: 0.925, 24: 0.93}[count] * rate_mbit, (seed, rates)
+
+
+def test_three_that_drain_one_after_the_other_do_not_yield() -> None:
+    """They begin 3 s apart, and drain up to a block apart: with the first block above T of a judgement the median was .93."""
+    used = []
+    for seed in range(1, 17):
+        result = run(seed, *({"start_s": 3 * n, "download": 1} for n in range(3)), seconds=80, rate_mbit=10, limit=82)
+        used.append(sum(mbit(result, n, 20, 80) for n in range(3)) / (10 - POISSON_MBIT))
+    assert statistics.median(used) >= 0.96 and min(used) >= 0.94, used
 
 
 @pytest.mark.parametrize(("back", "part"), [(10, 0.75), (2, 1)])

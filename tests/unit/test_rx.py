@@ -21,6 +21,7 @@ LINK = RATE * 8  # Mbit/s
 BASE_US = 50_000
 WRAP = 1 << 32
 FIRST_CWND = 10
+FREE, CUT, JUDGE, SMALL = range(4)  # enum le_stage
 
 
 @dataclass
@@ -141,6 +142,30 @@ def test_a_queue_that_remains_after_its_own_was_drained_is_that_of_others(
     beside.run(11)
     after = [window for at, window in beside.windows if at > 10e6]
     assert (min(after) == MSS) == least and min(after) < 65_000
+
+
+@pytest.mark.parametrize(
+    ("cut_us", "queues_us", "stages"),
+    [
+        (4800, [4800, 4800, 4800], [JUDGE, JUDGE, SMALL]),
+        (2000, [4800, 4800], [JUDGE, SMALL]),  # more than twice that of the cut
+        (4800, [4800, 3200], [JUDGE, FREE]),  # the others have drained meanwhile
+        (4800, [3200], [FREE]),
+    ],
+)
+def test_the_first_block_of_a_judgement_may_be_above_the_threshold(
+    ffi: Ffi, law: Laws, cut_us: int, queues_us: list[int], stages: list[int]
+) -> None:
+    x, ack = ffi.new("struct rx *"), ffi.new("struct rx_ack *", {"mss": MSS, "unit": 1, "rtt_us": BASE_US})
+    law.rx_init(x, ack)
+    for _ in range(2):  # the second judgement as the first one
+        law.rx_set(x, ack, 40)
+        x.law.stage, x.law.count, x.law.cut_q = JUDGE, 0, cut_us // 16
+        seen = []
+        for x.law.q in [queue_us // 16 for queue_us in queues_us]:
+            law.rx_decide(x, ack)
+            seen.append(x.law.stage)
+        assert seen == stages
 
 
 @pytest.mark.parametrize(
@@ -286,9 +311,9 @@ def test_without_a_clock_losses_alone_decide(path: Callable[..., Path], tick_us:
 def test_a_blind_small_window_ends_after_its_gap(ffi: Ffi, law: Laws, waited: int, ends: bool) -> None:
     x, ack = ffi.new("struct rx *"), ffi.new("struct rx_ack *", {"mss": MSS, "unit": 1, "rtt_us": BASE_US})
     law.rx_init(x, ack)
-    x.avoiding, x.packets, x.law.stage, x.law.count, x.law.back_q8, x.waited = True, 1, 3, 8, 40 << 8, waited
+    x.avoiding, x.packets, x.law.stage, x.law.count, x.law.back_q8, x.waited = True, 1, SMALL, 8, 40 << 8, waited
     law.rx_unseen(x, ack)
-    assert (x.packets, x.return_to) == ((4, 40) if ends else (1, 0)) and x.law.stage == (0 if ends else 3)
+    assert (x.packets, x.return_to) == ((4, 40) if ends else (1, 0)) and x.law.stage == (FREE if ends else SMALL)
 
 
 def test_the_noise_of_a_start_is_its_own_queue(ffi: Ffi, law: Laws) -> None:
