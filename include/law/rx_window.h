@@ -19,8 +19,8 @@
  *	   | |                  q <= T: the queue was its own             | |
  *	   | +------------------------------------------------------------+ |
  *	   |                                                                | q > T in three
- *	   |  w += 1/4 in a round trip,                                     | blocks, or > 2 q of
- *	   |  up to `back`             no queue, once or twice              v the cut in the second
+ *	   |  w += 1/4 in a round trip,                                     | blocks, > 2 T in two,
+ *	   |  up to `back`             no queue, once or twice              v or > 2 q of the cut
  *	   +------------------------------------------------------------- SMALL: w = 1 packet
  *
  *  1. A round trip ends when data comes that answers an ACK of its beginning, by our own
@@ -47,8 +47,8 @@
  *  6. On the way back the window grows by a quarter in a round trip, where `le` grows by half: a
  *     receiver cannot pace its sender. (By half, two that start 20 s apart push each other away:
  *     they used .86 of their link in place of .95.) So other downloads may drain a block later than
- *     this one, and the first block above T of a judgement says nothing yet. (Without that, three
- *     that start 3 s apart used .94 of their link, now .98; a foreground keeps as much.)
+ *     this one, and the first block above T, and up to 2 T, of a judgement says nothing yet. (Without
+ *     that, three that start 3 s apart used .92 of their link, now .96; a foreground keeps as much.)
  *  7. A loss is a hole that is filled by a packet sent after those behind it, by TSval. A hole that
  *     an older packet fills was reordering. Where no queue was at the hole, on a path that carries
  *     one, the loss is chance: the sender reduces for it, and the window stays. On a path that has
@@ -68,6 +68,10 @@
  *     silence doubles with each one, up to that silence: on a path that became longer than that,
  *     each segment of a small window comes after a silence. A delay that rose by a silence says
  *     nothing of the buffer (law/silence.h).
+ * 14. A flow that began in the queue of others takes that for the path's base delay, and would keep it
+ *     for ever, while the others yield to it. So the 8th, 16th, 32nd, 64th and 128th of each 256
+ *     drains take another quarter of the window for a round, in which the queue is empty. (Without
+ *     that, nine of ten that start a second apart stood still in two of 256 draws.)
  *
  * Ranges: windows up to 2^30 bytes. Sequence numbers and us are u32 that wrap.
  */
@@ -132,6 +136,13 @@ LAW void rx_set(struct rx *x, const struct rx_ack *a, u32 packets)
 	x->avoiding = 1;
 }
 
+/* Does this drain take more than the flow's own queue? See 14. */
+LAW bool rx_deep(struct rx *x)
+{
+	x->drains++;
+	return x->drains >= RX_DEEP_FIRST && !(x->drains & (x->drains - 1));
+}
+
 /* The first indication: the flow's own part of the queue goes. */
 LAW_APART int rx_drain(struct rx *x, const struct rx_ack *a)
 {
@@ -144,6 +155,8 @@ LAW_APART int rx_drain(struct rx *x, const struct rx_ack *a)
 	rx_set(x, a, to_q8 >> LE_Q8_SHIFT);
 	x->credit = (u64)le_every(&x->law, x->packets, false) * (to_q8 & (LE_ONE - 1)) >>
 		    LE_Q8_SHIFT;
+	if (rx_deep(x))
+		x->packets -= x->packets / RX_DEEP;
 	return 0;
 }
 
@@ -263,10 +276,12 @@ LAW enum rx_verdict rx_act(struct rx *x, const struct rx_ack *a, enum le_verdict
 	return RX_GROW;
 }
 
-/* Is this the first block above T of a judgement? Others may drain yet. */
+/* Is this the first block above T of a judgement? Others may drain yet, but not where it is above 2 T. */
 LAW bool rx_passes(struct rx *x, const struct le_path *p)
 {
-	if (x->law.stage != LE_JUDGE || x->passed || le_us(x->law.q) <= le_threshold(&x->law, p))
+	u32 queue_us = le_us(x->law.q), t_us = le_threshold(&x->law, p);
+
+	if (x->law.stage != LE_JUDGE || x->passed || queue_us <= t_us || queue_us > 2 * t_us)
 		return false;
 	x->passed = 1;
 	return true;

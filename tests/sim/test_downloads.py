@@ -64,7 +64,7 @@ def test_three_that_drain_one_after_the_other_do_not_yield() -> None:
     for seed in range(1, 17):
         result = run(seed, *({"start_s": 3 * n, "download": 1} for n in range(3)), seconds=80, rate_mbit=10, limit=82)
         used.append(sum(mbit(result, n, 20, 80) for n in range(3)) / (10 - POISSON_MBIT))
-    assert statistics.median(used) >= 0.96 and min(used) >= 0.94, used
+    assert statistics.median(used) >= 0.95 and min(used) >= 0.93, used
 
 
 @pytest.mark.parametrize(("back", "part"), [(10, 0.75), (2, 1)])

@@ -149,6 +149,8 @@ def test_a_queue_that_remains_after_its_own_was_drained_is_that_of_others(
     [
         (4800, [4800, 4800, 4800], [JUDGE, JUDGE, SMALL]),
         (2000, [4800, 4800], [JUDGE, SMALL]),  # more than twice that of the cut
+        (8016, [8016, 8016], [JUDGE, SMALL]),  # more than twice the threshold
+        (4000, [8016], [SMALL]),
         (4800, [4800, 3200], [JUDGE, FREE]),  # the others have drained meanwhile
         (4800, [3200], [FREE]),
     ],
@@ -240,6 +242,24 @@ def test_on_its_way_back_it_gives_way_to_a_small_queue(path: Callable[..., Path]
     beside = path(others=lambda t: step(10, 14, 60_000)(t) or step(14, 30, 5_000)(t))
     beside.run(18)
     assert beside.window_at(18) <= 4 * MSS
+
+
+def test_which_drains_take_more(ffi: Ffi, law: Laws) -> None:
+    x, ack = ffi.new("struct rx *"), ffi.new("struct rx_ack *", {"mss": MSS, "unit": 1, "rtt_us": BASE_US})
+    assert [number for number in range(1, 300) if law.rx_deep(x)] == [8, 16, 32, 64, 128, 256 + 8, 256 + 16, 256 + 32]
+    law.rx_init(x, ack)
+    x.avoiding, x.packets, x.flight, x.law.stage, x.law.q, x.drains = True, 100, 100 * MSS, FREE, 4800 // 16, 7
+    law.rx_drain(x, ack)
+    assert (x.packets, x.return_to) == (69, 91)  # 50 / (50 + 4.8) of it, and three quarters of that
+    law.rx_drain(x, ack)
+    assert x.packets == x.return_to
+
+
+def test_a_flow_that_began_in_the_queue_of_others_finds_the_empty_path(path: Callable[..., Path]) -> None:
+    """The others yield to it little by little, and it takes their place in the queue."""
+    late = path(others=lambda t: max(0.0, 12_000 - t / 5000))
+    x = late.run(100)
+    assert x.rtt_min_us <= BASE_US + 3000 and late.mbit(80, 100) >= 0.95 * LINK
 
 
 @pytest.mark.parametrize("drift", [-200e-6, 200e-6])
