@@ -64,6 +64,11 @@ def groups(lines: list[str]) -> dict[str, list[int]]:
     return found
 
 
+def of_processes(lines: list[str]) -> bool:
+    """No group of a cgroup is left on the screen: a busy machine may show a half-drawn picture for long."""
+    return all(name == "unknown" or re.fullmatch(r".+ \(\d+\)", name) for name in groups(lines))
+
+
 def test_groups_on_the_screen(run: Cli, sinks: Sinks) -> None:
     with three(run, sinks) as (process, ruled, led, own), shown(run, 200, 60, "--sort", "age") as screen:
         lines = screen.until(lambda lines: "4 flows" in lines[0], "the flows")
@@ -75,10 +80,9 @@ def test_groups_on_the_screen(run: Cli, sinks: Sinks) -> None:
         assert lines[2].split()[0] == "CONTROLLER" and lines[4].split()[0] == BACKGROUND
         assert list(groups(lines))[-1] == "unknown"
         screen.keys("g")
-        lines = screen.until(lambda lines: lines[1].startswith("grouped by process"), "by process")
+        lines = screen.until(lambda lines: lines[1].startswith("grouped by process") and of_processes(lines), "by process")
         (other,) = [name for name in groups(lines) if name not in (process, own_name(), "unknown")]
         assert groups(lines) == {process: [ruled], other: [led], own_name(): [own], "unknown": [ORPHAN]}
-        assert re.fullmatch(r".+ \(\d+\)", other)
         screen.keys("End", "-")
         screen.until(
             lambda lines: groups(lines) == {process: [ruled], other: [led], own_name(): [own], "unknown": []}, "one is folded"
@@ -177,7 +181,7 @@ def test_the_detail_says_whose_it_is_also_when_it_has_ended(run: Cli, sinks: Sin
         lines = screen.until(lambda lines: re.search(r", ended [1-9] s ago$", lines[0]), "it has ended")
         assert "by rule 1" in "".join(lines) and f"({pid})" in "".join(lines)
         screen.keys("Escape", "g", "g", "g")
-        lines = screen.until(lambda lines: lines[1].startswith("grouped by process"), "by process")
+        lines = screen.until(lambda lines: lines[1].startswith("grouped by process") and of_processes(lines), "by process")
         assert "0 flows, 0 bit/s, 0 yield, 1 ended" in lines[0]
 
 
