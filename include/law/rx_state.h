@@ -33,8 +33,9 @@
 #define RX_NOISE_MOST_US 6000
 
 #define RX_RETURN 4 /* on the way back the window grows by a packet for each 4 that came */
-#define RX_DEEP_FIRST 8 /* drains, and each time twice as many: one of them takes more, */
-#define RX_DEEP 4 /* ... so large a part of the window */
+#define RX_DEEP_FIRST \
+	8 /* this drain is the first deep one, the next ones are at twice its number */
+#define RX_DEEP 4 /* part of the window that a deep drain takes as well */
 #define RX_OWN 7 /* eighths of the time of a packet: what it adds to the own queue */
 #define RX_OWN_MOST 64 /* packets that came with one ACK */
 #define RX_FLAT 16 /* delays, 0.8 s apart, that stand still: a longer path; as le's pairs */
@@ -86,7 +87,7 @@ struct rx {
 	u32 flat_at_us; /* our clock: the delay was last compared with the one before */
 	u8 waited; /* SMALL: rounds since the last one that counted */
 	u8 unseen; /* rounds since the last delay, up to RX_UNSEEN */
-	u8 drains; /* counted modulo 256 */
+	u8 drains; /* how many there were, modulo 256 */
 	u8 passed; /* JUDGE: its first block above T is past */
 	u8 started : 1;
 	u8 avoiding : 1; /* START is over */

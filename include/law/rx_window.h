@@ -47,8 +47,9 @@
  *  6. On the way back the window grows by a quarter in a round trip, where `le` grows by half: a
  *     receiver cannot pace its sender. (By half, two that start 20 s apart push each other away:
  *     they used .86 of their link in place of .95.) So other downloads may drain a block later than
- *     this one, and the first block above T, and up to 2 T, of a judgement says nothing yet. (Without
- *     that, three that start 3 s apart used .92 of their link, now .96; a foreground keeps as much.)
+ *     this one, and the first block of a judgement that is above T, but not above 2 T, does not
+ *     count. (Without that, three that start 3 s apart used .92 of their link, now .96; a foreground
+ *     keeps as much. 64 draws of the simulator.)
  *  7. A loss is a hole that is filled by a packet sent after those behind it, by TSval. A hole that
  *     an older packet fills was reordering. Where no queue was at the hole, on a path that carries
  *     one, the loss is chance: the sender reduces for it, and the window stays. On a path that has
@@ -68,10 +69,11 @@
  *     silence doubles with each one, up to that silence: on a path that became longer than that,
  *     each segment of a small window comes after a silence. A delay that rose by a silence says
  *     nothing of the buffer (law/silence.h).
- * 14. A flow that began in the queue of others takes that for the path's base delay, and would keep it
- *     for ever, while the others yield to it. So the 8th, 16th, 32nd, 64th and 128th of each 256
- *     drains take another quarter of the window for a round, in which the queue is empty. (Without
- *     that, nine of ten that start a second apart stood still in two of 256 draws.)
+ * 14. A flow that began in the queue of others takes that for a part of the path's base delay. It
+ *     would keep this queue for ever, and the others would yield to it. So the 8th, 16th, 32nd, 64th
+ *     and 128th of each 256 drains are deep: they take another quarter of the window, which comes
+ *     back as in 6, and the queue becomes empty. (Without that, nine of ten that start a second
+ *     apart stood still in two of 256 draws of the simulator; with it, in none.)
  *
  * Ranges: windows up to 2^30 bytes. Sequence numbers and us are u32 that wrap.
  */
@@ -136,7 +138,7 @@ LAW void rx_set(struct rx *x, const struct rx_ack *a, u32 packets)
 	x->avoiding = 1;
 }
 
-/* Does this drain take more than the flow's own queue? See 14. */
+/* Counts a drain. Is it a deep one (14)? */
 LAW bool rx_deep(struct rx *x)
 {
 	x->drains++;
@@ -276,7 +278,7 @@ LAW enum rx_verdict rx_act(struct rx *x, const struct rx_ack *a, enum le_verdict
 	return RX_GROW;
 }
 
-/* Is this the first block above T of a judgement? Others may drain yet, but not where it is above 2 T. */
+/* Is this the block of a judgement that does not count (6)? There is one at the most. */
 LAW bool rx_passes(struct rx *x, const struct le_path *p)
 {
 	u32 queue_us = le_us(x->law.q), t_us = le_threshold(&x->law, p);

@@ -59,7 +59,7 @@ def test_those_that_come_later_do_not_stay_behind(count: int, every_s: int, rate
 
 
 def test_three_that_drain_one_after_the_other_do_not_yield() -> None:
-    """They begin 3 s apart, and drain up to a block apart: with the first block above T of a judgement the median was .93."""
+    """They begin 3 s apart, and drain up to a block apart. If the first block of a judgement counts, the median is below .95."""
     used = []
     for seed in range(1, 17):
         result = run(seed, *({"start_s": 3 * n, "download": 1} for n in range(3)), seconds=80, rate_mbit=10, limit=82)

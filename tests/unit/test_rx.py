@@ -353,12 +353,12 @@ def test_chance_loses_no_verdict(ffi: Ffi, law: Laws) -> None:
     x, ack = ffi.new("struct rx *"), ffi.new("struct rx_ack *", {"mss": MSS, "unit": 1, "rtt_us": BASE_US, "fresh": True})
     law.rx_init(x, ack)
     x.avoiding, x.packets, x.return_to, x.flight, x.law.back_q8 = True, 40, 40, 40 * MSS, 80 << 8
-    x.law.fits, x.law.stage, x.law.of_loss, x.law.samples, x.law.block = True, 2, 1, 8, 100  # JUDGE
+    x.law.fits, x.law.stage, x.law.of_loss, x.law.samples, x.law.block = True, JUDGE, 1, 8, 100
     x.clock.tick_ns, x.clock.anchored, x.delay.rtt.now = 1000, True, BASE_US
     x.hole, x.hole_ts, x.round_ts = True, 5, 100
     ack.rcv_nxt, ack.tsval, ack.now_us = MSS, 6, 1000
     law.rx_step(x, ack)
-    assert x.law.stage == 0 and x.packets == 40 and x.return_to == 65  # 7/8 of back, which lost an eighth of the way
+    assert x.law.stage == FREE and x.packets == 40 and x.return_to == 65  # 7/8 of back, which lost an eighth of the way
 
 
 @pytest.mark.parametrize(("avoiding", "left", "packets"), [(False, 500, 300), (False, 250, 250), (True, 500, 200)])

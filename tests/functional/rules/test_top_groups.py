@@ -83,6 +83,7 @@ def test_groups_on_the_screen(run: Cli, sinks: Sinks) -> None:
         lines = screen.until(lambda lines: lines[1].startswith("grouped by process") and of_processes(lines), "by process")
         (other,) = [name for name in groups(lines) if name not in (process, own_name(), "unknown")]
         assert groups(lines) == {process: [ruled], other: [led], own_name(): [own], "unknown": [ORPHAN]}
+        assert re.fullmatch(r".+ \(\d+\)", other)
         screen.keys("End", "-")
         screen.until(
             lambda lines: groups(lines) == {process: [ruled], other: [led], own_name(): [own], "unknown": []}, "one is folded"
