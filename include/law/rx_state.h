@@ -35,7 +35,7 @@
 #define RX_RETURN 4 /* on the way back the window grows by a packet for each 4 that came */
 #define RX_DEEP_FIRST \
 	8 /* this drain is the first deep one, the next ones are at twice its number */
-#define RX_DEEP 4 /* part of the window that a deep drain takes as well */
+#define RX_DEEP 4 /* part of the window that a deep drain takes as well: this part of what comes */
 #define RX_OWN 7 /* eighths of the time of a packet: what it adds to the own queue */
 #define RX_OWN_MOST 64 /* packets that came with one ACK */
 #define RX_FLAT 16 /* delays, 0.8 s apart, that stand still: a longer path; as le's pairs */
@@ -53,6 +53,13 @@ enum rx_verdict {
 	RX_DRAINED, /* the first indication */
 	RX_YIELDED, /* others keep the queue */
 	RX_LOSS,
+};
+
+/* Where a deep drain is. */
+enum rx_depth {
+	RX_SHALLOW, /* there is none */
+	RX_SINKS, /* the window falls */
+	RX_RISES, /* ... and comes back */
 };
 
 struct rx {
@@ -88,7 +95,8 @@ struct rx {
 	u8 waited; /* SMALL: rounds since the last one that counted */
 	u8 unseen; /* rounds since the last delay, up to RX_UNSEEN */
 	u8 drains; /* how many there were, modulo 256 */
-	u8 passed; /* JUDGE: its first block above T is past */
+	u8 passed : 1; /* JUDGE: its first block above T is past */
+	u8 depth : 2; /* enum rx_depth */
 	u8 started : 1;
 	u8 avoiding : 1; /* START is over */
 	u8 rounded : 1; /* there was a round trip of data */

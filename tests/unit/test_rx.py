@@ -4,6 +4,7 @@ one bottleneck, and a queue of others that comes and goes."""
 
 import heapq
 import math
+import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -22,6 +23,7 @@ BASE_US = 50_000
 WRAP = 1 << 32
 FIRST_CWND = 10
 FREE, CUT, JUDGE, SMALL = range(4)  # enum le_stage
+SHALLOW, SINKS, RISES = range(3)  # enum rx_depth
 
 
 @dataclass
@@ -131,7 +133,15 @@ def test_it_yields_and_comes_back(path: Callable[..., Path], scale: int) -> None
     assert beside.mbit(11, 14) < 0.2
     back = next(at for at, window in beside.windows if at > 14.3e6 and window >= 7 / 8 * LINK * BASE_US / 8)
     assert back <= 15.0e6, back
-    assert beside.mbit(15, 20) >= 0.94 * LINK
+
+
+def test_after_its_return_it_uses_the_link(path: Callable[..., Path]) -> None:
+    used = []
+    for later in range(16):
+        beside = path(others=step(10 + later / 80, 14 + later / 80, 60_000))
+        beside.run(20)
+        used.append(beside.mbit(15, 20) / LINK)
+    assert statistics.median(used) >= 0.93 and min(used) >= 0.89, used
 
 
 @pytest.mark.parametrize(("remains_us", "least"), [(0, False), (7_000, True)])
@@ -250,9 +260,27 @@ def test_which_drains_take_more(ffi: Ffi, law: Laws) -> None:
     law.rx_init(x, ack)
     x.avoiding, x.packets, x.flight, x.law.stage, x.law.q, x.drains = True, 100, 100 * MSS, FREE, 4800 // 16, 7
     law.rx_drain(x, ack)
-    assert (x.packets, x.return_to) == (69, 91)  # 50 / (50 + 4.8) of it, and three quarters of that
+    assert (x.packets, x.return_to, x.credit, x.depth) == (91, 91, 0, SINKS)  # 50 / (50 + 4.8) of it
+    assert law.rx_every(x, True) == 4
+    law.rx_sink(x, 7)
+    assert (x.packets, x.credit) == (90, 3)
+    while x.depth == SINKS:
+        law.rx_sink(x, 2)
+    assert (x.packets, x.return_to, x.depth) == (69, 91, RISES)  # three quarters of it
+    assert law.rx_every(x, True) == 8
     law.rx_drain(x, ack)
-    assert x.packets == x.return_to
+    assert (x.packets, x.depth) == (x.return_to, SHALLOW)
+
+
+def test_a_deep_drain_takes_and_gives_a_packet_now_and_then(path: Callable[..., Path]) -> None:
+    """A hole in what comes would be followed by a burst."""
+    alone = path()
+    x = alone.run(20)
+    packets = [window // MSS for _, window in alone.windows]
+    steps = [after - before for before, after in zip(packets, packets[1:], strict=False)]
+    assert x.drains > 8
+    assert max(steps[len(steps) // 4 :]) <= 2, "packets that an ACK gives"
+    assert min(steps[len(steps) // 4 :]) >= -8, "packets that a drain takes"
 
 
 def test_a_flow_that_began_in_the_queue_of_others_finds_the_empty_path(path: Callable[..., Path]) -> None:
