@@ -75,7 +75,7 @@ SIM         := $(BUILD)/sim/sim $(patsubst bpf/%.bpf.c,$(BUILD)/sim/%.so,$(filte
 FUZZERS     := $(patsubst tests/fuzz/%,$(BUILD)/fuzz/%,$(basename $(wildcard tests/fuzz/*.c tests/fuzz/*.cc)))
 TEST_BPF    := $(patsubst %,$(BUILD)/tests/%.bpf.o,empty cubic empty_tc sockops ledbatpp rledbatpp neighbour)
 
-.PHONY: help deps all demo picture test test-hard fuzz fuzzers soak bench kernels lint lab lab-list sim sim-report sim-agreement sweep report results \
+.PHONY: help deps all demo picture test test-hard fuzz fuzzers soak bench kernels lint lab lab-list sim sim-report sim-agreement sim-constants sweep report results \
         lab-guest chroot installed install uninstall deb rpm format clean
 
 help: ## this text
@@ -163,6 +163,10 @@ sim-report: deps ## tests/sim/RESULTS.md, from what `make sim` has left
 sim-agreement: deps ## the simulator beside what the lab has in build/lab: tests/sim/AGREEMENT.md
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)EXP='$(EXP)' JOBS='$(JOBS)' $(PYTHON) -m tests.sim agreement
+
+sim-constants: deps ## other values of the constants of le and of downloads in the simulator: ONLY, JOBS; tests/sim/CONSTANTS.md
+	$(Q)$(MAKE) --no-print-directory $(SIM)
+	$(Q)ONLY='$(ONLY)' JOBS='$(JOBS)' $(PYTHON) -m tests.sim constants
 
 sweep: lab-guest ## the same as jobs of Snakemake: EXP, SET, JOBS, REPEAT as above, KERNEL=6.1,6.12, PROFILE=machine, slurm, …
 	$(Q)packaging/deps.sh $(VENV) sweep
@@ -338,9 +342,10 @@ $(BUILD)/tests/traffic: $(wildcard tests/lab/traffic/*.[ch]) Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 $(WARN) $(HERE) -D_GNU_SOURCE -g -O2 -ffp-contract=off -static -o $@ $(filter %.c,$^)
 
-# The simulator: the programs as they are, as shared objects of the host, against the helpers' stubs; and TCP around them.
+# The simulator: the programs as they are, as shared objects of the host, against the helpers' stubs; and TCP around them. OVERLAY: a
+# directory of headers that are taken before those of include (tests/sim/constants.py).
 SIM_CFLAGS = -std=gnu11 $(WARN) -Wno-unused-parameter -g -O2 -D_GNU_SOURCE -DBPF_NO_PRESERVE_ACCESS_INDEX \
-             -Itests/sim/stub -Iinclude -I.
+             $(OVERLAY:%=-I%) -Itests/sim/stub -Iinclude -I.
 
 $(BUILD)/sim/%.so: %.bpf.c Makefile
 	$(call say,CC,$@)

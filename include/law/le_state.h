@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * The state of `le` for one connection, what it reads of a path and of its parameters, and its
- * threshold. law/le.h has the equations and the ranges, bpf/le.bpf.c the reason of each constant.
+ * threshold. law/le.h has the equations and the ranges, bpf/le.bpf.c the reason of each constant,
+ * tests/sim/CONSTANTS.md what another value of it would change.
  */
 #ifndef CCBPF_LAW_LE_STATE_H
 #define CCBPF_LAW_LE_STATE_H

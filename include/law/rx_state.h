@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * The state of a receiver's control law for one connection, what it reads of an ACK, and its
- * constants. law/rx_delay.h measures, law/rx_window.h is the specification.
+ * constants (tests/sim/CONSTANTS.md has what other values would change). law/rx_delay.h measures,
+ * law/rx_window.h is the specification.
  */
 #ifndef CCBPF_LAW_RX_STATE_H
 #define CCBPF_LAW_RX_STATE_H

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""python -m tests.sim [run|list|report|agreement]: the lab's rows in the simulator, hundreds of draws. `make sim`."""
+"""python -m tests.sim [run|list|report|agreement|constants]: the lab's rows in the simulator, hundreds of draws. `make sim`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import sys
 
 from tests.lab.rows.rows import SIM, RowError
 
-from . import agreement, report, session
+from . import agreement, constants, report, session
 
 EXIT_WRONG = 2  # 1: a bound does not hold
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
-    parser.add_argument("what", nargs="?", choices=("run", "list", "report", "agreement"), default="run")
+    parser.add_argument("what", nargs="?", choices=("run", "list", "report", "agreement", "constants"), default="run")
     parser.add_argument(
         "--exp", default=os.environ.get("EXP", ""), help="ids and .toml files, comma-separated (those with `sim`)"
     )
@@ -30,6 +30,7 @@ def arguments() -> argparse.Namespace:
         metavar="N",
         help="draws of each run (as many as the row says)",
     )
+    parser.add_argument("--only", default=os.environ.get("ONLY", ""), help="constants: only these, comma-separated (all)")
     parser.add_argument("--seed", type=int, default=1, help="of the first draw (%(default)s)")
     return parser.parse_args()
 
@@ -48,6 +49,8 @@ def main() -> int:
             return agreement.main(options, say)
         if options.what == "report":
             return report.write(say)
+        if options.what == "constants":
+            return constants.main(options, say)
         chosen = session.choose(options.exp, options.set, options.repeat)
         if options.what == "list":
             for row in chosen:

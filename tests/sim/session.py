@@ -104,14 +104,19 @@ def make_all(works: Sequence[Work], jobs: int, say: Callable[[str], None]) -> li
     return errors
 
 
-def finish(work: Work, seed: int) -> dict[str, Any]:
-    """Judges, and writes result.json."""
+def judged(work: Work, seed: int) -> dict[str, Any]:
     began_s = time.monotonic()
     virtual_s = sum(run.experiment.end_s for run in work.runs.values())
-    result = judge.result_of(
+    result: dict[str, Any] = judge.result_of(
         work.row, work.results, kernel="simulator", seed=seed, set_=work.row_set, virtual_s=virtual_s,
         wall_s=time.monotonic() - began_s, git=judge.git_of(REPOSITORY),
     )  # fmt: skip
+    return result
+
+
+def finish(work: Work, seed: int) -> dict[str, Any]:
+    """Judges, and writes result.json."""
+    result = judged(work, seed)
     work.directory.mkdir(parents=True, exist_ok=True)
     (work.directory / "result.json").write_text(json.dumps(result, indent=1) + "\n")
     return result

@@ -75,7 +75,7 @@ def test_a_row_is_made_judged_and_kept(runs: Path) -> None:
 
 
 def test_a_run_that_fails_is_no_result(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_: object) -> Never:
+    def broken(*_: object) -> Never:
         raise simulator.SimulatorError("a program set cwnd to 0")
 
     monkeypatch.setattr(simulator, "simulate", broken)
