@@ -6,6 +6,7 @@ Units are in the names: `_s` seconds since the start of the run, `_ms` milliseco
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -48,6 +49,12 @@ class Flow:
     @property
     def end_s(self) -> float:
         return self.start_s + self.seconds
+
+    @property
+    def client_s(self) -> int:
+        """For how long its client is asked to send: iperf3 knows whole seconds only, and takes 39.95 for 39. What it sends after the
+        end of the run is not measured."""
+        return math.ceil(self.seconds)
 
 
 @dataclass(frozen=True)

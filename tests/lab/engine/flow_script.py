@@ -73,7 +73,7 @@ def flow_commands(experiment: Experiment, number: int) -> tuple[str, str]:
     if isinstance(flow, VirtualFlow) and flow.relay:
         address = topology.PROXY_ADDRESS
     first = (isinstance(flow, VirtualFlow) and flow.starts_as) or flow.controller
-    options = f"-c {address} -p {port} --cport {own} -C {first} -l {block} -t {flow.seconds:g} {reverse} -J"
+    options = f"-c {address} -p {port} --cport {own} -C {first} -l {block} -t {flow.client_s} {reverse} -J"
     if isinstance(flow, VirtualFlow) and flow.dscp:
         options += f" -S {flow.dscp << 2}"
     client = (

@@ -416,7 +416,7 @@ class Run:
 
     def _start_client(self, transfer: _Transfer) -> None:
         flow = transfer.result.flow
-        options = f"-c {RECEIVER[flow.family]} -p {transfer.port} -t {flow.seconds:g} -i 0 --json --connect-timeout 3000"
+        options = f"-c {RECEIVER[flow.family]} -p {transfer.port} -t {flow.client_s} -i 0 --json --connect-timeout 3000"
         words = ["iperf3", *options.split()]
         words = [str(NETNICE), "-q", flow.controller, *words] if flow.netnice else [*words, "-C", flow.controller]
         transfer.client = self.path.start(self.path.sender, *words)
