@@ -23,7 +23,6 @@ from tests.lab.rows import catalogue
 from .translate import REPOSITORY, scenario
 
 BUILD = REPOSITORY / "build/sim"
-SIMULATOR = BUILD / "sim"
 RUNS = BUILD / "runs"
 TIMEOUT_S = 600  # of the wall: 12 h of 10 Mbit/s take 10 s on a core
 
@@ -32,13 +31,13 @@ class SimulatorError(Exception):
     """The simulator could not run a scenario, or a program did something that no program may do."""
 
 
-def simulate(asked: dict[str, Any], simulator: Path = SIMULATOR, programs: Path = BUILD) -> dict[str, Any]:
+def simulate(asked: dict[str, Any], built: Path = BUILD) -> dict[str, Any]:
     """One scenario, not kept. Raises SimulatorError with the simulator's own words."""
-    if not simulator.exists():
-        raise SimulatorError(f"{simulator}: not built; `make all` builds it")
+    if not (built / "sim").exists():
+        raise SimulatorError(f"{built / 'sim'}: not built; `make all` builds it")
     try:
         done = subprocess.run(
-            [simulator, programs], input=json.dumps(asked), capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            [built / "sim", built], input=json.dumps(asked), capture_output=True, text=True, timeout=TIMEOUT_S, check=False
         )
     except subprocess.TimeoutExpired as error:
         raise SimulatorError(f"a run of {asked['seconds']:g} s was not over after {TIMEOUT_S} s") from error
@@ -61,10 +60,7 @@ class Run:
 
     experiment: VirtualExperiment
     seed: int
-    built: Path = BUILD  # the simulator and the programs; what is not here is as it is
-
-    def part(self, name: str) -> Path:
-        return self.built / name if (self.built / name).exists() else BUILD / name
+    built: Path = BUILD  # the simulator and the programs
 
     @functools.cached_property
     def scenario(self) -> dict[str, Any]:
@@ -75,7 +71,7 @@ class Run:
         link = self.experiment.link
         programs = sorted(controllers_of(self.experiment) & {*catalogue.ours(), *peers.PEERS})
         programs += ["nf_red"] if isinstance(link, VirtualLink) and link.marks_low_class else []
-        parts = [self.scenario, hash_of(self.part("sim")), [hash_of(self.part(f"{name}.so")) for name in programs]]
+        parts = [self.scenario, hash_of(self.built / "sim"), [hash_of(self.built / f"{name}.so") for name in programs]]
         return RUNS / f"{hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]}.json"
 
     def make(self) -> None:
@@ -84,7 +80,7 @@ class Run:
             return
         draft = self.path.with_suffix(f".{self.seed}.new")
         RUNS.mkdir(parents=True, exist_ok=True)
-        draft.write_text(json.dumps(simulate(self.scenario, self.part("sim"), self.built)))
+        draft.write_text(json.dumps(simulate(self.scenario, self.built)))
         draft.replace(self.path)
 
     def result(self) -> VirtualResult:

@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.lab.rows import rows
 from tests.lab.rows.builder import QUICK
 
-from . import constants, session, simulator
+from . import constants, simulator
 from .constants import LAWS, Constant, constants_of, line, moved
 from .simulator import hash_of
 from .translate import REPOSITORY
@@ -55,6 +54,7 @@ def test_a_value_is_built_and_the_header_stays(tmp_path: Path, monkeypatch: pyte
     before = (constants.INCLUDE / one.header).read_text()
     built = constants.build(one, 16)
     assert hash_of(built / "le.so") != hash_of(simulator.BUILD / "le.so")
+    assert hash_of(built / "sim") == hash_of(simulator.BUILD / "sim"), "the rest is as it is"
     assert (constants.INCLUDE / one.header).read_text() == before
     changed = (tmp_path / "LE_FELL-16/include/law/le_state.h").read_text()
     assert changed == before.replace("#define LE_FELL 8", "#define LE_FELL 16") != before
@@ -73,6 +73,10 @@ def test_a_value_is_built_and_the_header_stays(tmp_path: Path, monkeypatch: pyte
 )
 def test_what_counts_as_a_change(today: tuple[float | None, ...], then: tuple[float | None, ...], says: bool) -> None:
     assert moved(bound(*today), bound(*then)) == says
+
+
+def test_a_time_moves_by_more() -> None:
+    assert moved(bound(7.8, op="<="), bound(8.8, op="<=")) and not moved(bound(7.8, op="<="), bound(8.4, op="<="))
 
 
 def test_a_line_has_what_is_worse_and_what_is_better() -> None:
@@ -100,13 +104,6 @@ def test_a_constant_that_was_not_run_keeps_its_line(tmp_path: Path, monkeypatch:
     assert "| `threshold` | 4000 | 2000 |" in text and "| `threshold` | 4000 | 8000 |" in text
     assert text.index("`threshold`") < text.index("`quiet_rounds`")
     assert said[0] == "le: as it is" and said[-1].startswith("1 of 1: | `threshold` | 4000 | 8000 |")
-
-
-def test_a_run_takes_what_was_built_and_the_rest_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "le.so").touch()
-    (row,) = rows.only(rows.choose("tiny-buffer", set_=QUICK, repeat=1), "le")
-    run = replace(next(iter(session.plan(row, 1, QUICK).runs.values())), built=tmp_path)
-    assert (run.part("le.so"), run.part("sim")) == (tmp_path / "le.so", simulator.BUILD / "sim")
 
 
 def test_the_command_names_a_constant_that_is_not_there() -> None:
