@@ -36,8 +36,18 @@ LAW void rx_new_clock(struct rx *x, const struct rx_ack *a)
 	x->own_ts = a->tsval;
 }
 
-/* us: RTT_min + owd - owd_min. A delay below all others by more than RTT_min moves the scale. A
- * packet that overtook others came by another way, and is no new minimum: a hole is before it. */
+/* us: a delay below all others, or @base_us where it says nothing. A packet that overtook others came
+ * by another way: a hole is before it. Where nothing else is in flight there is none, so a packet that
+ * is far below must have another one behind it. */
+LAW s64 rx_shortest(struct rx *x, const struct rx_ack *a, s64 delay_us, s64 base_us)
+{
+	bool far = x->avoiding && base_us - delay_us > RX_FAR_US, again = x->lone;
+
+	x->lone = far && !a->hole;
+	return a->hole || (far && !again) ? base_us : delay_us;
+}
+
+/* us: RTT_min + owd - owd_min. A delay below all others by more than RTT_min moves the scale. */
 LAW u32 rx_delay(struct rx *x, const struct rx_ack *a)
 {
 	s64 delay_us = rx_clock_owd_us(&x->clock, a->now_us, a->tsval) + x->offset_us;
@@ -47,8 +57,10 @@ LAW u32 rx_delay(struct rx *x, const struct rx_ack *a)
 		rx_clock_anchor(&x->clock, a->now_us, a->tsval, 0);
 		rx_new_clock(x, a);
 		delay_us = x->offset_us;
-	} else if (law_unlikely(a->hole) && delay_us < base_us) {
-		delay_us = base_us;
+	} else if (law_unlikely(delay_us < base_us)) {
+		delay_us = rx_shortest(x, a, delay_us, base_us);
+	} else {
+		x->lone = 0;
 	}
 	if (law_unlikely(delay_us < 1)) {
 		rx_shift(x, (s32)(1 - delay_us));

@@ -44,6 +44,7 @@
 #define RX_CARRIED 2 /* T: a path that has shown so much carries a queue */
 #define RX_BARE 8 /* part of the window that a loss takes on a path that has shown no queue */
 #define RX_IDLE_US 200000 /* the least RTO */
+#define RX_FAR_US 8000 /* so far below all others one delay alone says nothing */
 #define RX_DRIFT_US 2000 /* two ticks of most clocks: their rounding is no drift */
 #define RX_DRIFT_SHIFT 10 /* 1/1024: 1000 ppm, clocks are within 200 */
 #define RX_TICK_US 1000 /* of our TSval */
@@ -98,6 +99,7 @@ struct rx {
 	u8 drains; /* how many there were, modulo 256 */
 	u8 passed : 1; /* JUDGE: its first block above T is past */
 	u8 depth : 2; /* enum rx_depth */
+	u8 lone : 1; /* the last delay was far below all before it */
 	u8 started : 1;
 	u8 avoiding : 1; /* START is over */
 	u8 rounded : 1; /* there was a round trip of data */

@@ -56,7 +56,10 @@
  *     not shown a queue yet the window loses 1/8 (with a half 50 Mbit/s, 40 ms and 1 % of loss left
  *     .64 of the sender's own goodput, now .96). If what was sent again had come before (D-SACK
  *     within three rounds), the packet was only late, and the window is what it was.
- *  8. A packet that overtook others tells no shortest delay, nor a round trip.
+ *  8. A packet that overtook others tells no shortest delay, nor a round trip. Nor does one packet
+ *     alone that is 8 ms faster than all before it: in SMALL no hole shows that it overtook. (With
+ *     2 % of the packets 25 ms early such a download had .19 of its rate in the worst of 64 draws,
+ *     now .52, and 40 of them had .9 of it, now 56.)
  *  9. owd_min cannot tell the drift of the two clocks from a queue. Where a whole round's
  *     delays lie above the queue that the RTT shows, owd_min follows, by 1/1024 of the time.
  * 10. A delay that stands still in SMALL, 16 times 0.8 s apart, is a longer path (law/flat.h).

@@ -254,6 +254,24 @@ def test_on_its_way_back_it_gives_way_to_a_small_queue(path: Callable[..., Path]
     assert beside.window_at(18) <= 4 * MSS
 
 
+def test_one_packet_alone_is_no_shorter_path(ffi: Ffi, law: Laws) -> None:
+    x, ack = ffi.new("struct rx *"), ffi.new("struct rx_ack *", {"mss": MSS, "unit": 1, "rtt_us": BASE_US})
+    x.clock.anchored, x.clock.tick_ns = 1, 1_000_000
+    x.delay.rtt.now, x.delay.rtt.before, x.avoiding = BASE_US, WRAP // 2 - 1, True
+
+    def delay(us: int, hole: bool = False) -> int:
+        ack.now_us, ack.hole = us, hole
+        return int(law.rx_delay(x, ack))
+
+    assert [delay(us) for us in (41_000, 50_500, 41_000, 41_500)] == [BASE_US, 50_500, BASE_US, 41_500], "two in a row are"
+    x.lone = False
+    assert [delay(41_000, hole=True), delay(41_000)] == [BASE_US, BASE_US], "one of them overtook"
+    x.lone = False
+    assert delay(43_000) == 43_000, "a queue that drains"
+    x.avoiding = False
+    assert delay(41_000) == 41_000, "START has seen little"
+
+
 def test_which_drains_take_more(ffi: Ffi, law: Laws) -> None:
     x, ack = ffi.new("struct rx *"), ffi.new("struct rx_ack *", {"mss": MSS, "unit": 1, "rtt_us": BASE_US})
     assert [number for number in range(1, 300) if law.rx_deep(x)] == [8, 16, 32, 64, 128, 256 + 8, 256 + 16, 256 + 32]
