@@ -75,8 +75,8 @@ SIM         := $(BUILD)/sim/sim $(patsubst bpf/%.bpf.c,$(BUILD)/sim/%.so,$(filte
 FUZZERS     := $(patsubst tests/fuzz/%,$(BUILD)/fuzz/%,$(basename $(wildcard tests/fuzz/*.c tests/fuzz/*.cc)))
 TEST_BPF    := $(patsubst %,$(BUILD)/tests/%.bpf.o,empty cubic empty_tc sockops ledbatpp rledbatpp neighbour)
 
-.PHONY: help deps all demo picture test test-hard fuzz fuzzers soak bench kernels lint lab lab-list sim sim-report sim-agreement sim-constants sweep report results \
-        lab-guest chroot installed install uninstall deb rpm format clean
+.PHONY: help deps all demo picture test test-hard fuzz fuzzers soak bench kernels lint lab lab-list sim sim-report sim-agreement \
+        sim-constants sweep report results lab-guest chroot installed install uninstall deb rpm format clean
 
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

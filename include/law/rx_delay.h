@@ -38,7 +38,8 @@ LAW void rx_new_clock(struct rx *x, const struct rx_ack *a)
 
 /* us: a delay below all others, or @base_us where it says nothing. A packet that overtook others came
  * by another way: a hole is before it. Where nothing else is in flight there is none, so a packet that
- * is far below must have another one behind it. */
+ * is far below must have another one behind it. After the clock began anew all delays are far below
+ * what is known, and the second one is the first that counts. */
 LAW s64 rx_shortest(struct rx *x, const struct rx_ack *a, s64 delay_us, s64 base_us)
 {
 	bool far = x->avoiding && base_us - delay_us > RX_FAR_US, again = x->lone;

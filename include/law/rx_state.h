@@ -36,7 +36,7 @@
 #define RX_RETURN 4 /* on the way back the window grows by a packet for each 4 that came */
 #define RX_DEEP_FIRST \
 	8 /* this drain is the first deep one, the next ones are at twice its number */
-#define RX_DEEP 4 /* part of the window that a deep drain takes as well: this part of what comes */
+#define RX_DEEP 4 /* a deep drain takes 1/4 of the window as well, a packet for each 4 that come */
 #define RX_OWN 7 /* eighths of the time of a packet: what it adds to the own queue */
 #define RX_OWN_MOST 64 /* packets that came with one ACK */
 #define RX_FLAT 16 /* delays, 0.8 s apart, that stand still: a longer path; as le's pairs */

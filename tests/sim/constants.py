@@ -28,14 +28,14 @@ PAGE = Path(__file__).parent / "CONSTANTS.md"
 MADE = BUILD / "constants"
 INCLUDE = REPOSITORY / "include"
 DRAWS = 16
-LEAST_MOVE = {">=": 0.01, "<=": 0.1}  # of today's median: of shares; of times and delays, which differ more between builds
+LEAST_MOVE = {">": 0.01, "<": 0.1}  # of today's median: of shares; of times and delays, which differ more between builds
 HEAD = """# What other constants would do
 
 Each constant of `le` and of the receiver's law with half and with twice its value, or its neighbours. The simulator runs the
 rows below, 16 draws of each run. A change is listed where the median of the draws leaves the range of today's (5 to 95 % of
 them) and moves by 1 % at least (times and delays: 10 %): today's median → that with the other value. Bold: the bound holds
-today, and not with the other value. In parentheses: it holds with the other value only. A constant without any change is one
-that these rows do not need; the reason for it may be in another one.
+today, and not with the other value. In parentheses: it holds with the other value only. Where nothing is listed these rows do
+not need the constant; another row may.
 
 Written by `make sim-constants` (`ONLY=LE_FELL,quiet_rounds` for some). A constant that was not run keeps its lines.
 """
@@ -173,7 +173,7 @@ def moved(today: dict[str, Any], then: dict[str, Any]) -> bool:
         return before is not after
     known = [draw for draw in today["draws"] if draw is not None]
     inside = quantile(known, session.LOW) <= after <= quantile(known, session.HIGH)
-    return not inside and abs(after - before) >= LEAST_MOVE[today["op"]] * abs(before)
+    return not inside and abs(after - before) >= LEAST_MOVE[today["op"][0]] * abs(before)
 
 
 def better(today: dict[str, Any], then: dict[str, Any]) -> bool:
@@ -243,15 +243,15 @@ def chosen_of(words: Sequence[str]) -> list[Constant]:
 
 
 def main(options: argparse.Namespace, say: Callable[[str], None]) -> int:
-    known, today = kept(), {}
+    known, today, jobs = kept(), {}, max(1, options.jobs)
     chosen = chosen_of([word for word in options.only.split(",") if word])
     for number, constant in enumerate(chosen, 1):
         law = constant.law
         if law.title not in today:
             say(f"{law.title}: as it is")
-            today[law.title] = judged(law, BUILD, options.jobs, say)
+            today[law.title] = judged(law, BUILD, jobs, say)
         for value in constant.tried:
-            then = judged(law, build(constant, value), options.jobs, say)
+            then = judged(law, build(constant, value), jobs, say)
             new = line(constant, value, today[law.title], then)
             known[key_of(new)] = new
             PAGE.write_text(page(known))
