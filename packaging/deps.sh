@@ -145,7 +145,7 @@ system_packages() {
 
 # Their packages would start a service, now and at each boot: they are unpacked beside VENV, and only the libraries that they
 # need are installed.
-servers="nginx haproxy openssh-server prometheus docker-registry"
+servers="nginx haproxy openssh-server prometheus prometheus-node-exporter docker-registry"
 runtime="containerd runc containernetworking-plugins"
 
 # unpack DIRECTORY PACKAGES

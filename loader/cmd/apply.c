@@ -41,16 +41,15 @@ enum own_option {
 
 static int enable_new(const struct state *before, const struct state *after)
 {
-	const struct controller *c[CCBPF_KINDS];
-	struct values values[CCBPF_KINDS];
+	struct enable_wanted wanted[CCBPF_KINDS];
 	unsigned int n = 0;
 
 	for (unsigned int i = 0; i < n_controllers; i++)
-		if (after->controllers[i].enabled && !before->controllers[i].enabled) {
-			values[n] = after->controllers[i].values;
-			c[n++] = &controllers[i];
-		}
-	return n ? enable_with(c, values, n) : EXIT_OK;
+		if (after->controllers[i].enabled && !before->controllers[i].enabled)
+			wanted[n++] = (struct enable_wanted){ &controllers[i],
+							      after->controllers[i].values,
+							      after->controllers[i].line };
+	return n ? enable_with(after->file, wanted, n) : EXIT_OK;
 }
 
 static int disable(const struct controller *c)

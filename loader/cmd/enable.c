@@ -33,30 +33,41 @@ struct enabling {
 	const struct controller *controller;
 	struct settings settings;
 	struct program program;
+	const char *file; /* that wants it, and the line there: enable_with() */
+	unsigned int line;
 	bool pinning; /* pins of this call may be there */
 };
 
-static int refuse_enabled(const struct enabling *enabling, unsigned int n)
+/* A step of each, until one fails. */
+static int each(struct enabling *enabling, unsigned int n, int (*step)(struct enabling *))
 {
-	for (unsigned int i = 0; i < n; i++) {
-		const char *name = enabling[i].controller->name;
-		struct running running;
-		int err = running_open(WHAT, enabling[i].controller, &running);
+	int err = EXIT_OK;
 
-		if (!err && running_is_enabled(&running))
-			err = FAIL(
-				EXIT_NOTHING, .what = WHAT, .on = name,
-				.why = text("it is already enabled (%s)", running_handle(&running)),
-				.remedy = text(
-					"`ccbpf reload %s` loads it anew, `ccbpf set %s` changes parameters",
-					name, name));
-		else if (!err && running.attachment.state == ATTACHMENT_UNREADABLE)
-			err = running_absent(WHAT, &running);
-		running_close(&running);
-		if (err)
-			return err;
+	for (unsigned int i = 0; !err && i < n; i++) {
+		fault_place(enabling[i].line ? enabling[i].file : NULL, enabling[i].line);
+		err = step(&enabling[i]);
 	}
-	return EXIT_OK;
+	fault_place(NULL, 0);
+	return err;
+}
+
+static int refuse_enabled(struct enabling *enabling)
+{
+	const char *name = enabling->controller->name;
+	struct running running;
+	int err = running_open(WHAT, enabling->controller, &running);
+
+	if (!err && running_is_enabled(&running))
+		err = FAIL(
+			EXIT_NOTHING, .what = WHAT, .on = name,
+			.why = text("it is already enabled (%s)", running_handle(&running)),
+			.remedy = text(
+				"`ccbpf reload %s` loads it anew, `ccbpf set %s` changes parameters",
+				name, name));
+	else if (!err && running.attachment.state == ATTACHMENT_UNREADABLE)
+		err = running_absent(WHAT, &running);
+	running_close(&running);
+	return err;
 }
 
 static int load(struct enabling *enabling)
@@ -139,16 +150,15 @@ static bool all_enabled(const struct enabling *enabling, unsigned int n)
 static int enable_all(struct enabling *enabling, unsigned int n,
 		      const struct controller *make_default, bool ecn)
 {
-	int err = refuse_enabled(enabling, n);
+	int err = each(enabling, n, refuse_enabled);
 
 	if (!err)
 		err = sweep(WHAT, SWEEP_RESTS, NULL);
 	if (err)
 		return err;
-	for (unsigned int i = 0; !err && i < n; i++)
-		err = load(&enabling[i]);
-	for (unsigned int i = 0; !err && i < n; i++)
-		err = pin(&enabling[i]);
+	err = each(enabling, n, load);
+	if (!err)
+		err = each(enabling, n, pin);
 	if (!err)
 		err = set_options(make_default, ecn);
 	if (err)
@@ -267,15 +277,17 @@ void enable_give_back(const struct controller *c)
 	undo(&enabling, 1);
 }
 
-int enable_with(const struct controller *const *c, const struct values *values, unsigned int n)
+int enable_with(const char *file, const struct enable_wanted *wanted, unsigned int n)
 {
 	struct enabling enabling[CCBPF_KINDS] = { 0 };
 	int err;
 
 	for (unsigned int i = 0; i < n; i++) {
-		enabling[i].controller = c[i];
-		enabling[i].settings.values = values[i];
-		memset(enabling[i].settings.given, true, c[i]->n_params);
+		enabling[i].controller = wanted[i].controller;
+		enabling[i].settings.values = wanted[i].values;
+		memset(enabling[i].settings.given, true, wanted[i].controller->n_params);
+		enabling[i].file = file;
+		enabling[i].line = wanted[i].line;
 	}
 	err = enable_all(enabling, n, NULL, false);
 	for (unsigned int i = 0; i < n; i++)

@@ -17,10 +17,17 @@ int enable_needed(const struct controller *c, bool *did);
 /* Take that back: what it was enabled for has failed. */
 void enable_give_back(const struct controller *c);
 
+/* A controller that is to be enabled with these parameters. */
+struct enable_wanted {
+	const struct controller *controller;
+	struct values values;
+	unsigned int line; /* of the file that wants it; 0: of no line */
+};
+
 /*
- * Enable several with these parameters, all or none; none may be enabled. Needs the lock for a
- * change. Returns EXIT_OK, or the exit code after saying why not.
+ * Enable several, all or none; none may be enabled. What fails is said with the line of `file`.
+ * Needs the lock for a change. Returns EXIT_OK, or the exit code after saying why not.
  */
-int enable_with(const struct controller *const *c, const struct values *values, unsigned int n);
+int enable_with(const char *file, const struct enable_wanted *wanted, unsigned int n);
 
 #endif

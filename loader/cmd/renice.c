@@ -237,7 +237,7 @@ const struct command cmd_renice = {
 	.args = "[NAME] CONDITION...",
 	.text = "Move running transfers to a controller",
 	.more = "NAME is an enabled controller, or any other that the kernel has (to move back: cubic). "
-		"Transfers of all network namespaces are moved, if all conditions hold. A socket's cgroup is "
+		"Transfers of all network namespaces are moved, if all conditions hold, also where the program has chosen the controller. A socket's cgroup is "
 		"that of the process that made it, or that made its listener. Listeners, and connections "
 		"whose handshake is not over, are left alone; -v counts them. With --download and without a NAME the receive window of "
 		"the transfers yields instead (Linux " KERNEL_CALLBACKS

@@ -122,13 +122,23 @@ static int want_rules(const char *what, const struct config *config, struct stan
 	return err;
 }
 
-static bool file_gives(const struct config *config, const struct controller *c)
+/* The first rule that gives it, or NULL. */
+static const struct config_rule *giver(const struct config *config, const struct controller *c)
 {
-	bool gives = false;
-
 	for (unsigned int i = 0; i < config->n_rules; i++)
-		gives |= config->rules[i].controller == c;
-	return gives;
+		if (config->rules[i].controller == c)
+			return &config->rules[i];
+	return NULL;
+}
+
+/* The line of the file that wants it; 0: none, but a pod or nothing. */
+static unsigned int wanting_line(const struct config *config, unsigned int i)
+{
+	const struct config_rule *rule = giver(config, &controllers[i]);
+
+	if (config->controllers[i].line)
+		return config->controllers[i].line;
+	return rule && rule->section ? rule->section->line : 0;
 }
 
 /* "rule 3", "run 1", "`ccbpf systemd`": what gives the controller though the file does not, or NULL. */
@@ -155,7 +165,8 @@ static int want_values(const char *what, const struct config *config, unsigned i
 {
 	const char *name = controllers[i].name;
 
-	fault_place(config->path, config->controllers[i].line);
+	out->line = wanting_line(config, i);
+	fault_place(config->path, out->line);
 	if (out->enabled && out->unreadable)
 		return FAIL(
 			EXIT_FAILED, .what = what, .on = name,
@@ -178,7 +189,7 @@ static int want_controller(const char *what, const struct config *config, unsign
 		out->applied.controllers |= bit;
 		return want_values(what, config, i, config->controllers[i].values, state);
 	}
-	if (file_gives(config, c)) {
+	if (giver(config, c)) {
 		if (state->enabled && !(out->applied.controllers & bit))
 			return EXIT_OK;
 		out->applied.controllers |= bit;
@@ -234,6 +245,7 @@ int state_want(const char *what, const struct config *config, const struct state
 	int err;
 
 	*out = *now;
+	out->file = config->path;
 	out->standing = standing_copy(&now->standing);
 	err = want_rules(what, config, &out->standing);
 	for (unsigned int i = 0; !err && i < n_controllers; i++)

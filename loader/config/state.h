@@ -24,9 +24,11 @@ struct state_controller {
 	bool enabled;
 	int unreadable; /* why its parameters cannot be read, -errno, or 0 */
 	struct values values;
+	unsigned int line; /* of the file: what wants it; 0: nothing there */
 };
 
 struct state {
+	const char *file; /* that wants this state, or NULL */
 	struct state_controller controllers[CCBPF_KINDS]; /* in the order of controllers[] */
 	char cc[STATE_WORD], ecn[STATE_WORD]; /* default, net.ipv4.tcp_ecn */
 	struct standing standing; /* in the order in which they win */

@@ -140,7 +140,7 @@ NUMBER(retransmits)
 
 /* clang-format off */
 const struct top_column top_columns[] = {
-	{ "CONTROLLER", 10,   N,   0, W,    .cell = controller },
+	{ "CONTROLLER", 10,   N,  86, W,    .cell = controller },
 	{ "LOCAL",      23, 120, 130, W, E, .cell = local },
 	{ "REMOTE",     23,   0,   0, W, E, .cell = remote },
 	{ "BIT/S",       6,   0,   0, R,    .cell = rate },
@@ -150,7 +150,7 @@ const struct top_column top_columns[] = {
 	{ "DELAY",       8,   0,   0,       .cell = bar },
 	{ "PHASE",      10,   0,   0,       .cell = phase },
 	{ "YIELD",       5,   0,   0,       .cell = yields },
-	{ "FOR",         5,   0,  86, R,    .cell = since },
+	{ "FOR",         5,   0,   0, R,    .cell = since },
 	{ "PART",        4,   0,   0, R,    .cell = part },
 	{ "AGE",         5, 140, 151, R,    .cell = age },
 	{ "INDIC",       5, 150, 161, R,    .cell = indications_of },

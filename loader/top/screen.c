@@ -45,8 +45,8 @@ static const char *const help[] = {
 	"            over, or since the download began",
 	"  INDIC     early reductions; LOSSES, MARKS: reductions by these",
 	"  RETRANS   retransmitted packets",
-	"  Local addresses, SRTT, AGE and the counters need a wider screen. A flow that",
-	"  has ended is shown for 10 s; it is in no sum.",
+	"  A wider screen also has CONTROLLER, SRTT, DELAY as figures, local addresses,",
+	"  AGE and the counters. A flow that has ended is shown for 10 s; it is in no sum.",
 	"  Any key goes back.",
 };
 

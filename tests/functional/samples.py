@@ -15,8 +15,13 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 def samples(cli: Cli, form: str = "prometheus", *words: str) -> Samples:
     """All samples, as the parser of that format reads them; each family has a help and a type."""
+    return samples_of(cli("metrics", "--format", form, *words).out, form)
+
+
+def samples_of(text: str, form: str = "prometheus") -> Samples:
+    """The same of a page that was written."""
     parse = parse_openmetrics if form == "openmetrics" else parser.text_string_to_metric_families
-    families = list(parse(cli("metrics", "--format", form, *words).out))
+    families = list(parse(text))
     assert len({family.name for family in families}) == len(families)
     for family in families:
         assert family.documentation and family.type != "unknown" and family.name.startswith("ccbpf_"), family

@@ -7,7 +7,8 @@ The command's functional tests run first, with the command built under ASan and 
     test_fuzz_*.py      random command lines, hostile maps, lying peers of the laws, the targets of tests/fuzz
     test_packages.py    the packages, in a minimal system
     test_kubernetes.py  the manifest by the schemas of Kubernetes, the image, built and used; kills of `apply --pods`
-    test_prometheus.py  what `ccbpf metrics` serves, read by Prometheus, and the queries of the dashboard, asked there;
+    test_prometheus.py  what `ccbpf metrics` serves, read by Prometheus, what it writes, by node_exporter, and the queries of the
+                        dashboard, asked there;
                         `python -m tests.hard.dashboard FILE.png` draws it (dashboard.py)
     test_boot.py        the same system, booted by systemd: what is there after a reboot
     programs/           rsync, restic, curl, nginx, HAProxy, Go and containers of podman, as they are, in the background; downloads of

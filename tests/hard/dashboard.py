@@ -36,14 +36,20 @@ COLUMNS, PANEL_INCHES, DPI = 2, (5.6, 2.1), 80
 MOST_CURVES = 5  # with a name in the legend, none of which is always 0 unless all are
 UNITS = {"bps": (1e-6, "Mbit/s"), "percentunit": (100, "%"), "s": (1e3, "ms"), "short": (1, "")}
 
-# Opens a connection, sends for so many seconds, pauses, and begins anew.
+# Opens a connection, sends for so many seconds, pauses, and begins anew. It begins anew at once if nothing is acknowledged for 2 s: a
+# transfer can hang on a kernel that does not run a controller's programs in every interrupt. Without the answer of min_tso_segs()
+# such a kernel may send a packet without data. Nobody acknowledges it, and a window of one packet lets nothing else leave.
 SENDER = """
 import socket, sys, time
 port, on_s, off_s = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
 while True:
-    with socket.create_connection(("10.77.0.2", port)) as s:
-        end = time.monotonic() + on_s
-        while time.monotonic() < end: s.send(bytes(16384))
+    try:
+        with socket.create_connection(("10.77.0.2", port)) as s:
+            s.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 2000)
+            end = time.monotonic() + on_s
+            while time.monotonic() < end: s.send(bytes(16384))
+    except TimeoutError:
+        continue
     time.sleep(off_s)
 """
 

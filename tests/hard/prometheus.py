@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A real Prometheus that reads what `ccbpf metrics --listen` serves, and the queries that this repository has for it."""
+"""A real Prometheus that reads what `ccbpf metrics --listen` serves, a real node_exporter that reads what `ccbpf metrics --output` writes,
+and the queries that this repository has for it."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import json
 import re
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ scrape_configs:
   - job_name: ccbpf
     static_configs: [{{targets: ["127.0.0.1:{port}"]}}]
 """
+EXPORTER = "127.0.0.1:9100"  # in a namespace
 READY_S = 15.0
 
 
@@ -80,6 +82,28 @@ def reading(cli: Cli, directory: Path) -> Iterator[Prometheus]:
         read_twice = "count_over_time(ccbpf_build_info[1m]) >= 3 and on() up == 1"
         kernel.eventually(lambda: server.has(read_twice), READY_S, "Prometheus has read it", every_s=0.1)
         yield server
+
+
+@contextlib.contextmanager
+def exporting(namespace: kernel.Namespace, directory: Path) -> Iterator[Callable[[], str]]:
+    """node_exporter on the loopback of the namespace, with nothing but the pages in the directory: what it answers."""
+    words = [PROGRAMS / "prometheus-node-exporter", f"--web.listen-address={EXPORTER}", "--collector.disable-defaults",
+             "--collector.textfile", f"--collector.textfile.directory={directory}", "--web.disable-exporter-metrics"]  # fmt: skip
+
+    def answer() -> str:
+        with kernel.inside(namespace.name), urlopen(f"http://{EXPORTER}/metrics", timeout=5) as page:
+            text: str = page.read().decode()
+            return text
+
+    def listens() -> bool:
+        with contextlib.suppress(URLError):
+            return bool(answer())
+        return False
+
+    inside = ["ip", "netns", "exec", namespace.name, *map(str, words)]
+    with ended(subprocess.Popen(inside, stderr=subprocess.DEVNULL)):
+        kernel.eventually(listens, READY_S, "node_exporter answers", every_s=0.1)
+        yield answer
 
 
 def promtool(text: str) -> tuple[int, str]:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What `ccbpf metrics` serves, read by a real Prometheus: promtool finds nothing in it, the samples arrive as they are, and the
-queries of the dashboard and of docs/monitoring.md are answered with data, of real traffic."""
+queries of the dashboard and of docs/monitoring.md are answered with data, of real traffic. What it writes, read by a real node_exporter."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cgroups import MOUNT, remove_cgroup
 from tests.functional import kernel
 from tests.functional.conftest import Cli
 from tests.functional.line import DEV, Frame, Line
 from tests.functional.records import record
-from tests.functional.samples import samples
+from tests.functional.samples import Samples, samples, samples_of
 from tests.hard.dashboard import RATE_MBIT, draw, traffic
-from tests.hard.prometheus import Prometheus, documented, panels, promtool, reading
+from tests.hard.prometheus import Prometheus, documented, exporting, panels, promtool, reading
 
 ANSWERED_S = 40.0  # until there are two samples of all, and the foreground has come
+DIGITS = 9  # of a part: Prometheus extrapolates both rates of the quotient, and 1.0000000000000007 was seen
 OF_NODE_EXPORTER = 'time() - node_textfile_mtime_seconds{file=~".*ccbpf.prom"} > 300'
 UNIT = MOUNT / f"ccbpf-test-prometheus-{os.getpid()}"
 
@@ -76,6 +78,30 @@ def test_prometheus_has_each_sample(still: Cli, tmp_path: Path) -> None:
         assert 0.005 < delay <= 0.01, "of the one flow, whose delay is 7 ms"
 
 
+def as_numbers(found: Samples) -> Samples:
+    """With numbers as numbers, also the bounds of histograms: node_exporter writes 1048575.0 as 1.048575e+06."""
+    return {
+        (name, frozenset((label, str(float(value)) if label == "le" else value) for label, value in labels)): float(sample)
+        for (name, labels), sample in found.items()
+    }
+
+
+def test_node_exporter_has_each_sample(still: Cli, line: Line, tmp_path: Path) -> None:
+    """Of the page that the timer writes, as the textfile collector reads it."""
+    page = tmp_path / "ccbpf.prom"
+    still("metrics", "--units", "--output", page)
+    truth = as_numbers(samples_of(page.read_text()))
+    with exporting(line.near, tmp_path) as answer:
+        families = text_string_to_metric_families(answer())
+        found = as_numbers(
+            {(one.name, frozenset(one.labels.items())): one.value for family in families for one in family.samples}
+        )
+    assert len(truth) > 100 and truth.keys() <= found.keys()
+    assert not [key for key, value in truth.items() if repr(found[key]) != repr(value)]  # some are NaN
+    assert found["node_textfile_scrape_error", frozenset()] == 0
+    assert int(found["node_textfile_mtime_seconds", frozenset({("file", str(page))})]) == int(page.stat().st_mtime)
+
+
 def test_each_query_is_answered_with_data(ccbpf: Cli, tmp_path: Path) -> None:
     """A foreground and several flows in the background share a bottleneck."""
     queries = [query for panel in panels() for query, _ in panel.queries]
@@ -107,4 +133,4 @@ def test_each_query_is_answered_with_data(ccbpf: Cli, tmp_path: Path) -> None:
 def gives_way(prometheus: Prometheus) -> dict[str, float]:
     """The part of the time in which the flows of each controller gave way, as the dashboard asks for it."""
     (panel,) = [panel for panel in panels() if panel.title == "Part of the time in which the flows gave way"]
-    return {one["metric"]["controller"]: float(one["value"][1]) for one in prometheus.query(panel.queries[0][0])}
+    return {one["metric"]["controller"]: round(float(one["value"][1]), DIGITS) for one in prometheus.query(panel.queries[0][0])}

@@ -22,6 +22,7 @@ from tests.functional.conftest import Cli
 from tests.functional.line import DEV, Frame, Line
 from tests.functional.records import record, settle, ss
 from tests.functional.samples import of, samples
+from tests.unit import headers
 
 LIMITS_S = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, float("inf")]
 DELAY = "live_flows_delay_seconds"
@@ -194,6 +195,22 @@ def test_what_rules_did_with_their_connections(ccbpf: Cli, netns_pair: tuple[ker
         assert {name: n for name, n in listed[rule].items() if n} == counts
         for name in listed[rule]:
             assert of(found, f"rule_connections_{name}_total", rule=str(rule)) == counts.get(name, 0), (rule, name)
+
+
+def test_each_count_of_a_rule_is_that_of_its_map(ccbpf: Cli) -> None:
+    """Also those that no connection of a test can make: a connection that the kernel did not mark, or could not hold."""
+    before = {shown["id"] for shown in json.loads(kernel.run("bpftool", "-j", "map", "show").stdout)}
+    ccbpf("enable", "tcp_lp")
+    ccbpf("assign", "tcp_lp", "--remote-port", 9)
+    shown = json.loads(kernel.run("bpftool", "-j", "map", "show").stdout)
+    (made,) = [found["id"] for found in shown if found.get("name") == "rule_counts" and found["id"] not in before]
+    names = [row[0] for row in headers.table("ccbpf/rule.h", "CCBPF_CHOICE_COUNTS", "wv")]
+    kernel.Map.by_id(made).update(struct.pack("=I", 1), struct.pack(f"={len(names)}Q", *range(101, 101 + len(names))))
+    (rule,) = ccbpf("-j", "assign", "list").json["rules"]
+    written = {name: 101 + number for number, name in enumerate(names)}
+    found = samples(ccbpf)
+    for name, count in rule["counts"].items():
+        assert count == of(found, f"rule_connections_{name}_total", rule="1") == written[name], name
 
 
 def test_queues(line: Line) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import resource
+import signal
 import socket
 import subprocess
 import threading
@@ -19,7 +20,7 @@ import pytest
 
 from tests.functional import kernel
 from tests.functional.cli.transfer import Pair, Transfer
-from tests.functional.conftest import Cli
+from tests.functional.conftest import Cli, Result
 from tests.functional.kernel import chosen
 
 MANY = 2000
@@ -57,29 +58,78 @@ def test_thousands_move_within_seconds(enabled: Cli, many: list[socket.socket]) 
     assert said[-2:] == [f"... and {2 * MANY - 20} more: -v shows all", f"moved {2 * MANY} transfers to cubic"]
 
 
-def moved_then(enabled: Cli, transfer: Transfer, slow_setns: Path, act: Callable[[], None]) -> dict[str, Any]:
-    """The output, if this happens between the walk that moves the sender's socket and the walk that verifies it."""
+def moved_then(
+    enabled: Cli, moved: socket.socket, slow_setns: Path, act: Callable[[], object], *conditions: object, code: int = 0
+) -> dict[str, Any]:
+    """The output, if this happens after the walk that moves this socket, and before the next walk that enters a namespace."""
     slow = Cli(enabled.root, {"LD_PRELOAD": str(slow_setns)}, enabled.command)
-    words = ["-j", "renice", "tcp_lp", "--port", transfer.port, "--dst", "10.77.0.2"]
-    process = slow.popen(*words, stdout=subprocess.PIPE)
-    kernel.eventually(lambda: chosen(transfer.sender) == "tcp_lp", 30, "the first walk", every_s=0.005)
+    words = ["-j", "renice", "tcp_lp", *conditions]
+    process = slow.popen(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    kernel.eventually(lambda: chosen(moved) == "tcp_lp", 30, "the first walk", every_s=0.005)
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)  # within a walk it stops at the end of it
     act()
-    out, _ = process.communicate(timeout=30)
-    assert process.returncode == 0
-    answer: dict[str, Any] = json.loads(out)
-    return answer
+    process.send_signal(signal.SIGCONT)
+    out, err = process.communicate(timeout=30)
+    result = Result(process.returncode, out, err)
+    assert result.code == code, result
+    answer: dict[str, Any] = result.json
+    return answer | ({"error": result.error} if code else {})
+
+
+def sent(transfer: Transfer) -> tuple[object, ...]:
+    """Conditions that are true of what the transfer sends."""
+    return ("--port", transfer.port, "--dst", "10.77.0.2")
 
 
 def test_a_connection_that_is_closed_before_it_is_verified(enabled: Cli, transfer: Transfer, slow_setns: Path) -> None:
-    answer = moved_then(enabled, transfer, slow_setns, lambda: kernel.abort(transfer.sender))
+    answer = moved_then(enabled, transfer.sender, slow_setns, lambda: kernel.abort(transfer.sender), *sent(transfer))
     assert (answer["moved"], answer["closed"], answer["refused"]) == (0, 1, 0)
     assert [t["outcome"] for t in answer["transfers"]] == ["closed"]
 
 
 def test_a_program_that_takes_its_controller_back_is_moved_again(enabled: Cli, transfer: Transfer, slow_setns: Path) -> None:
-    answer = moved_then(enabled, transfer, slow_setns, lambda: kernel.choose(transfer.sender, "cubic"))
+    answer = moved_then(enabled, transfer.sender, slow_setns, lambda: kernel.choose(transfer.sender, "cubic"), *sent(transfer))
     assert (answer["moved"], answer["closed"]) == (1, 0)
     assert chosen(transfer.sender) == "tcp_lp"
+
+
+def take_away(cli: Cli) -> None:
+    """Disables the controller as `ccbpf disable` cannot while `renice` holds the lock: without it."""
+    (cli.root / "tcp_lp" / "link").unlink()
+    kernel.eventually(lambda: "tcp_lp" not in kernel.available(), 10, "it is not registered")
+
+
+def test_a_controller_that_is_disabled_meanwhile(
+    enabled: Cli, transfer: Transfer, slow_setns: Path, server: socket.socket
+) -> None:
+    """After it was found to be there and has been given to the connection of the first namespace."""
+    with socket.create_connection(server.getsockname()) as near, server.accept()[0] as far:
+        answer = moved_then(enabled, near, slow_setns, lambda: take_away(enabled), "--pid", os.getpid(), code=1)
+        assert chosen(near) == chosen(far) == "tcp_lp"
+    assert transfer.controllers() == {"cubic"}
+    assert answer["moved"] >= 2 and (answer["refused"], answer["lost"]) == (2, 0)  # this process may have other connections
+    why = "the controller was disabled meanwhile"
+    assert [t["why"] for t in answer["transfers"] if t["outcome"] == "refused"] == [why] * 2
+    assert (answer["error"]["on"], answer["error"]["why"]) == (f"2 of {answer['moved'] + 2} transfers", why)
+    transfer.goes_on()
+    transfer.finish()
+
+
+def test_a_program_that_takes_its_controller_back_for_good(enabled: Cli, transfer: Transfer, slow_setns: Path) -> None:
+    """The kernel refuses to move it once more."""
+
+    def take_back() -> None:
+        kernel.choose(transfer.sender, "cubic")
+        take_away(enabled)
+
+    answer = moved_then(enabled, transfer.sender, slow_setns, take_back, *sent(transfer), code=1)
+    assert (answer["moved"], answer["refused"], answer["lost"]) == (0, 0, 1)
+    (lost,) = answer["transfers"]
+    assert (lost["from"], lost["outcome"], lost["why"]) == ("cubic", "lost", "its program took it back")
+    assert (answer["error"]["on"], answer["error"]["why"]) == ("1 of 1 transfer", "its program took it back")
+    transfer.goes_on()
+    transfer.finish()
 
 
 def test_connections_that_come_and_go_meanwhile(enabled: Cli, netns_pair: Pair, transfer: Transfer) -> None:

@@ -60,8 +60,9 @@ SOURCES: Sources = {  # family: (source, file, test)
     **dict.fromkeys((*(f"rule_live_{of}" for of in ("flows", "bytes_acked", "retransmits", "indications", "cuts_to_one", "losses", "marks", "flows_yielding", "flows_delay_seconds")), "unit_live_flows", "unit_live_flows_yielding", "unit_live_flows_delay_seconds"), ("ss, and the records", "test_live.py", "test_by_rule_and_by_unit")),
     **{
         f"rule_connections_{name}": ("the connections of the test; `assign list`", "test_metrics.py", "test_what_rules_did_with_their_connections")
-        for name in ("set", "kept", "refused", "exempt", "unmarked", "receivers", "unstamped", "unheld")
+        for name in ("set", "kept", "refused", "exempt", "receivers", "unstamped")
     },
+    **dict.fromkeys(("rule_connections_unmarked", "rule_connections_unheld"), (MAP, "test_metrics.py", "test_each_count_of_a_rule_is_that_of_its_map")),
     **{
         f"run_{name}": ("iperf3", "test_sources.py", "test_a_run_is_what_iperf3_says")
         for name in ("connections", "sent_bytes", "sending_seconds", "receiving_connections", "received_bytes", "receiving_seconds")

@@ -4,8 +4,10 @@
  *
  *   many-rules CONTROLLER PREFIXES CGROUPS [FROM]
  *
- * CONTROLLER "not": connections that match keep their default. Rules for the prefixes 10.0.0.0/24, 10.0.1.0/24, … and 127.77.0.0/16, and for as many cgroups that
- * nobody is in. With FROM the rule for 127.77.0.0/16 asks for that controller.
+ * CONTROLLER "not": connections that match keep their default. Rules for 127.77.0.0/16, for so many
+ * of its addresses from 127.77.0.3 on, and for as many cgroups that nobody is in. The search for
+ * 127.77.0.1 goes past many branches of these. With FROM the rule for 127.77.0.0/16 asks for that
+ * controller.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,11 +45,10 @@ int main(int argc, char **argv)
 		add(&standing, argv[1], rule);
 	rule.conditions = CCBPF_RULE_REMOTE;
 	memset(rule.from, 0, sizeof(rule.from));
-	rule.remote.bits = 96 + 24;
-	rule.remote.address[12] = 10;
-	for (int i = 0; !err && i < atoi(argv[2]); i++) {
-		rule.remote.address[13] = i >> 8;
-		rule.remote.address[14] = i;
+	rule.remote.bits = 128;
+	for (int i = 3; !err && i < atoi(argv[2]) + 3; i++) {
+		rule.remote.address[14] = i >> 8;
+		rule.remote.address[15] = i;
 		add(&standing, argv[1], rule);
 	}
 	rule = (struct ccbpf_rule){ .conditions = CCBPF_RULE_CGROUP, .cgroup = "/nobody" };

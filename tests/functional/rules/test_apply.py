@@ -259,7 +259,9 @@ def test_an_error_leaves_all_as_it_was(host: Host, refuse: Path) -> None:
 
     with kernel.registered_by_bpftool(kernel.ROOT / "build/bpf/hstcp_lp.bpf.o"):
         error = host.refused(changed.format("::1"), 1)
-        assert "already has a controller of this name" in error["why"]
+        assert "already has a controller of this name" in error["why"] and error["line"] == 1
+        error = host.refused('[[rule]]\nnot = true\nremote = "::1"\n[[rule]]\ncontroller = "hstcp_lp"\nlocal-port = 9\n', 1)
+        assert "already has a controller of this name" in error["why"] and error["line"] == 4, "of the rule that gives it"
     assert (host.state(), host.cli.names()) == (before, pins)
 
     refusing = Cli(host.cli.root, {"LD_PRELOAD": str(refuse), "REFUSE": str(LINK_UPDATE), "REFUSE_WITH": "12"}, host.cli.command)

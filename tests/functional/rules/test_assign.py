@@ -21,6 +21,7 @@ from tests.functional import kernel
 from tests.functional.conftest import CCBPF, Cli
 from tests.functional.rules.background import BACKGROUND, PYTHON, SYSTEM_PYTHON, Sinks, default
 from tests.functional.rules.others import attach, calls, counter
+from tests.functional.rules.routes import Pair
 
 ENABLED = BACKGROUND, "tcp_lp", "tcpw_lp"
 
@@ -116,23 +117,65 @@ def test_ports(assign: Cli, sinks: Sinks) -> None:
 
 
 LE = 4  # the DSCP of lower effort as a TOS byte, RFC 8622
+AT_AND_TO = [("127.0.0.1", "127.0.0.1"), ("::1", "::1"), ("::", "127.0.0.1")]  # where a server listens, and how a client finds it
+AT_AND_TO_IDS = ["IPv4", "IPv6", "IPv4 at a socket of IPv6"]
 
 
-@pytest.mark.parametrize(
-    ("at", "to"),
-    [("127.0.0.1", "127.0.0.1"), ("::1", "::1"), ("::", "127.0.0.1")],
-    ids=["IPv4", "IPv6", "IPv4 at a socket of IPv6"],
-)
+@contextmanager
+def listening(at: str, chosen: str = "", sock: socket.socket | None = None) -> Iterator[socket.socket]:
+    """A listener, whose program chose this controller before it listened; at "::" for IPv4 as well."""
+    with sock or socket.socket(socket.AF_INET6 if ":" in at else socket.AF_INET) as server:
+        if at == "::":
+            server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        if chosen:
+            kernel.choose(server, chosen)
+        server.bind((at, 0))
+        server.listen()
+        yield server
+
+
+@pytest.mark.parametrize(("at", "to"), AT_AND_TO, ids=AT_AND_TO_IDS)
 def test_a_server_by_its_port(assign: Cli, at: str, to: str) -> None:
     """Of what its listener accepts, the DSCP is set as well."""
-    family = socket.AF_INET6 if ":" in at else socket.AF_INET
     field = (socket.IPPROTO_IPV6, socket.IPV6_TCLASS) if ":" in to else (socket.IPPROTO_IP, socket.IP_TOS)
-    with socket.create_server((at, 0), family=family, dualstack_ipv6=at == "::") as server:
+    with listening(at) as server:
         port = server.getsockname()[1]
         assign("assign", "tcp_lp", "--dscp", "le", "--local-port", port)
         with socket.create_connection((to, port)) as near, server.accept()[0] as far:
             assert (kernel.chosen(near), kernel.chosen(far)) == (default(), "tcp_lp")
             assert (near.getsockopt(*field), far.getsockopt(*field)) == (0, LE)
+
+
+@pytest.mark.parametrize(
+    ("family", "prefix", "matches"),
+    [
+        ("4", "10.77.0.1", True),
+        ("4", "10.77.0.0/24", True),
+        ("4", "10.77.0.2", False),  # its own address
+        ("4", "::/0", False),
+        ("6", "fd77::1", True),
+        ("6", "fd77::/64", True),
+        ("6", "fd77::2", False),
+        ("6", "0.0.0.0/0", False),
+        ("mapped", "10.77.0.1", True),
+        ("mapped", "::ffff:10.77.0.0/120", True),
+        ("mapped", "10.77.0.2", False),
+        ("mapped", "::/0", False),
+    ],
+)
+def test_an_accepted_connection_by_prefix(assign: Cli, netns_pair: Pair, family: str, prefix: str, matches: bool) -> None:
+    """Its remote address is that of the client."""
+    here, there = netns_pair
+    version = socket.AF_INET if family == "4" else socket.AF_INET6
+    to = "fd77::2" if family == "6" else "10.77.0.2"
+    with listening("::" if family == "mapped" else to, sock=there.socket(version)) as server:
+        port = server.getsockname()[1]
+        assign("assign", "tcp_lp", "--remote", prefix, "--local-port", port)
+        with here.socket(socket.AF_INET6 if family == "6" else socket.AF_INET) as near:
+            near.connect((to, port))
+            with server.accept()[0] as far:
+                assert kernel.chosen(far) == ("tcp_lp" if matches else default())
+    assert rules(assign)[0]["counts"]["set"] == matches
 
 
 def test_by_cgroup_and_all_below(assign: Cli, sinks: Sinks) -> None:
@@ -262,6 +305,28 @@ def test_the_choice_of_the_program_is_kept_unless_forced(assign: Cli, sinks: Sin
     assert rules(assign)[0]["counts"]["kept"] == 1
     assign("assign", "tcpw_lp", "--force", "--remote-port", sinks.port, "--remote", "127.0.0.1")
     assert got(sinks, "4", "reno") == "tcpw_lp"
+
+
+def ends(server: socket.socket, to: str) -> tuple[str, str]:
+    """The controllers of a new connection: of the client, and of what the listener has accepted."""
+    with socket.create_connection((to, server.getsockname()[1])) as near, server.accept()[0] as far:
+        return kernel.chosen(near), kernel.chosen(far)
+
+
+@pytest.mark.parametrize(("at", "to"), AT_AND_TO, ids=AT_AND_TO_IDS)
+def test_the_choice_of_a_listener_is_kept_unless_forced(assign: Cli, at: str, to: str) -> None:
+    """What it accepts has its choice."""
+    with listening(at, "reno") as server:
+        port = server.getsockname()[1]
+        assign("assign", "tcp_lp", "--local-port", port)
+        assert ends(server, to) == (default(), "reno")
+        (kept,) = rules(assign)
+        assert (kept["counts"]["kept"], kept["counts"]["set"]) == (1, 0)
+        assign("assign", "remove", "1")
+        assign("assign", "tcp_lp", "--force", "--local-port", port)
+        assert ends(server, to) == (default(), "tcp_lp")
+        (forced,) = rules(assign)
+        assert (forced["counts"]["kept"], forced["counts"]["set"]) == (0, 1)
 
 
 def test_a_run_wins_over_a_rule(assign: Cli, sinks: Sinks) -> None:

@@ -54,13 +54,21 @@ def test_what_is_not_run_is_left_alone(run: Cli, sinks: Sinks) -> None:
         assert inside.wait(ENDS_S) == -signal.SIGTERM
 
 
-def test_an_accepted_connection_gets_it_too(run: Cli) -> None:
+@pytest.mark.parametrize(
+    ("at", "to"), [("127.0.0.1", "127.0.0.1"), ("::1", "::1"), ("::", "127.0.0.1"), ("::", "::ffff:127.0.0.1")], ids=str
+)
+def test_an_accepted_connection_gets_it_too(run: Cli, at: str, to: str) -> None:
+    """In each family, and where the listener's address is mapped."""
     code = (
-        "import socket\n"
-        "s = socket.create_server(('127.0.0.1', 0)); c = socket.create_connection(s.getsockname()); a = s.accept()[0]\n"
+        "import socket, sys\n"
+        "at, to = sys.argv[1:]\n"
+        "s = socket.create_server((at, 0), family=socket.AF_INET6 if ':' in at else socket.AF_INET, dualstack_ipv6=at == '::')\n"
+        "c = socket.create_connection((to, s.getsockname()[1])); a = s.accept()[0]\n"
         "print(*(x.getsockopt(6, 13, 16).split(bytes(1))[0].decode() for x in (c, a)))\n"
     )
-    assert run("run", "-q", PYTHON, "-c", code).out.split() == [BACKGROUND, BACKGROUND]
+    done = run("-j", "run", PYTHON, "-c", code, at, to)
+    assert done.out.split() == [BACKGROUND, BACKGROUND]
+    assert account(done.err)["counts"]["set"] == 2
 
 
 def test_a_named_controller_is_enabled_and_stays(run: Cli, sinks: Sinks) -> None:

@@ -100,7 +100,7 @@ def test_groups_on_the_screen(run: Cli, sinks: Sinks) -> None:
         screen.resize(80, 24)
         screen.keys("g", "g")
         lines = screen.until(lambda lines: lines[1].startswith("grouped by cgroup, ") and len(lines) == 24, "a small screen")
-        assert lines[2].split() == ["CONTROLLER", "REMOTE", "BIT/S", "CWND", "DELAY", "PHASE", "YIELD", "PART"]
+        assert lines[2].split() == ["REMOTE", "BIT/S", "CWND", "DELAY", "PHASE", "YIELD", "FOR", "PART"]
         assert max(map(len, lines)) <= 80
         screen.keys("q")
         assert screen.ended() == 0
