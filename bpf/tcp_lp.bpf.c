@@ -22,7 +22,7 @@
  *	                       w = 1          +---+  (timer restarts)
  *
  *	  w < 5: SMALL, a pair of packets per 2 min(MSS/64, 8) / w RTT (III-B.4)
- *	  loss: reno, w = w/2
+ *	  loss or mark: reno, w = w/2
  *
  * Deviations from the paper:
  *

@@ -107,7 +107,7 @@ static __always_inline u32 lp_ecn_mark(struct sock *sk, struct lp *lp)
 		lp_tell_indication(sk, lp, verdict);
 	}
 	if (lp->window)
-		to = 1; /* the next pair leaves with nothing in flight: paced */
+		to = SMALL_MARKED; /* the next pair leaves with nothing in flight: paced */
 	lp_tell_reduction(sk, lp, false, to);
 	lp->lost = 0;
 	return to ?: 1;

@@ -151,6 +151,7 @@ static __always_inline u32 tcpw_lost_ssthresh(struct tcp_sock *tp, struct tcpw *
 	return westwood_ssthresh(tp->snd_cwnd, pipe, delivered, chance);
 }
 
+/* A mark that leaves a small window makes it small at once (SMALL_MARKED). */
 SEC("struct_ops")
 __u32 BPF_PROG(tcpw_lp_ssthresh, struct sock *sk)
 {
@@ -160,7 +161,7 @@ __u32 BPF_PROG(tcpw_lp_ssthresh, struct sock *sk)
 	struct backlog_params p;
 	struct flow_event e;
 	u32 to;
-	bool chance = loss && t->backlog.rtt_us;
+	bool chance = loss && t->backlog.rtt_us, small;
 
 	if (!t->open)
 		return sock_reno_ssthresh(tp);
@@ -172,14 +173,15 @@ __u32 BPF_PROG(tcpw_lp_ssthresh, struct sock *sk)
 	t->lost_us = sock_rtt_us(tp);
 	t->noise.flat = 0;
 	chance = chance && !tcpw_overflowed(tp, t, &p);
-	to = t->window ? SMALL_PAIR : tcpw_lost_ssthresh(tp, t, chance, &p);
+	small = t->window || (!loss && tp->snd_cwnd / 2 < param_small_window());
+	to = small ? (loss ? SMALL_PAIR : SMALL_MARKED) : tcpw_lost_ssthresh(tp, t, chance, &p);
 	backlog_mute(&t->backlog, tp->snd_nxt);
 	e = tcpw_now(t);
 	flow_reduced(sk, &e, loss, to);
 	tcpw_avoid(tp, t);
 	t->lost = !t->window; /* an undo brings no old window back */
-	if (t->window)
-		t->window = law_max(t->window / 2, 1);
+	if (small)
+		tcpw_small_enter(sk, tcpw_window(tp, t) / 2);
 	tcpw_fill(sk);
 	flow_repairs(sk, to);
 	return to;

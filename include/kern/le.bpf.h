@@ -77,14 +77,19 @@ static __always_inline u32 le_gap_us(struct tcp_sock *tp, struct le_flow *f)
 }
 
 /* Another controller has the flow from now on: where only pairs were sent it begins with slow start,
- * to the window of before. Not in a repair, at whose end the kernel makes ssthresh the window. */
+ * to the window of before. In CWR, at whose end the kernel makes ssthresh the window, it begins there;
+ * a repair is left alone. */
 static __always_inline void le_hand_over(struct sock *sk, struct le_flow *f)
 {
 	struct tcp_sock *tp = tcp_of(sk);
+	u8 state = sock_ca_state(sk);
 
-	if (le_small(f) && sock_ca_state(sk) <= TCP_CA_Disorder &&
-	    sk->__sk_common.skc_state != BPF_TCP_CLOSE)
+	if (!le_small(f) || sk->__sk_common.skc_state == BPF_TCP_CLOSE)
+		return;
+	if (state <= TCP_CA_Disorder)
 		tp->snd_ssthresh = law_max(f->law.back_q8 >> LE_Q8_SHIFT, LE_RETURN);
+	else if (state == TCP_CA_CWR)
+		tp->snd_ssthresh = LE_RETURN;
 }
 
 /* An event with the present state of the flow. */

@@ -4,7 +4,8 @@
  * where a reduction is under way; what a mark's reduction, or a loss that seemed to be chance,
  * must still give is taken in set_state():
  *
- *	Open, Disorder	-- mark -->	CWR		ssthresh(): an eighth, or a half
+ *	Open, Disorder	-- mark -->	CWR		ssthresh(): takes an eighth, or a half;
+ *							of pairs it leaves one packet
  *	Open, Disorder	-- loss -->	Recovery	ssthresh(): a half; the drain where it is chance
  *	CWR		-- loss -->	Recovery, Loss	set_state(): half of the window before the mark
  *	any		-- timeout -->	Loss		set_state(): half, also where it seemed to be chance
@@ -79,6 +80,8 @@ static __noinline u32 le_be_marked(struct sock *sk)
 	le_path(tp, f, &p);
 	was = law_forget(f->law.stage);
 	to = law_forget(le_mark(&f->law, tp->snd_cwnd, &p));
+	if (le_small(f))
+		f->law.paced |= pace_on(sk); /* in CWR no ACK asks for it */
 	le_reduced(sk, was, false, to);
 	return to;
 }
@@ -96,6 +99,16 @@ static __always_inline bool le_is_loss(struct sock *sk, u8 state)
 
 	return (marked || ((many || state == TCP_CA_Loss) && tp->undo_marker)) &&
 	       le_of(sk)->law.open && tp->snd_ssthresh > law_max(tp->prior_cwnd / 2, LE_LEAST);
+}
+
+/* In set_state(): a loss among pairs of which one was marked. With one packet in flight a repair would
+ * take a round trip for each packet. */
+static __always_inline void le_repair_pairs(struct sock *sk, u8 state)
+{
+	struct tcp_sock *tp = tcp_of(sk);
+
+	if (state >= TCP_CA_Recovery && tp->snd_ssthresh < LE_LEAST)
+		tp->snd_ssthresh = LE_LEAST;
 }
 
 /* A loss takes half. ssthresh() has counted it already, unless a mark came first. */

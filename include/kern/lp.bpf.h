@@ -95,8 +95,20 @@ static __always_inline u32 lp_reduce(struct sock *sk, struct lp *lp, bool loss, 
 	return to;
 }
 
-/* The policy's cut. A small window is halved whatever the policy, and leaves in pairs: the kernel's
- * window has counted packets of the old one (small_keep()). */
+/* A mark that leaves a small window, of @to packets (SMALL_MARKED). */
+static __always_inline u32 lp_mark_small(struct sock *sk, struct lp *lp, u32 to,
+					 const struct lp_policy *policy)
+{
+	bool was_small = lp->window;
+
+	lp_reduce(sk, lp, false, SMALL_MARKED, policy);
+	if (!was_small)
+		lp_small_enter(sk, to);
+	return SMALL_MARKED;
+}
+
+/* The policy's cut. A small window is halved whatever the policy. After a loss it leaves in pairs: the
+ * kernel's window has counted packets of the old one (small_keep()). */
 static __always_inline u32 lp_loss(struct sock *sk, struct lp *lp, bool loss,
 				   const struct lp_policy *policy)
 {
@@ -104,6 +116,8 @@ static __always_inline u32 lp_loss(struct sock *sk, struct lp *lp, bool loss,
 
 	if (!lp->open)
 		return to;
+	if (!loss && (lp->window || to < param_small_window()))
+		return lp_mark_small(sk, lp, to, policy);
 	return lp_reduce(sk, lp, loss, lp->window ? SMALL_PAIR : to, policy);
 }
 

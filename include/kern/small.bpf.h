@@ -12,6 +12,11 @@
 
 #define SMALL_REPAIR 4 /* packets: the least window in a repair after a timeout */
 
+/* packets: the kernel's window after a mark that leaves a small window. It has to be small at the mark:
+ * no ACK calls cong_avoid() before the kernel's reduction is over, and while marks go on one
+ * reduction follows the other. */
+#define SMALL_MARKED 1
+
 /* us between two pairs of a window, base_us: the RTT without a queue */
 static __always_inline u32 small_gap(struct tcp_sock *tp, u32 window, u32 spread, u32 base_us)
 {
@@ -28,8 +33,8 @@ static __always_inline void small_pairs(struct tcp_sock *tp)
 }
 
 /* The same from the cut on. Packets of the old window may still be in flight: they count, and are not
- * replaced. At a loss among them the kernel sends in proportion to the window before the loss
- * (tcp_cwnd_reduction(), net/ipv4/tcp_input.c): if that were 1, two packets for each one that
+ * replaced. At a loss or a mark among them the kernel sends in proportion to the window before it
+ * (tcp_cwnd_reduction(), net/ipv4/tcp_input.c): if that were 1, one or two packets for each one that
  * arrives. In Disorder the kernel itself replaces them until it knows that the hole is a loss. After a
  * timeout nothing of the old window is left: what was lost is sent again from SMALL_REPAIR packets
  * on. */
@@ -40,8 +45,7 @@ static __always_inline void small_keep(struct sock *sk)
 
 	if (state == TCP_CA_Loss)
 		tp->snd_cwnd = law_max(tp->snd_cwnd, SMALL_REPAIR);
-	else if (state == TCP_CA_Disorder ||
-		 (state == TCP_CA_Open && tp->packets_out > 2 * SMALL_PAIR))
+	else if (state == TCP_CA_Disorder || (state == TCP_CA_Open && tp->packets_out > 1))
 		tp->snd_cwnd = sock_in_flight(tp) ?: 1;
 	else if (state == TCP_CA_Open)
 		small_pairs(tp);

@@ -5,7 +5,8 @@
  *	chance	 a lone loss with no queue, on a path that has carried a queue of T, or the first
  *		 loss of the start: w = pipe(w, q)
  *	loss	 w = min(w / 2, drained): CUT; the first indication of a small window: SMALL
- *	mark	 w = min(7/8 w, drained), half of w in a small buffer: CUT; in JUDGE: SMALL
+ *	mark	 w = min(7/8 w, drained), half of w in a small buffer: CUT; in JUDGE: SMALL;
+ *		 in SMALL: as a pair that found a queue
  *
  * law/le.h has the names, bpf/le.bpf.c (10. and 11.) the reasons.
  */
@@ -126,19 +127,35 @@ LAW u32 le_loss_again(struct le *l, u32 window, const struct le_path *p)
 	return to;
 }
 
+/* A pair was marked, or the one packet that is sent after such a mark. The mark may be for the pair's
+ * own wait, as its second packet finds the first one in the queue. So one mark after a pair that found
+ * no queue does not end the return. */
+LAW void le_pair_marked(struct le *l, const struct le_path *p)
+{
+	bool looked = l->growth == 1;
+
+	le_pair(l, true, p);
+	if (looked)
+		l->growth = 2;
+	le_block(l);
+}
+
 /* packets: what a mark leaves. A mark is a certain indication. A router that marks a queue below
  * T keeps the queue there, where the delay says nothing: such a mark says of the buffer what a
- * loss says, and takes half of the window. */
+ * loss says, and takes half of the window. After the mark of a pair one packet is left: of two that
+ * are sent apart one would always be in flight, and no gap would begin. */
 LAW u32 le_mark(struct le *l, u32 window, const struct le_path *p)
 {
 	u32 queue_us = le_lost_us(l), to;
 
 	if (l->stage == LE_CUT)
 		return window;
-	if (l->stage == LE_JUDGE)
-		le_others(l, p);
 	if (l->stage == LE_SMALL) {
-		le_block(l);
+		le_pair_marked(l, p);
+		return 1;
+	}
+	if (l->stage == LE_JUDGE) {
+		le_others(l, p);
 		return LE_LEAST;
 	}
 	l->marked = 1;

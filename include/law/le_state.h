@@ -16,7 +16,7 @@
 #define LE_ONE 256 /* a packet */
 #define LE_Q8_SHIFT 8
 #define LE_WINDOW_MOST (1u << 24) /* packets */
-#define LE_LEAST 2 /* packets: no window is smaller */
+#define LE_LEAST 2 /* packets: no window is smaller, but for one after the mark of a pair */
 #define LE_RETURN 4 /* packets: the window that a return begins with */
 #define LE_BLOCK_SHIFT 2 /* a block is a quarter of the window */
 #define LE_BLOCK_LEAST 6 /* packets */

@@ -49,6 +49,15 @@ def test_marks_without_end_leave_no_queue() -> None:
     assert part(result, 0, 40, 10) > 0.3
 
 
+def test_marked_pairs_go_apart() -> None:
+    """Others leave 3 % of the link, and nearly each pair meets one of their packets. When a mark did not count one pair left in each
+    round trip: .012 of the link."""
+    udp = [{"rate_mbit": 19.4, "poisson": 1, "start_s": 0, "stop_s": 60}]
+    flow = {"controller": "le", "ecn": 1}
+    result = run(flow, rate_mbit=20, rtt_ms=50, seconds=60, udp=udp, limit_packets=166, mark_bytes=FRAME, mark_shift=0)
+    assert 0.001 < part(result, 0, 30, 20) < 0.004
+
+
 @pytest.mark.parametrize(("mark", "keeps"), [(10, 1.0), (20, 1.5), (32, 1.5)])
 def test_behind_a_router_that_marks_below_its_threshold_reno_keeps_its_share(mark: int, keeps: float) -> None:
     """100 Mbit/s, 20 ms, all flows with ECN, marks from 1.2 to 3.9 ms of queue on: beside le, reno gets at least as much as

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Paths that no row has: packets that are overtaken, and jitter on a fast link."""
+"""Paths that no row has: packets that are overtaken, jitter on a fast link, and a router that marks each packet."""
 
 from __future__ import annotations
 
@@ -38,6 +38,18 @@ def test_beside_cubic_where_every_fifth_packet_is_late(name: str) -> None:
         flows: list[dict[str, Any]] = [{"controller": "cubic"}, {"controller": name, "start_s": 5}]
         result = run(*flows, rate_mbit=10, rtt_ms=50, bdp=2, seconds=60, seed=seed, forward=LATE)
         assert mbit(result, 0, 20) > 0.95 * 10 * CARRIED
+
+
+@pytest.mark.parametrize(
+    ("name", "most"), [("tcp_lp", 0.025), ("tcp_lp_ecn", 0.025), ("hstcp_lp", 0.025), ("tcpw_lp", 0.03), ("le", 0.025)]
+)
+def test_ten_flows_that_are_marked_from_their_start_on(name: str, most: float) -> None:
+    """Beside a cubic without ECN. In state CWR no ACK calls cong_avoid(), and the next mark is there before CWR is over. When such
+    a flow did not become small at the mark itself it kept two packets per RTT: ten of them had 18 % of the link."""
+    queue = {"rate_mbit": 10, "limit_packets": 83, "mark_bytes": FRAME, "mark_shift": 0}
+    marked = ({"controller": name, "ecn": 1, "start_s": n / 10} for n in range(10))
+    result = run({"controller": "cubic"}, *marked, rate_mbit=10, rtt_ms=50, bdp=2, seconds=60, queue=queue)
+    assert 0.01 < sum(mbit(result, flow, 30) for flow in range(1, 11)) / (10 * CARRIED) < most
 
 
 def jitter(name: str, ms: float, seed: int, **kind: int) -> float:

@@ -83,6 +83,8 @@ OF_LE = [
     ("le: a mark takes nothing of seven", "le_loss.h", "law_max(window / (l->small_buffer ? 2 : 8), 1)", "window / (l->small_buffer ? 2 : 8)"),
     ("le: a mark of a short queue takes an eighth", "le_loss.h", "(l->small_buffer ? 2 : 8)", "8"),
     ("le: a mark between pairs is another", "le_loss.h", "\tif (l->stage == LE_CUT)\n\t\treturn window;\n", ""),
+    ("le: a mark of a pair says nothing", "le_loss.h", "\tle_pair(l, true, p);\n\tif (looked)", "\tif (looked)"),
+    ("le: a pair is marked by others alone", "le_loss.h", "\tif (looked)\n\t\tl->growth = 2;\n", ""),
     ("le: a mark says nothing of the buffer", "le_loss.h", "\tle_learn_buffer(l, le_units(queue_us), true, p);\n\tto = le_drained(l, le_q8(window)", "\tto = le_drained(l, le_q8(window)"),
     ("le: fast growth outlives a rest", "le.h", "LE_SMALL)\n\t\treturn;\n\tl->count = 0;\n\tl->growth = law_min(l->growth, LE_SLOW);\n}", "LE_SMALL)\n\t\treturn;\n}"),
     ("le: a rest is the end of a gap", "le.h", "\tif (l->stage == LE_SMALL)\n\t\treturn;\n\tl->count = 0;", "\tl->count = 0;"),

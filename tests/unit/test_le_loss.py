@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.le import CUT, FREE, JUDGE, ONE, SMALL, UNIT_US, Flow, delays, windows
+from tests.unit.le import BACK, CUT, FREE, GO_ON, JUDGE, ONE, SMALL, UNIT_US, Flow, delays, windows
 
 
 def fits(flow: Flow) -> None:
@@ -200,6 +200,29 @@ def test_a_mark_takes_at_least_an_eighth_and_a_packet_once(new_le: Any, window: 
     flow.round()
     assert flow.l.stage == JUDGE
     assert flow.law.le_mark(flow.l, to, flow.path) == 2 and flow.l.stage == SMALL
+
+
+def test_a_mark_of_a_pair_is_a_queue(new_le: Any) -> None:
+    """Behind an AQM there is no delay that a pair could find."""
+    flow = new_le(gap_max=16, gap_share=10_000)
+    flow.small()
+    gaps = []
+    for _ in range(3):
+        assert flow.law.le_mark(flow.l, 2, flow.path) == 1 and flow.l.stage == SMALL
+        gaps.append(flow.law.le_gap(flow.l))
+    assert gaps == [8, 16, 16], "the first pair leaves at once"
+
+
+@pytest.mark.parametrize(("marks", "verdict"), [(1, BACK), (2, GO_ON)])
+def test_one_mark_after_an_empty_look_may_be_of_the_pair_itself(new_le: Any, marks: int, verdict: int) -> None:
+    """Its second packet waits for the first one: where a router marks for that, a flow alone would be small for ever."""
+    flow = new_le(gap_max=16, gap_share=10_000)
+    flow.small()
+    flow.law.le_mark(flow.l, 2, flow.path)
+    assert flow.pair(0) == GO_ON and flow.law.le_gap(flow.l) == 1
+    for _ in range(marks):
+        assert flow.law.le_mark(flow.l, 2, flow.path) == 1 and flow.law.le_gap(flow.l) == 16
+    assert flow.pair(0) == verdict
 
 
 @pytest.mark.parametrize(("most_us", "threshold_us", "left"), [(3200, 1600, 50), (40_000, 4000, 87)])

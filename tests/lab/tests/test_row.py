@@ -15,7 +15,7 @@ from ..rows import rows
 from ..rows.rows import ALONE, IDEAL
 
 KERNEL = "6.12"
-SHORT = 'quick = { seconds = 20, from_s = 5, ours = ["tcp_lp"], peers = [] }'
+SHORT = 'quick = { seconds = 12, from_s = 5, ours = ["tcp_lp"], peers = [] }'
 
 
 @pytest.fixture(scope="module")
