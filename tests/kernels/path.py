@@ -21,7 +21,7 @@ from tests.lab.rows import catalogue
 
 RATE_MBIT = 25
 BUFFER_PACKETS = 100
-SECONDS = 5  # of traffic for each controller
+SECONDS = 3  # of traffic for each controller
 QUEUE = "nf_red"
 FLOWS = "flows.jsonl"
 EVERY_S = 0.1  # between two samples of the records
@@ -29,7 +29,7 @@ FRESH_MS = 10.0  # include/ccbpf/flow.h: a record is at most max(1 RTT, 10 ms) o
 READING_MS = 5.0  # from the record's reading to the document's time
 STEADY = ("avoidance", "inference")  # in recovery, and with a small window, there are pauses between ACKs
 STEADY_CWND = 10
-LEAST_STEADY = 8  # of some 50 samples of a flow; NF-TCP is in recovery for half of the time that a queue marks its packets
+LEAST_STEADY = 5  # of some 30 samples of a flow; NF-TCP is in recovery for half of the time that a queue marks its packets
 
 # They need ECN, and nf_red before the queue.
 MARKED = tuple(name for (name,) in catalogue.table("ccbpf/controllers.h", "CCBPF_ECN_CONTROLLERS", "w"))
