@@ -172,7 +172,7 @@ __noinline int publish(struct __sk_buff *ctx, const struct ccbpf_gateway_key *ke
 		count(ours);
 		return 0;
 	}
-	if (!gateway_fill(c))
+	if (!gateway_fill(c) && !c->record)
 		gateway_open(key, c, config.id, identity.netns);
 	return 0;
 }
@@ -232,11 +232,11 @@ static __always_inline void answer(struct __sk_buff *ctx, const struct segment *
 	 * read (fragments). So the law learns nothing of it, and its window is lowered as of any other. */
 	turn = law_likely(takes) && read_ack(entry, s, &a);
 	bytes = want(s, c, &a, turn);
+	started = gateway_law(c)->started;
+	if (started && turn)
+		publish(ctx, &s->key, c);
 	if (turn)
 		c->deciding = 0;
-	started = gateway_law(c)->started;
-	if (started)
-		publish(ctx, &s->key, c);
 	if (law_unlikely(c->left))
 		return;
 	field = advertise(entry, s, bytes, takes);

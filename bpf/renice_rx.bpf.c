@@ -56,6 +56,7 @@ static __always_inline __u16 hold(struct tcp_sock *tp, struct ccbpf_renice_recor
 		return refused(out, -12 /* ENOMEM */);
 	r->key = out->cookie;
 	r->most = RX_MOST;
+	r->counted = payload(tp);
 	err = release_call_for(tp, callbacks | RECEIVE_CALLBACKS);
 	if (!err)
 		return CCBPF_RENICE_MOVED;

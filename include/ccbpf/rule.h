@@ -167,7 +167,9 @@ struct ccbpf_rule_set {
 	__u64 filled; /* bit w: words[w] has bits */
 };
 
-/* An address, and how many of its bits count; IPv4 is ::ffff:a.b.c.d, with 96 bits more. */
+#define CCBPF_MAPPED_BITS 96 /* of ::ffff:0:0/96, all of IPv4 */
+
+/* An address, and how many of its bits count; IPv4 is ::ffff:a.b.c.d, with CCBPF_MAPPED_BITS more. */
 struct ccbpf_prefix {
 	__u32 bits;
 	__u8 address[16];

@@ -27,7 +27,8 @@ static __always_inline void totals_begun(const struct ccbpf_flow *f)
 }
 
 /* What it did since its record @f was written: until @now_ns @bytes were received in all, and it
- * reacted as often as the others say. The record says so from now on. */
+ * reacted as often as the others say. The record says so from now on. Another CPU may have written a newer
+ * one: then the differences are negative. */
 static __always_inline void totals_received(struct ccbpf_flow *f, u64 now_ns, u64 bytes, u32 drains,
 					    u32 yields, u32 losses)
 {
@@ -36,9 +37,9 @@ static __always_inline void totals_received(struct ccbpf_flow *f, u64 now_ns, u6
 	struct totals_of to = totals_of_download(f);
 
 	TOTALS_ADD(to, bytes_acked, new_bytes);
-	TOTALS_ADD(to, indications, drains + yields - f->indications);
-	TOTALS_ADD(to, cuts_to_one, yields - f->cuts_to_one);
-	TOTALS_ADD(to, losses, losses - f->losses);
+	TOTALS_ADD(to, indications, (s32)(drains + yields - f->indications));
+	TOTALS_ADD(to, cuts_to_one, (s32)(yields - f->cuts_to_one));
+	TOTALS_ADD(to, losses, (s32)(losses - f->losses));
 	TOTALS_ADD(to, sending_ns, step.sending_ns);
 	TOTALS_ADD(to, yielded_ns, step.yielded_ns);
 	f->updated_ns = now_ns;

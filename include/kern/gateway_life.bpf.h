@@ -47,12 +47,15 @@ static u64 swept_ns;
 
 /* --- which connections ------------------------------------------------------------ */
 
+/* A prefix shorter than that of all IPv4 has only addresses of IPv6: ::/0 is not everything. */
 static __always_inline bool lies_in(const u32 *address, const volatile struct ccbpf_prefix *prefix)
 {
 	const volatile u8 *to = prefix->address;
 	const u8 *of = (const u8 *)address;
 	u32 bits = prefix->bits;
 
+	if (bits < CCBPF_MAPPED_BITS && is_ipv4(address))
+		return false;
 	for (u32 i = 0; i < 16; i++) {
 		u32 left = bits > 8 * i ? bits - 8 * i : 0;
 		u8 mask = left < 8 ? 0xff00 >> left : 0xff;

@@ -12,16 +12,6 @@
 #include "kern/life.bpf.h"
 #include "kern/receive_totals.bpf.h"
 
-#define SOCK_DONE 1 /* include/net/sock.h, enum sock_flags: the peer's FIN came */
-
-/* bytes that were received: the kernel counts the peer's FIN as one */
-static __always_inline u64 payload(struct tcp_sock *tp)
-{
-	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
-
-	return tp->bytes_received - !!(sk->__sk_common.skc_flags & 1 << SOCK_DONE);
-}
-
 /* bytes: what one unit of the window field is */
 static __always_inline u32 window_unit(struct tcp_sock *tp)
 {

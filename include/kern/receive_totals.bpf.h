@@ -18,7 +18,7 @@ static __always_inline void life_receive_rule(struct tcp_sock *tp, u64 made_ns)
 		r->life_rule = made_ns;
 }
 
-/* The record is there. */
+/* The record is there. What came before the connection was held is no part of it. */
 static __noinline int totals_opened(const struct receive *r)
 {
 	u64 key = r->key;
@@ -26,6 +26,7 @@ static __noinline int totals_opened(const struct receive *r)
 
 	if (!f)
 		return 0;
+	f->bytes_acked = r->counted;
 	if (r->life_rule) {
 		f->life.rule = r->life_rule;
 		f->life.rule_id = r->rule;

@@ -44,4 +44,14 @@ static __always_inline struct receive *receive_of(struct tcp_sock *tp)
 	return bpf_sk_storage_get(&receives, tp, NULL, 0);
 }
 
+#define SOCK_DONE 1 /* include/net/sock.h, enum sock_flags: the peer's FIN came */
+
+/* bytes that were received: the kernel counts the peer's FIN as one */
+static __always_inline u64 payload(struct tcp_sock *tp)
+{
+	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
+
+	return tp->bytes_received - !!(sk->__sk_common.skc_flags & 1 << SOCK_DONE);
+}
+
 #endif

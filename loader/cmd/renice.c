@@ -9,7 +9,8 @@
  *
  *	parse     the conditions; what they name is looked up
  *	require   capabilities, BTF, libbpf
- *	lock      for reading: nobody disables the controller meanwhile
+ *	lock      for reading: nobody disables the controller meanwhile; for a change where ours is
+ *	          not enabled: it is enabled first, unless nothing is to be moved
  *	target    a socket of our own selects the controller: the kernel says whether there is
  *	          such a one (and loads its module), and whether this process may select it
  *	move      renice/transfers.h; what was moved is verified
@@ -23,6 +24,7 @@
 #include <unistd.h>
 
 #include "cc/running.h"
+#include "cmd/enable.h"
 #include "commands.h"
 #include "cmd/sweep.h"
 #include "out/errors.h"
@@ -63,7 +65,8 @@ static int not_enabled(const struct controller *controller)
 	return running_absent(WHAT, &absent);
 }
 
-static int require_target(const char *name)
+/* Only to look, ours may be one that is not enabled. */
+static int require_target(const char *name, bool look)
 {
 	const struct controller *ours = controller_find(name);
 	int err = ask_kernel(name);
@@ -72,7 +75,7 @@ static int require_target(const char *name)
 	if (err != -ENOENT)
 		return err ? fail_errno(WHAT, text("to %s", name), err) : EXIT_OK;
 	if (ours)
-		return not_enabled(ours);
+		return look ? EXIT_OK : not_enabled(ours);
 	read_line(AVAILABLE_PATH, available, sizeof(available));
 	return FAIL(EXIT_USAGE, .what = WHAT, .on = text("to %s", name),
 		    .why = "neither ccbpf nor this kernel has a controller of this name",
@@ -132,16 +135,39 @@ static int read_words(const struct request *request, struct selection_words *wor
 	return EXIT_OK;
 }
 
+static int move_locked(const struct selection *selection)
+{
+	int err = require_target(selection->config.to, selection->config.look);
+
+	return err ?: move(selection, NULL);
+}
+
+static int enable_and_move(const struct selection *selection, const struct controller *target)
+{
+	bool did = false;
+	int err = sweep(WHAT, SWEEP_RESTS, NULL);
+
+	if (!err)
+		err = enable_needed(target, &did);
+	if (!err)
+		err = move_locked(selection);
+	if (did && err == EXIT_NOTHING)
+		enable_give_back(target);
+	else if (did)
+		note(target->name, "it was not enabled, and is now",
+		     text("`ccbpf disable %s` disables it", target->name));
+	return err;
+}
+
 static int move_sent(const struct selection *selection)
 {
-	bool exists;
-	int err = pins_lock_read(WHAT, &exists);
+	const struct controller *ours = controller_find(selection->config.to);
+	bool exists, enables = ours && !selection->config.look && ask_kernel(ours->name) == -ENOENT;
+	int err = enables ? pins_lock_change(WHAT) : pins_lock_read(WHAT, &exists);
 
 	if (err)
 		return err;
-	err = require_target(selection->config.to);
-	if (!err)
-		err = move(selection, NULL);
+	err = enables ? enable_and_move(selection, ours) : move_locked(selection);
 	pins_unlock();
 	return err;
 }
@@ -236,7 +262,7 @@ const struct command cmd_renice = {
 	.name = "renice",
 	.args = "[NAME] CONDITION...",
 	.text = "Move running transfers to a controller",
-	.more = "NAME is an enabled controller, or any other that the kernel has (to move back: cubic). "
+	.more = "NAME is a controller of ccbpf, which is enabled if it is not, or any other that the kernel has (to move back: cubic). "
 		"Transfers of all network namespaces are moved, if all conditions hold, also where the program has chosen the controller. A socket's cgroup is "
 		"that of the process that made it, or that made its listener. Listeners, and connections "
 		"whose handshake is not over, are left alone; -v counts them. With --download and without a NAME the receive window of "

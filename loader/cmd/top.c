@@ -237,8 +237,8 @@ const struct command cmd_top = {
 	.text = "Watch live flows, and what they yield to",
 	.more = "The key ? explains the columns and keys; Enter shows a flow in detail. YIELD is what a flow gives way to now, FOR is for "
 		"how long, and PART is the share of the time since its controller took it over, or since the download began. A flow "
-		"gives way in the phases inference, small and recovery. Cgroup and process are known for flows whose socket a process "
-		"holds. The first batch of -b comes after one period.",
+		"gives way in the phases inference, small and recovery. The cgroup is known for flows that have a socket on this "
+		"host, the process for those whose socket a process holds. The first batch of -b comes after one period.",
 	.options = options,
 	.run = top,
 };

@@ -6,10 +6,8 @@
 
 #include "rules/sets.h"
 
-#define MAPPED_BITS 96 /* of ::ffff:0:0/96 */
-
 static const struct ccbpf_prefix all_ipv6 = { 0 };
-static const struct ccbpf_prefix all_ipv4 = { .bits = MAPPED_BITS,
+static const struct ccbpf_prefix all_ipv4 = { .bits = CCBPF_MAPPED_BITS,
 					      .address = { [10] = 0xff, [11] = 0xff } };
 
 static bool is_exempt(const struct ccbpf_rule *rule)
@@ -60,7 +58,7 @@ static bool same_bits(const struct ccbpf_prefix *a, const struct ccbpf_prefix *b
 
 static bool is_ipv4(const struct ccbpf_prefix *prefix)
 {
-	return prefix->bits >= MAPPED_BITS && same_bits(prefix, &all_ipv4, MAPPED_BITS);
+	return prefix->bits >= CCBPF_MAPPED_BITS && same_bits(prefix, &all_ipv4, CCBPF_MAPPED_BITS);
 }
 
 /* Whether `outer` has all addresses of `inner`. ::/0 means IPv6 only. */

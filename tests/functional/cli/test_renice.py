@@ -53,6 +53,17 @@ def test_running_transfers_move_and_come_back_and_arrive_whole(
     kernel.eventually(lambda: not enabled("-j", "flows").json["flows"], 5, "their records are gone")
 
 
+def test_a_controller_that_is_not_enabled_is_enabled_first(ccbpf: Cli, transfer: Transfer) -> None:
+    words = ("renice", "tcp_lp", "--port", transfer.port)
+    shown = ccbpf("-j", *words, "-n").json
+    assert (shown["dry_run"], len(shown["transfers"])) == (True, 2)
+    assert not ccbpf.root.exists()
+    moved = ccbpf(*words)
+    assert "it was not enabled, and is now" in moved.err
+    assert transfer.controllers() == {"tcp_lp"}
+    assert ccbpf.status()["tcp_lp"]["state"] == "enabled"
+
+
 @pytest.mark.parametrize("name", kernel.KINDS)
 def test_every_controller_takes_over_amid_a_transfer(ccbpf: Cli, transfer: Transfer, name: str) -> None:
     """ltcp as well, which only the privileged may select."""

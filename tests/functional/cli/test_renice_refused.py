@@ -60,7 +60,7 @@ NOT = {
     "all and another": (["cubic", "--all", "--port", "1"], 2, "no other condition"),
     "unknown": (["no_such_cc", "--all"], 2, "neither ccbpf nor this kernel"),
     "name too long": (["x" * 16, "--all"], 2, "1 to 15 bytes"),
-    "not enabled": (["tcp_lp", "--all"], 5, "`ccbpf enable tcp_lp` enables it"),
+    "not enabled, and nothing matches": (["tcp_lp", "--dst", "192.0.2.1"], 5, "no running transfer matches"),
     "port 0": (["cubic", "--port", "0"], 2, "1 to 65535"),
     "port too large": (["cubic", "--port", "65536"], 2, "1 to 65535"),
     "port with a tail": (["cubic", "--port", "80x"], 2, "1 to 65535"),

@@ -125,6 +125,12 @@ def test_of_which_hosts_and_senders(net: Network) -> None:
     read(net, Reading(100_000, address="fd00:1::2"))
     assert net.counts()["downloads"] == 1
     net.gateway("detach", DEV)
+    net.attach("--remote", "::/0")
+    read(net, Reading(100_000))
+    assert net.counts()["connections"] == 0, "that is all of IPv6"
+    read(net, Reading(100_000, address="fd00:1::2"))
+    assert net.counts()["downloads"] == 1
+    net.gateway("detach", DEV)
     net.attach("--remote", "10.0.1.2")
     kernel.run(*Reading(100_000).at(net.path))
     assert net.counts()["downloads"] == 1

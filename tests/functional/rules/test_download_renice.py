@@ -31,6 +31,7 @@ from tests.functional.rules.downloads import (
     untouched,
     yields,
 )
+from tests.functional.samples import of, samples
 from tests.lab.engine import native
 
 DOWNLOAD = ("renice", "--download")
@@ -72,6 +73,19 @@ def test_there_and_back(ccbpf: Cli, either: Server) -> None:
         assert ccbpf("-j", *DOWNLOAD, *near).json["moved"] == 2, "and there again"
         assert is_held(ccbpf, ends) and ends.clamp < OPEN
         ccbpf(*DOWNLOAD, "--off", "--all")
+
+
+def test_only_what_comes_while_it_is_held_counts(ccbpf: Cli, server: Server) -> None:
+    """A controller is enabled, so the sums stay."""
+    ccbpf("enable", "ltcp")
+    with server.connection() as ends:
+        for total in (10, 20):
+            ends.receive(100 * LEAST)
+            ccbpf(*DOWNLOAD, *ends.selected)
+            ends.receive(10 * LEAST)
+            ccbpf(*DOWNLOAD, "--off", *ends.selected)
+            found = of(samples(ccbpf), "bytes_acked_total", controller="rx_le")
+            assert 0 < found <= total * LEAST + 2 * total, "and what is sent back"
 
 
 def test_the_table(ccbpf: Cli, server: Server) -> None:
