@@ -105,19 +105,30 @@ static __always_inline bool read_ipv6(struct __sk_buff *ctx, struct segment *s, 
 	return put_length(ctx, s, IPV6_LEN, IPV6_LEN + be16_at(head, 4));
 }
 
+struct reading {
+	struct options_header header;
+	u32 length; /* bytes of it */
+	struct options_walk walk;
+};
+
+static long read_option(u32 step, struct reading *r)
+{
+	return !options_step(&r->header, r->length, &r->walk);
+}
+
 static __always_inline bool read_tcp(struct __sk_buff *ctx, struct segment *s, bool inwards)
 {
-	struct options_header header = {};
-	const u8 *head = header.at;
+	struct reading r = {};
+	const u8 *head = r.header.at;
 	u16 source, destination;
 	u32 length;
 
-	if (bpf_skb_load_bytes(ctx, s->at + LENGTH_AT, header.at, 1))
+	if (bpf_skb_load_bytes(ctx, s->at + LENGTH_AT, r.header.at, 1))
 		return false;
 	length = law_hide(head[0] >> 4 << 2); /* so that the least is asked of what is passed */
 	if (length < TCP_LEN || length > s->bytes)
 		return false;
-	if (bpf_skb_load_bytes(ctx, s->at, header.at, length))
+	if (bpf_skb_load_bytes(ctx, s->at, r.header.at, length))
 		return false;
 	source = be16_at(head, 0);
 	destination = be16_at(head, 2);
@@ -129,7 +140,10 @@ static __always_inline bool read_tcp(struct __sk_buff *ctx, struct segment *s, b
 	s->window = be16_at(head, WINDOW_AT);
 	s->payload = s->bytes - length;
 	s->size = ctx->gso_size && ctx->gso_size < s->payload ? ctx->gso_size : s->payload;
-	return options_read(&header, length, &s->options);
+	r.length = length;
+	options_begin(&r.walk);
+	bpf_loop(OPTIONS_MOST, read_option, &r, 0);
+	return options_end(&r.header, &r.walk, &s->options);
 }
 
 /* Not static: the verifier goes through it once. @inwards: its source is beyond the device. */

@@ -13,8 +13,8 @@
 
 #define OPTIONS_AT 20 /* bytes of the header before them */
 #define OPTIONS_MOST 40 /* bytes: what a header of 60 has room for */
-#define OPTIONS_ROOM \
-	(OPTIONS_AT + OPTIONS_MOST + 18) /* so that of two blocks each index is inside */
+#define OPTIONS_INDEX 63 /* has each place in a header */
+#define OPTIONS_ROOM (OPTIONS_INDEX + 1 + 18) /* so that of two blocks each index is inside */
 #define OPTIONS_SCALE_MOST 14 /* RFC 7323, 2.3 */
 #define OPTIONS_BLOCKS 2
 
@@ -49,63 +49,82 @@ LAW u32 options_u32(const struct options_header *h, u32 at)
 	return (u32)h->at[at] << 24 | h->at[at + 1] << 16 | h->at[at + 2] << 8 | h->at[at + 3];
 }
 
-/* The option at `at`, of `size` bytes, all of which are there. */
-LAW void options_take(const struct options_header *h, u32 at, u32 size, struct options *out)
+/* A way through the options of a header, one at a step. */
+struct options_walk {
+	u32 next; /* where the next one begins */
+	u32 bad; /* 1: one does not fit into the header */
+	u32 stamps, scale, sack; /* where those are that count; 0: nowhere */
+	u32 sack_size;
+};
+
+/* Nothing of it is known to the verifier: otherwise it would follow each combination of options. */
+LAW void options_begin(struct options_walk *w)
 {
-	switch (h->at[at]) {
-	case OPTIONS_STAMPS:
-		if (size != 10)
-			break;
-		out->stamped = 1;
-		out->tsval = options_u32(h, at + 2);
-		out->tsecr = options_u32(h, at + 6);
-		break;
-	case OPTIONS_SCALE:
-		if (size != 3)
-			break;
-		out->scaled = 1;
-		out->scale = law_min(h->at[at + 2], OPTIONS_SCALE_MOST);
-		break;
-	case OPTIONS_SACK:
-		if (size < 10 || (size - 2) % 8)
-			break;
-		out->n_blocks = size >= 18 ? 2 : 1;
-		out->blocks[0].left = options_u32(h, at + 2);
-		out->blocks[0].right = options_u32(h, at + 6);
-		out->blocks[1].left = options_u32(h, at + 10);
-		out->blocks[1].right = options_u32(h, at + 14);
-		break;
+	w->next = law_forget(OPTIONS_AT);
+	w->bad = law_forget(0);
+	w->stamps = law_forget(0);
+	w->scale = law_forget(0);
+	w->sack = law_forget(0);
+	w->sack_size = law_forget(0);
+}
+
+/* The option at `at`, of `size` bytes, all of which are there. */
+LAW void options_note(struct options_walk *w, u32 kind, u32 at, u32 size)
+{
+	if (kind == OPTIONS_STAMPS && size == 10) {
+		w->stamps = at;
+	} else if (kind == OPTIONS_SCALE && size == 3) {
+		w->scale = at;
+	} else if (kind == OPTIONS_SACK && size >= 10 && (size - 2) % 8 == 0) {
+		w->sack = at;
+		w->sack_size = size;
 	}
 }
 
-/*
- * Of a header of `length` bytes. Returns whether they can be read.
- *
- * It goes from byte to byte, and not from option to option: so each index is a constant of its round, and
- * the verifier need not follow each sum of lengths.
- */
-LAW bool options_read(const struct options_header *h, u32 length, struct options *out)
+/* One option of a header of `length` bytes, OPTIONS_MOST times at the most. Returns whether there may be another one. */
+LAW bool options_step(const struct options_header *h, u32 length, struct options_walk *w)
 {
-	u32 next = OPTIONS_AT; /* where the next option begins */
+	u32 at = w->next & OPTIONS_INDEX, kind = h->at[at], size = h->at[at + 1];
+
+	if (at >= length || kind == OPTIONS_END)
+		return false;
+	if (kind == OPTIONS_NOP) {
+		w->next = at + 1;
+		return true;
+	}
+	if (at + 1 >= length || size < 2 || size > length - at) {
+		w->bad = 1;
+		return false;
+	}
+	options_note(w, kind, at, size);
+	w->next = at + size;
+	return true;
+}
+
+/* After the last step. Returns whether the options can be read. */
+LAW bool options_end(const struct options_header *h, const struct options_walk *w,
+		     struct options *out)
+{
+	u32 stamps = w->stamps & OPTIONS_INDEX, sack = w->sack & OPTIONS_INDEX;
 
 	*out = (struct options){ 0 };
-	for (u32 at = OPTIONS_AT; at < OPTIONS_AT + OPTIONS_MOST && at < length; at++) {
-		u32 kind = h->at[at], size = h->at[at + 1];
-
-		if (at != next)
-			continue;
-		if (kind == OPTIONS_END)
-			return true;
-		if (kind == OPTIONS_NOP) {
-			next = at + 1;
-			continue;
-		}
-		if (at + 1 >= length || size < 2 || size > length - at)
-			return false;
-		options_take(h, at, size, out);
-		next = law_forget(at + size);
+	if (w->scale) {
+		out->scaled = 1;
+		out->scale = law_min(h->at[(w->scale & OPTIONS_INDEX) + 2], OPTIONS_SCALE_MOST);
 	}
-	return true;
+	if (stamps) {
+		out->stamped = 1;
+		out->tsval = options_u32(h, stamps + 2);
+		out->tsecr = options_u32(h, stamps + 6);
+	}
+	if (sack) {
+		out->n_blocks = w->sack_size >= 18 ? 2 : 1;
+		out->blocks[0].left = options_u32(h, sack + 2);
+		out->blocks[0].right = options_u32(h, sack + 6);
+		out->blocks[1].left = options_u32(h, sack + 10);
+		out->blocks[1].right = options_u32(h, sack + 14);
+	}
+	return !w->bad;
 }
 
 /* Has what the first block says come before (D-SACK)? @ack: all before it has come. */

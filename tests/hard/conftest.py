@@ -3,7 +3,7 @@
 
 The command's functional tests run first, with the command built under ASan and UBSan (Makefile); then the tests here:
 
-    test_kill.py        `run`, `assign`, `apply` and `renice`, killed at 200 random instants; the other changing commands at 50 or 25
+    test_kill.py        `run`, `assign`, `apply` and `renice`, killed at 200 random instants; the other changing commands at 50
     test_fuzz_*.py      random command lines, hostile maps, lying peers of the laws, the targets of tests/fuzz
     test_packages.py    the packages, in a minimal system
     test_kubernetes.py  the manifest by the schemas of Kubernetes, the image, built and used; kills of `apply --pods`

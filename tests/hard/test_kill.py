@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Each command that changes something, killed with SIGKILL at random instants: the next command understands what was left.
 
-`run`, `assign`, `apply` and `renice` are killed at 200 instants each, the others at 50, `gateway` at 25: the verifier takes a
-second for its programs. An instant is a system call, drawn from all of the command's life (SEED=n repeats the draws): the
-functional tests kill before every change (kill_at.c); here the command dies between any two system calls.
+`run`, `assign`, `apply` and `renice` are killed at 200 instants each, the others at 50. An instant is a system call, drawn
+from all of the command's life (SEED=n repeats the draws): the functional tests kill before every change (kill_at.c); here the
+command dies between any two system calls.
 
 After each kill the same command finishes the work, or says that nothing is left to do, and the state is that of a command
 that was never killed; `clean --all` leaves no pin, no controller, no cgroup and no program at the device, and restores the
@@ -49,7 +49,6 @@ from tests.hard.killing import (
 
 INSTANTS = 200  # of `run`, `assign`, `apply` and `renice`
 FEWER = 50  # of each of the others
-FEWEST = 25  # of `gateway`
 ENDS_S = 10.0
 Killing = Callable[[Path, Path, random.Random], None]
 
@@ -294,8 +293,7 @@ def test_killed_at_fifty_instants(words: str, line: Line, kill_after: Path, dice
 
 
 @pytest.mark.parametrize("words", HOOKS)
-def test_a_hook_killed_at_random_instants(words: str, hooks: Cli, kill_after: Path, dice: random.Random) -> None:
-    count = FEWEST if words.startswith("gateway") else FEWER
+def test_a_hook_killed_at_fifty_instants(words: str, hooks: Cli, kill_after: Path, dice: random.Random) -> None:
     with Line(hooks) as line:
-        for _ in each_repaired(host_of(line, kill_after), words, HOOKS[words], count, dice):
+        for _ in each_repaired(host_of(line, kill_after), words, HOOKS[words], FEWER, dice):
             pass

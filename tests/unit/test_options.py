@@ -47,8 +47,12 @@ def expected(options: bytes) -> Said | None:
 def read(ffi: Ffi, law: Laws, options: bytes) -> Said | None:
     header = ffi.new("struct options_header *")
     ffi.buffer(header)[20 : 20 + len(options)] = options
-    out = ffi.new("struct options *")
-    if not law.options_read(header, 20 + len(options), out):
+    walk, out = ffi.new("struct options_walk *"), ffi.new("struct options *")
+    law.options_begin(walk)
+    for _ in range(40):
+        if not law.options_step(header, 20 + len(options), walk):
+            break
+    if not law.options_end(header, walk, out):
         return None
     blocks = [(out.blocks[i].left, out.blocks[i].right) for i in range(out.n_blocks)]
     return Said((out.tsval, out.tsecr) if out.stamped else None, out.scale if out.scaled else None, blocks)
