@@ -19,8 +19,7 @@
 	X(USAGE, 2, "usage")                       \
 	X(KERNEL, 3, "the kernel lacks something") \
 	X(PERMISSION, 4, "permission")             \
-	X(NOTHING, 5,                              \
-	  "nothing to do: it is so already, or what was named is not there: an enabled controller, a rule, a transfer")
+	X(NOTHING, 5, "nothing to do: it is so already, or what was named is not there")
 
 enum exit_code {
 #define X(name, number, text) EXIT_##name = number,
