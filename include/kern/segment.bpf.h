@@ -140,6 +140,8 @@ static __always_inline bool read_tcp(struct __sk_buff *ctx, struct segment *s, b
 	s->window = be16_at(head, WINDOW_AT);
 	s->payload = s->bytes - length;
 	s->size = ctx->gso_size && ctx->gso_size < s->payload ? ctx->gso_size : s->payload;
+	if (law_likely(options_usual(&r.header, length, &s->options)))
+		return true;
 	r.length = length;
 	options_begin(&r.walk);
 	bpf_loop(OPTIONS_MOST, read_option, &r, 0);

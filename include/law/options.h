@@ -13,6 +13,7 @@
 
 #define OPTIONS_AT 20 /* bytes of the header before them */
 #define OPTIONS_MOST 40 /* bytes: what a header of 60 has room for */
+#define OPTIONS_USUAL 0x0101080a /* NOP, NOP, timestamps of 10 bytes */
 #define OPTIONS_INDEX 63 /* has each place in a header */
 #define OPTIONS_ROOM (OPTIONS_INDEX + 1 + 18) /* so that of two blocks each index is inside */
 #define OPTIONS_SCALE_MOST 14 /* RFC 7323, 2.3 */
@@ -47,6 +48,20 @@ struct options {
 LAW u32 options_u32(const struct options_header *h, u32 at)
 {
 	return (u32)h->at[at] << 24 | h->at[at + 1] << 16 | h->at[at + 2] << 8 | h->at[at + 3];
+}
+
+/* Are the options two NOPs and timestamps, as nearly every segment has them (RFC 7323, appendix A)? Then they are
+ * read. */
+LAW bool options_usual(const struct options_header *h, u32 length, struct options *out)
+{
+	if (length != OPTIONS_AT + 12 || options_u32(h, OPTIONS_AT) != OPTIONS_USUAL)
+		return false;
+	*out = (struct options){
+		.stamped = 1,
+		.tsval = options_u32(h, OPTIONS_AT + 4),
+		.tsecr = options_u32(h, OPTIONS_AT + 8),
+	};
+	return true;
 }
 
 /* A way through the options of a header, one at a step. */

@@ -47,12 +47,15 @@ def expected(options: bytes) -> Said | None:
 def read(ffi: Ffi, law: Laws, options: bytes) -> Said | None:
     header = ffi.new("struct options_header *")
     ffi.buffer(header)[20 : 20 + len(options)] = options
-    walk, out = ffi.new("struct options_walk *"), ffi.new("struct options *")
+    walk, out, usual = ffi.new("struct options_walk *"), ffi.new("struct options *"), ffi.new("struct options *")
     law.options_begin(walk)
     for _ in range(40):
         if not law.options_step(header, 20 + len(options), walk):
             break
-    if not law.options_end(header, walk, out):
+    readable = law.options_end(header, walk, out)
+    if law.options_usual(header, 20 + len(options), usual):
+        assert bytes(ffi.buffer(usual)) == bytes(ffi.buffer(out)) and len(options) == 12
+    if not readable:
         return None
     blocks = [(out.blocks[i].left, out.blocks[i].right) for i in range(out.n_blocks)]
     return Said((out.tsval, out.tsecr) if out.stamped else None, out.scale if out.scaled else None, blocks)
@@ -92,3 +95,13 @@ def test_holes_and_duplicates(ffi: Ffi, law: Laws, blocks: list[tuple[int, int]]
         out.blocks[i].left, out.blocks[i].right = ((begin + edge) % 2**32 for edge in block)
     ack = (begin + 100) % 2**32
     assert (law.options_hole(out, ack), law.options_again(out, ack)) == (hole, again)
+
+
+@given(numbers, numbers)
+def test_what_nearly_every_segment_has(ffi: Ffi, law: Laws, tsval: int, tsecr: int) -> None:
+    options = struct.pack(">BBBBII", NOP, NOP, STAMPS, 10, tsval, tsecr)
+    assert read(ffi, law, options) == Said((tsval, tsecr))
+    header, out = ffi.new("struct options_header *"), ffi.new("struct options *")
+    ffi.buffer(header)[20:32] = options
+    assert law.options_usual(header, 32, out)
+    assert not law.options_usual(header, 36, out)
