@@ -147,8 +147,7 @@ static int add_locked(const struct controller *c, struct ccbpf_rule *rule)
 	else if (err)
 		sweep(WHAT, SWEEP_UNUSED, NULL);
 	else if (did)
-		note(c->name, "it was not enabled, and is now",
-		     text("`ccbpf disable %s` disables it", c->name));
+		enable_note(c);
 	return err;
 }
 

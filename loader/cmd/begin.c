@@ -96,7 +96,6 @@ int begin(const char *what, const struct controller *c, const struct ccbpf_run *
 		enable_give_back(c);
 	pins_unlock();
 	if (!err && did && !quiet)
-		note(c->name, "it was not enabled, and is now",
-		     text("`ccbpf disable %s` disables it", c->name));
+		enable_note(c);
 	return err;
 }

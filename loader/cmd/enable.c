@@ -277,6 +277,12 @@ void enable_give_back(const struct controller *c)
 	undo(&enabling, 1);
 }
 
+void enable_note(const struct controller *c)
+{
+	note(c->name, "it was not enabled, and is now",
+	     text("`ccbpf disable %s` disables it", c->name));
+}
+
 int enable_with(const char *file, const struct enable_wanted *wanted, unsigned int n)
 {
 	struct enabling enabling[CCBPF_KINDS] = { 0 };

@@ -17,6 +17,9 @@ int enable_needed(const struct controller *c, bool *did);
 /* Take that back: what it was enabled for has failed. */
 void enable_give_back(const struct controller *c);
 
+/* Say that enable_needed() has enabled it. */
+void enable_note(const struct controller *c);
+
 /* A controller that is to be enabled with these parameters. */
 struct enable_wanted {
 	const struct controller *controller;

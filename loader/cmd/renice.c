@@ -10,7 +10,7 @@
  *	parse     the conditions; what they name is looked up
  *	require   capabilities, BTF, libbpf
  *	lock      for reading: nobody disables the controller meanwhile; for a change where ours is
- *	          not enabled: it is enabled first, unless nothing is to be moved
+ *	          not enabled: it is enabled first (a dry run does not)
  *	target    a socket of our own selects the controller: the kernel says whether there is
  *	          such a one (and loads its module), and whether this process may select it
  *	move      renice/transfers.h; what was moved is verified
@@ -24,8 +24,8 @@
 #include <unistd.h>
 
 #include "cc/running.h"
-#include "cmd/enable.h"
 #include "commands.h"
+#include "cmd/enable.h"
 #include "cmd/sweep.h"
 #include "out/errors.h"
 #include "renice/report.h"
@@ -65,7 +65,7 @@ static int not_enabled(const struct controller *controller)
 	return running_absent(WHAT, &absent);
 }
 
-/* Only to look, ours may be one that is not enabled. */
+/* For a dry run ours need not be enabled. */
 static int require_target(const char *name, bool look)
 {
 	const struct controller *ours = controller_find(name);
@@ -154,8 +154,7 @@ static int enable_and_move(const struct selection *selection, const struct contr
 	if (did && err == EXIT_NOTHING)
 		enable_give_back(target);
 	else if (did)
-		note(target->name, "it was not enabled, and is now",
-		     text("`ccbpf disable %s` disables it", target->name));
+		enable_note(target);
 	return err;
 }
 

@@ -165,8 +165,7 @@ static int write_dropin(const struct unit *unit, const struct gift *gift, const 
 		err = FAIL(EXIT_NOTHING, .what = WHAT, .on = dropin_path(unit),
 			   .why = text("it names %s already", gift_words(gift)), .remedy = NULL);
 	if (!err && made.enabled)
-		note(gift->c->name, "it was not enabled, and is now",
-		     text("`ccbpf disable %s` disables it", gift->c->name));
+		enable_note(gift->c);
 	if (!err)
 		err = remove_unnamed(); /* the drop-in may have named another one before */
 	return err;

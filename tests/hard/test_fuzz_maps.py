@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""1 200 commands over pins that somebody changed at random, by the command under ASan and UBSan. It takes a minute.
+"""1 200 commands over pins that somebody changed at random, by the command under ASan and UBSan. It takes two minutes.
 
 A round enables controllers, attaches nf_red, and changes some pins: random bytes in a map's values, a map of another kind
 or shape in its place, pins that are swapped, removed, or made directories. Then it runs some commands over that.

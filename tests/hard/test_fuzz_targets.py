@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The targets of tests/fuzz with the input that libFuzzer finds, two at a time: a minute of each parser of what an
-administrator writes, a part of it of the others. `make fuzz` does it for longer."""
+"""The targets of tests/fuzz with the input that libFuzzer finds, two at a time: 60 s of each parser of what an
+administrator writes, 20 s of each other one. `make fuzz` does it for longer."""
 
 from __future__ import annotations
 

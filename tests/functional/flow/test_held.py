@@ -20,8 +20,6 @@ LONG_S = 0.03
 EXTRA_S = 0.03
 WINDOW = 40  # packets of the receiver
 RATE_MBIT = 20
-LEAST = {"tcpw_lp": 0.6}  # of RATE_MBIT, for the reno that comes later; its early reductions are smaller
-LEAST_OF_LP = 0.85
 
 
 class Held(Behaviour):
@@ -109,4 +107,4 @@ def test_behind_the_queue_of_its_own_host(controllers: dict[str, Controller]) ->
             assert "dropped 0," in peer.namespace.run("tc", "-s", "qdisc", "show", "dev", "peer").stdout, name
             record = controllers[name].flow(backgrounds[name].sock)
             assert record and record.losses == 0, name
-    assert [name for name in names if mbit[name] < LEAST.get(name, LEAST_OF_LP) * RATE_MBIT] == [], mbit
+    assert min(mbit.values()) > 0.85 * RATE_MBIT, mbit
