@@ -63,6 +63,8 @@ static __noinline u32 le_lose(struct sock *sk, u32 window, u32 few)
 	to = law_forget(le_loss(&f->law, window, chance, &p));
 	if (chance)
 		le_seems_alone(&f->law, tp->total_retrans);
+	else if (le_rtt_queue_us(tp, &p) > le_threshold(&f->law, &p))
+		le_loss_stays(&f->law, to);
 	le_reduced(sk, was, true, to);
 	return to;
 }

@@ -114,6 +114,14 @@ LAW u32 le_loss(struct le *l, u32 window, bool chance, const struct le_path *p)
 	return first ? LE_LEAST : to;
 }
 
+/* A loss left @to packets, and the round trip shows a queue above T. The one-way delay may show none, but
+ * that rests on the peer's clock, and a peer may lie. So nothing brings back what this loss took. */
+LAW void le_loss_stays(struct le *l, u32 to)
+{
+	if (l->stage != LE_SMALL)
+		l->back_q8 = law_min(l->back_q8, le_q8(to));
+}
+
 /* packets: what is left when a loss that was taken for chance turns out to be one of many, or a
  * timeout. le_needless() still brings back what was known before that loss. */
 LAW u32 le_loss_again(struct le *l, u32 window, const struct le_path *p)

@@ -90,6 +90,8 @@ struct receiver {
 	bool dsack;
 	u64 clock_offset_us;
 	double clock_drift;
+	u64 lies_ns; /* from then on its clock hides each queue; 0: it is honest */
+	u32 least_ms; /* its clock less the newest packet's, at the least */
 	u64 delivered; /* segments in order, in all */
 	u64 last_arrival_ns; /* on the reverse way, for in-order jitter */
 	u32 last_tsval, last_tsecr; /* of the newest packet */

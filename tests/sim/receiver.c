@@ -68,6 +68,18 @@ u32 receiver_stamp(const struct receiver *r)
 	return (u32)((r->clock_offset_us + (u64)us) / 1000);
 }
 
+/* The TSval of an ACK. One that lies tells of each packet that it met no queue. */
+static u32 told_stamp(struct receiver *r)
+{
+	u32 now_ms = receiver_stamp(r);
+
+	if (now_ms - r->last_tsval < r->least_ms)
+		r->least_ms = now_ms - r->last_tsval;
+	if (!r->lies_ns || engine_now_ns < r->lies_ns)
+		return now_ms;
+	return r->last_tsval + r->least_ms;
+}
+
 static void put_sacks(const struct receiver *r, struct packet *p)
 {
 	u32 n = 0;
@@ -95,7 +107,7 @@ static void receiver_ack(struct flow *f, bool fresh)
 	p->last_arrival_ns = &r->last_arrival_ns;
 	p->bytes = FLOW_ACK_BYTES;
 	p->index = r->rcv_nxt;
-	p->tsval = receiver_stamp(r);
+	p->tsval = told_stamp(r);
 	if (r->download)
 		download_ack(f, p->tsval, fresh);
 	p->window = r->download ? download_advertised(f) : r->window;

@@ -282,6 +282,9 @@ static void read_flow(struct flow *f, u32 no, struct json_object *o, double segm
 	if (number(o, "download") > 0)
 		download_begin(f, word(o, "receiver"));
 	f->peer.clock_drift = number(o, "drift_ppm") / 1e6;
+	f->peer.lies_ns = number(o, "lies_s") > 0 ? engine_start_ns + ns_of_s(number(o, "lies_s"))
+						  : 0;
+	f->peer.least_ms = UINT32_MAX;
 	f->ecn = number(o, "ecn") > 0;
 	f->background = number(o, "background") > 0;
 	f->dscp = (u8)number(o, "dscp");

@@ -46,6 +46,8 @@ OF_LE = [
     ("le: a loss again is a first one", "le_loss.h", "\tl->was_first = first;\n", ""),
     ("le: a peer's clock is believed", "le.h", "rtt_queue_us <= 2 * le_threshold(l, p))", "true)"),
     ("le: a peer's clock is never believed", "le.h", " || rtt_queue_us <= 2 * le_threshold(l, p))", ")"),
+    ("le: a loss of pairs stays", "le_loss.h", "\tif (l->stage != LE_SMALL)\n\t\tl->back_q8 = law_min(l->back_q8, le_q8(to));", "\tl->back_q8 = law_min(l->back_q8, le_q8(to));"),
+    ("le: a loss that stays gives more", "le_loss.h", "\t\tl->back_q8 = law_min(l->back_q8, le_q8(to));\n}", "\t\tl->back_q8 = le_q8(to);\n}"),
     ("le: the gap is of a clock", "le.h", "l->stage != LE_FREE || rtt_queue_us", "rtt_queue_us"),
     ("le: what was reduced was many", "le_loss.h", "return l->stage != LE_SMALL && l->of_loss &&", "return l->of_loss &&"),
     ("le: no loss was many", "le_loss.h", "return l->stage != LE_SMALL && l->of_loss &&", "return l->stage != LE_SMALL &&"),

@@ -453,3 +453,14 @@ def test_no_flow_grows_faster_than_reno_on_the_word_of_a_peer(new_le: Any, queue
     flow.l.stage, flow.l.count = SMALL, 4
     flow.law.le_distrust(flow.l, 100_000, flow.path)
     assert flow.l.count == 4, "the gap of its pairs"
+
+
+@pytest.mark.parametrize(("stage", "back"), [(FREE, 40), (CUT, 40), (JUDGE, 40), (SMALL, 90)])
+def test_a_loss_without_a_delay_that_is_believed_stays(new_le: Any, stage: int, back: int) -> None:
+    """Of pairs a loss takes nothing."""
+    flow = new_le()
+    flow.l.stage, flow.l.back_q8 = stage, 90 * ONE
+    flow.law.le_loss_stays(flow.l, 40)
+    assert flow.l.back_q8 == back * ONE
+    flow.law.le_loss_stays(flow.l, 95)
+    assert flow.l.back_q8 == back * ONE
