@@ -151,12 +151,14 @@ class Machine:
     def _environment(self) -> dict[str, str]:
         return {**os.environ, **CLEAN, "CCBPF_PIN_ROOT": str(self.pins)}
 
-    def install(self, package: Path) -> None:
+    def install(self, package: Path, *options: str) -> str:
+        """By apt, with what it depends on. What apt says."""
         shutil.copy(package, self.root / "ccbpf.deb")
         release = platform.freedesktop_os_release()
         backports = f"-t {release['VERSION_CODENAME']}-backports" if release["VERSION_ID"] == "12" else ""
-        self(f"apt-get install -q -y --no-install-recommends {backports} /ccbpf.deb")
+        said = self(f"apt-get install -q -y --no-install-recommends {backports} {' '.join(options)} /ccbpf.deb")
         (self.root / "ccbpf.deb").unlink()
+        return said
 
     def unpack_only(self, package: Path) -> None:
         """Without what it depends on."""

@@ -169,7 +169,9 @@ def test_the_life_of_a_package(packages: dict[str, Path], machine: Machine, echo
     said = machine("ccbpf plot /etc/hostname 2>&1 || echo $?")
     assert said.endswith("install the package ccbpf-tools (from the source: `make install`)\n1\n"), said
     assert not (machine.root / "usr/bin/python3").exists(), "the command is tried without Python"
-    machine.unpack_only(of_tools(packages))  # what it needs for its pictures is some 200 MB
+    said = machine.install(of_tools(packages), "--simulate")  # what it needs for its pictures is some 200 MB
+    assert {"python3", "python3-matplotlib", "ccbpf-tools"} <= set(re.findall(r"^Inst (\S+)", said, re.M)), said
+    machine.unpack_only(of_tools(packages))
     assert (machine.root / "usr/share/ccbpf/plot.py").exists()
     assert "there is no python3" in machine("ccbpf plot /etc/hostname 2>&1 || echo $?")
     machine("dpkg --purge ccbpf-tools")
@@ -250,8 +252,8 @@ def files(paths: Iterable[str]) -> set[str]:
     return {re.sub("^/lib/", "/usr/lib/", path) for path in same}
 
 
-def test_the_life_of_an_rpm(packages: dict[str, Path], rpms: dict[str, Path], machine: Machine, tmp_path: Path) -> None:
-    """The same files as in the Debian package; installed where that has left its libraries, used, and erased."""
+def test_the_files_of_an_rpm(packages: dict[str, Path], rpms: dict[str, Path], tmp_path: Path) -> None:
+    """Those of the Debian package."""
     tools, package = sorted(rpms.values(), key=lambda path: "tools" not in path.name)
     query = ("rpm", "--query", "--package", package)
     listed = [line.split() for line in run(*query, "--queryformat", r"[%{FILEMODES:perms} %{FILENAMES}\n]").splitlines()]
@@ -264,16 +266,25 @@ def test_the_life_of_an_rpm(packages: dict[str, Path], rpms: dict[str, Path], ma
     assert needed >= {"ccbpf", "python3", "python3-matplotlib"} and "python3" not in run(*query, "--requires")
     assert run(*query, "--configfiles") == "/etc/ccbpf.toml\n"
 
+
+def test_the_life_of_an_rpm(packages: dict[str, Path], rpms: dict[str, Path], machine: Machine, echo: Echo) -> None:
+    """Installed where the Debian package has left its libraries, used, upgraded and erased: a connection goes on."""
+    package = next(path for name, path in rpms.items() if "tools" not in name)
     machine.install(of_command(packages))
     machine("apt-get purge -q -y ccbpf")
     rpm = ("rpm", "--root", machine.root, "--force-debian", "--nodeps")
     machine.beside(*rpm, "--install", package)
     assert not list(machine.root.glob("etc/systemd/system/*/ccbpf.service")) and not machine.pins.exists()
-    machine("systemctl --quiet enable ccbpf.service; ccbpf enable tcp_lp")
-    machine.beside(*rpm, "--upgrade", "--force", package)
-    assert set(Cli(machine.pins).status()) == {"tcp_lp"}, "an upgrade leaves what runs alone"
-    machine.beside(*rpm, "--erase", "ccbpf")
-    assert "tcp_lp" not in kernel.available() and not machine.pins.exists(), "nothing runs that no command could end"
+    machine(f"systemctl --quiet enable ccbpf.service; ccbpf enable {BACKGROUND}")
+    with machine.running(f"netnice --upload bash -c '{KEEPS_SENDING.format(port=echo.port)}'"):
+        stream = Stream(echo.port)
+        machine.beside(*rpm, "--upgrade", "--force", package)
+        assert set(Cli(machine.pins).status()) == {BACKGROUND}, "an upgrade leaves what runs alone"
+        assert stream.goes_on() and stream.listed(machine)
+        machine.beside(*rpm, "--erase", "ccbpf")
+        assert BACKGROUND not in kernel.available() and not machine.pins.exists(), "nothing runs that no command could end"
+        assert stream.goes_on()
+        echo.close()
     assert machine.traces() == set()
 
 
