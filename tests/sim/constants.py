@@ -31,11 +31,11 @@ DRAWS = 16
 LEAST_MOVE = {">": 0.01, "<": 0.1}  # of today's median: of shares; of times and delays, which differ more between builds
 HEAD = """# What other constants would do
 
-Each constant of `le` and of the receiver's law with half and with twice its value, or its neighbours. The simulator runs the
-rows below, 16 draws of each run. A change is listed where the median of the draws leaves the range of today's (5 to 95 % of
-them) and moves by 1 % at least (times and delays: 10 %): today's median → that with the other value. Bold: the bound holds
-today, and not with the other value. In parentheses: it holds with the other value only. Where nothing is listed these rows do
-not need the constant; another row may.
+Constants of `le` and of the receiver's law with half and with twice their value, or their neighbours; constants that are not
+listed have not been run. The simulator runs the rows below, 16 draws of each run. A change is listed where the median of the
+draws leaves the range of today's (5 to 95 % of them) and moves by 1 % at least (times and delays: 10 %): today's median → that
+with the other value. Bold: the bound holds today, and not with the other value. In parentheses: it holds with the other value
+only. A line with – in both columns: these rows do not need the constant; another row may.
 
 Written by `make sim-constants` (`ONLY=LE_FELL,quiet_rounds` for some). A constant that was not run keeps its lines.
 """

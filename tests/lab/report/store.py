@@ -12,7 +12,6 @@ A <made> is what `make lab` said of a row, on one kernel and with one set; a lat
     bounds     the row's verdicts, as in result.json, of the draws only their number
     peers      the same of the controllers that decide nothing
     figures    controller → place → figure: its value, or with several draws the median, the least and the most
-    note       the row's note of that time
 
     earlier    controller → origin (of), figures: its distances to the ideal, where the result above has none
 
@@ -67,7 +66,6 @@ def made_of(result: Mapping[str, Any], guest: str) -> Made:
         "peers": [brief(bound) for bound in result["peers_bounds"]],
         "figures": dict(figures_of(result)),
         "earlier": {},
-        "note": " ".join(result["note"].split()),
     }
 
 

@@ -16,13 +16,13 @@ import pytest
 
 from ..guest.errors import LabError
 from ..guest.image import REPOSITORY
-from ..report import pages, place, programs, readme, results, store
+from ..report import described, pages, place, programs, readme, results, store
 from ..rows import rows
 
 ROW = "yield-rtts"
 RESULT: dict[str, Any] = {
     "id": ROW, "file": "own.toml", "git": "abc1234", "kernel": "6.12.1", "seed": 1, "set": "quick", "repeat": 3, "run_s": 30,
-    "note": "two\nlines", "programs": {"tcp_lp": {"tcp_lp": ""}, "lp": {}},
+    "programs": {"tcp_lp": {"tcp_lp": ""}, "lp": {}},
     "bounds": [
         {"what": "keeps", "measured": 0.95, "op": ">=", "bound": 0.96, "holds": False, "controller": "tcp_lp", "at": "cubic",
          "judged": "the median", "held": 1, "draws": [0.94, 0.95, 0.97], "worst": 0.94, "least": 0.94, "most": 0.97},
@@ -206,7 +206,7 @@ def test_what_the_lab_left_is_stored(lab: Path) -> None:
     origin = {"commit": "abc1234", "kernel": "6.12.1", "seed": 1, "draws": 3, "run_s": 30}
     own = {"tcp_lp": programs.digests()["tcp_lp"]}
     assert made["of"] == {"tcp_lp": {**origin, "programs": own}, "lp": {**origin, "programs": {}}}
-    assert made["bounds"][0]["draws"] == 3 and made["note"] == "two lines" and not store.older(made)
+    assert made["bounds"][0]["draws"] == 3 and not store.older(made)
     assert made["figures"]["tcp_lp"]["cubic"]["transparency"] == [0.95, 0.94, 0.97]
     assert made["figures"]["lp"] == {"cubic": {"transparency": 0.5}}  # only what the pages show
     before = (store.DIRECTORY / "own.json").read_bytes()
@@ -392,6 +392,27 @@ def test_what_cannot_be_written_is_named(lab: Path) -> None:
 
 def test_every_stored_figure_is_shown() -> None:
     assert {*pages.FIGURES} == {*store.FIGURES}
+
+
+def test_every_commit_of_the_store_is_one() -> None:
+    """Who wants to measure a row again needs the programs of its commit. Rows of "0.1.0 (…)" are of several."""
+
+    def git(*words: str) -> list[str]:
+        return subprocess.run(["git", *words], cwd=REPOSITORY, capture_output=True, text=True).stdout.split()
+
+    if git("rev-parse", "--is-shallow-repository") != ["false"]:
+        pytest.skip("this clone has no history: `git fetch --unshallow` brings it")
+    known = git("rev-list", "HEAD")
+    origins = [of for name in store.names() for row in store.read(name)["rows"].values() for made in row["made"]
+               for of in [*made["of"].values(), *(one["of"] for one in made["earlier"].values())]]  # fmt: skip
+    named = {of["commit"] for of in origins if not of["commit"].startswith("0.1.0")}
+    assert [commit for commit in sorted(named) if not any(whole.startswith(commit) for whole in known)] == []
+
+
+def test_a_row_is_described() -> None:
+    delta, policer = described.described(["lp-fig8-delta", "policer"]).splitlines()[2:]
+    assert "| 10 Mbit/s, 50 ms, 2.5 BDP | delta, permille: 10; 150 (2 of 9) | delta = 0.01: down to 10 % of the link" in delta
+    assert "| 10 Mbit/s, 50 ms, a policer |" in policer and policer.endswith("|  |  |")
 
 
 def test_every_row_of_the_store_is_a_row() -> None:
