@@ -42,10 +42,9 @@
  *     second_one (off): a second indication leaves one packet of it. Both are there to
  *     compare the policies.
  *  3. a(w) is a whole number of packets per RTT, the RFC's table rounded down; the kernel's
- *     `highspeed` rounds the same table up.
+ *     `highspeed` rounds the same table up. So up to 118 packets the window grows as reno's,
+ *     where the RFC begins at 38.
  *  4. Slow start is the kernel's, without RFC 3742's limit for large windows.
- *  5. The window grows faster than reno's from 118 packets on, as HSTCP's does. Up to there,
- *     in the range of losses that reno meets, it grows as reno's (section 5).
  */
 #include "ccbpf/params.h"
 

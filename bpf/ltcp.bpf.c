@@ -5,7 +5,7 @@
  * S. Bhandarkar, S. Jain, A. L. N. Reddy: "LTCP: Improving the Performance of TCP in
  * Highspeed Networks", 2006. Section, equation and figure numbers are those of the paper.
  *
- *	measure	 RTT_min, the smallest round trip of the last minutes     (3.4)
+ *	measure	 RTT_min, the smallest round trip of the last minutes       (3)
  *	decide	 the layer K:  W_K <= w < W_K+1,
  *		 W_K = W_T K (K + 1) (K - 1) / 6, W_T = 50            (eq. 11)
  *	act	 w += K_R K for each window of ACKs, K_R = (RTT_min / RTT_ref)^(1/3)
@@ -307,8 +307,12 @@ SEC("struct_ops")
 void BPF_PROG(ltcp_release, struct sock *sk)
 {
 	struct ccbpf_flow *f = flow_of(sk);
+	struct ltcp *l = ltcp_of(sk);
 
-	ltcp_tell(sk, ltcp_of(sk), CCBPF_EVENT_CLOSED, 0, f ? f->losses : 0);
+	if (!l->open)
+		return; /* before Linux 6.14 also without init() */
+	l->open = 0;
+	ltcp_tell(sk, l, CCBPF_EVENT_CLOSED, 0, f ? f->losses : 0);
 	flow_close(sk);
 }
 

@@ -3,8 +3,8 @@
  * nf_red: the router's part of NF-TCP. At the egress of the device where the queue is, it
  * marks background traffic as soon as a queue begins.
  *
- * M. Arumaithurai, X. Fu, K. K. Ramakrishnan: "NF-TCP: Network Friendly TCP", section 3.1,
- * figure 1, table 1 (thresholds), section 3.2 (probe packets).
+ * M. Arumaithurai, X. Fu, K. K. Ramakrishnan: "NF-TCP: A Network Friendly TCP Variant for
+ * Background Delay-Insensitive Applications", NETWORKING 2011, section 3.1, figure 1, table 1 (thresholds), section 3.2 (probe packets).
  *
  *	class	   DSCP			 marked or dropped
  *	nf	   LE (1) and given ones RED, between 1 % and 50 % of the limit

@@ -9,7 +9,7 @@
  *
  *	mark	 w -= b w, b = 12.5 %, once per RTT                  (eq. 2)
  *	loss	 w / 2
- *	ACK	 w += alpha BW_est RTT / (w packet), BW_est > 0      (eq. 7)
+ *	ACK	 w += alpha BW_est RTT_min / (w packet), BW_est > 0  (eq. 7)
  *		 w += 1 / w,                         BW_est = 0      (eq. 8)
  *	BW_est	 by chirps: packets of the flow, ever closer together, until the
  *		 path queues them (ProECN, 3.2; law/knee.h, law/range.h)
@@ -27,20 +27,24 @@
  *
  * Deviations from the paper:
  *
- *  1. A loss halves the window: the paper does not say, and where nothing marks this is
- *     reno. After two losses with no queue of 4 ms between them it grows at half that speed
+ *  1. A loss halves the window: eq. 2 is for any congestion that is detected, but where
+ *     nothing marks, 12.5 % would take the link from reno. After two losses with no queue of 4 ms between them it grows at half that speed
  *     or less: a policer and a buffer of a few packets drop without a queue, and there eq. 8
  *     would take the link from others (law/nf.h, 8.).
  *     A loss while the kernel answers a mark halves it too (kern/pardon.bpf.h).
  *  2. No ECN agreed: no marks, so no chirps; w += 1 per RTT, half at a loss, as reno (see 1.).
- *     `flows` shows ecn 0, and an event reports it.
+ *     `flows` shows ecn 0, and an event reports it. Nor are there chirps with accurate ECN,
+ *     which does not echo each packet's mark, nor where fq paces the socket (kern/probe.bpf.h).
  *  3. Packets leave in order, so a chirp's packets replace data instead of being sent
  *     beside it. A chirp then measures all that the flow may have, not what is left
  *     beside it: eq. 7 grows up to 15/16 BW_est RTT, not up to that plus the window
- *     (law/nf.h). What the flow carries unmarked is free: no chirp looks below it.
+ *     (law/nf.h). What the flow carries unmarked is free: no chirp looks below it. RTT in
+ *     eq. 7 is RTT_min, or a queue would make the window grow faster. A chirp averages twice
+ *     alpha BW_est (law/range.h, 3.).
  *  4. A chirp begins with nothing in flight and so costs the flow an RTT. Pauses are the
  *     paper's only while there is something to find (kern/probe.bpf.h), and there is no
- *     chirp in the first slow start (early_probe: as in the paper).
+ *     chirp in the first slow start. With early_probe (off) the search goes on while a chirp
+ *     finds half of its end or more, and N steps do not end it; BW_est is then that end.
  *  5. A chirp is as fast as the timer allows: steps faster than that are bursts
  *     (law/chirp.h), of no more packets than the window.
  *  6. A mark on a chirp's packet is an answer, not congestion: the window stays
@@ -294,6 +298,8 @@ __u32 BPF_PROG(nf_tcp_undo_cwnd, struct sock *sk)
 
 	nf->undone = !nf->loss_cwnd || (unbounds && nf->resumed);
 	nf->resumed |= unbounds;
+	if (nf->bare)
+		nf->bare--; /* that loss was none */
 	flow_undone(sk, &e, cwnd - now);
 	return cwnd ?: 1;
 }

@@ -39,18 +39,20 @@
  *  4. Smoothing starts anew with the first packet that is sent after a reaction. Otherwise
  *     the queue before the reaction, remembered for 8 ACKs, counts as a second indication
  *     and takes the window to 1 without any cross traffic. The average begins with the
- *     smallest of four samples, and an indication needs two: one late ACK of a busy host
- *     is no indication.
+ *     smallest of four samples, and an indication needs two (of pairs one): one late ACK of a
+ *     busy host is no indication.
  *  5. The following is no congestion: a queue within the noise of the path (law/noise.h),
  *     or below a floor (500 us, at most half of q_max); and a time for which the path stood
  *     still (law/silence.h), which says nothing of the buffer. Until losses have shown how
- *     large the buffer is, the threshold is a quarter of the base RTT, 4 to 20 ms
- *     (law/delay_buffer.h).
+ *     large the buffer is, or a delay passes that is half as large again, the threshold is a
+ *     quarter of the base RTT, 4 to 20 ms (law/delay_buffer.h).
  *  6. The ACK of a packet that was alone may be a delayed one, 40 ms late: after a silence
  *     it only counts where it is below the average. The second packet of a pair waits for
  *     the first: that is no queue of other flows (law/spacing.h).
- *  7. Small windows. The paper sends 64-byte segments; a controller cannot do that, so it
- *     sends full ones at the same byte rate (law/small_window.h).
+ *  7. Small windows. The paper sends 64-byte packets; a controller cannot do that, so it
+ *     sends full ones rarely, at up to 2.8 times that byte rate by default
+ *     (law/small_window.h). Its gap may outlast the inference phase: then the next pair halves
+ *     the window again, in place of taking it to 1.
  *  8. Every early cut lowers ssthresh as well, or the kernel would slow-start back. Undo
  *     returns what a loss took, never an early cut, and the first slow start only once: the
  *     second needless loss ends it.

@@ -103,6 +103,7 @@ static __always_inline u32 lp_ecn_mark(struct sock *sk, struct lp *lp)
 	verdict = lp_decide(sk, lp, true);
 	if (verdict == INFERENCE_HALVE || verdict == INFERENCE_TO_ONE) {
 		lp->answered = 0;
+		lp->bare = 0;
 		to = lp_set_window(sk, lp, lp_reduced(tp, lp, verdict, &tcp_lp_policy));
 		lp_tell_indication(sk, lp, verdict);
 	}

@@ -23,13 +23,13 @@
  *	                     queue <= Q_th   |  v  w < 2
  *	                                    SMALL: a pair of packets per 2 * 4 / w RTT
  *
- * The window always grows additively or is reduced, it is never held: so RTT_min is seen
- * again (4.2). kern/tcpw.bpf.h lists the rooms.
+ * The window always grows additively or is reduced, it is never held for longer than the RTT
+ * of a reduction: so RTT_min is seen again (4.2). kern/tcpw.bpf.h lists the rooms.
  *
  * Deviations from the paper:
  *
- *  1. The RTT that counts is the smallest one of the last quarter to half of a window, in
- *     states Open and Disorder. The RTT of a packet that was alone counts only if it is
+ *  1. The RTT that counts is the smallest one of the last quarter to half of a window (in ACKs
+ *     of two packets, at most 63 of them), in states Open and Disorder. The RTT of a packet that was alone counts only if it is
  *     smaller still. So the flow's own bursts, late ACKs and delayed ACKs are no queue
  *     (law/backlog_delay.h). Two more delays are no queue: a D up to 500 us or up to that
  *     of a pair's second packet (at most half of D_loss), and three quarters of the
@@ -37,8 +37,8 @@
  *     D, D_min and D_max, and from what an EWR takes.
  *  2. Q_th is at least 0.3 packets, which is what the paper shows beside Reno. Where
  *     D_min = D_max, which is all that a flow of a packet or two sees between two
- *     reductions, Q_th would be 0 for ever. D_loss does not learn from a loss at a D
- *     below D_max: random loss would make it the D of an almost empty queue, and Q_th 0.
+ *     reductions, Q_th would be 0 for ever. D_loss falls four times slower than it rises,
+ *     never by a loss that was forgiven, and does not learn from a loss at a D below D_max: random loss would make it the D of an almost empty queue, and Q_th 0.
  *  3. RTT_min is forgotten after 90 to 180 s, as a path may become longer; a delay that
  *     stands still is taken for a longer path sooner (law/flat.h). The window then
  *     slow-starts to half of what it was before the last loss, because the EWRs since
@@ -200,6 +200,8 @@ __u32 BPF_PROG(tcpw_lp_undo_cwnd, struct sock *sk)
 
 	t->undone = !t->lost;
 	t->telling = 0;
+	if (t->avoiding)
+		chance_undone(&t->chance);
 	if (t->window && cwnd >= param_small_window())
 		tcpw_small_leave(sk, cwnd);
 	e = tcpw_now(t);

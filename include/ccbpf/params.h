@@ -71,7 +71,7 @@
 	X(backlog_min, "1/1000 packet", 0, 3000, 300, "5.2.1; ours",                                                                                              \
 	  "least threshold of queued packets, so that a flow which sees a nearly constant delay can still grow")                                                  \
 	X(averaging, "reductions", 1, 64, 4, "ours",                                                                                                              \
-	  "weight of a new sample in the averages D_min, D_max and D_loss: 1/averaging")                                                                          \
+	  "weight of a new sample in the averages D_min, D_max and D_loss: 1/averaging (D_loss where it falls: a quarter of that)")                               \
 	X(delay_memory, "s", 10, 3600, 180, "ours",                                                                                                               \
 	  "the smallest RTT is remembered for at most this time, and at least half of it")                                                                        \
 	X(noise_floor, "us", 0, 100000, 500, "ours",                                                                                                              \
@@ -103,7 +103,7 @@
 	X(back, "permille", 0, 1000, 937, "ours",                                                                                               \
 	  "after a single mark and an RTT without a mark the window grows by eq. 7 up to this part of the window that was marked; 0: by eq. 8") \
 	X(alpha, "permille", 10, 1000, 500, "3.2, eq. 7",                                                                                       \
-	  "alpha: part of the estimated bandwidth that the window takes per RTT; also the average rate of a chirp, as a part of the estimate")  \
+	  "alpha: part of the estimated bandwidth that the window takes per RTT; twice alpha is the average rate of a chirp, as a part of it")  \
 	X(probe, "switch", 0, 1, 1, "3.2",                                                                                                      \
 	  "estimate the available bandwidth by chirps; never without ECN")                                                                      \
 	X(early_probe, "switch", 0, 1, 0, "3.2; ours",                                                                                          \

@@ -87,7 +87,7 @@ static __always_inline u32 lp_reduce(struct sock *sk, struct lp *lp, bool loss, 
 	lp_avoid(lp);
 	inference_mute(&lp->inference, tcp_of(sk)->snd_nxt);
 	lp->lost = !lp->window; /* an undo brings no old window back */
-	if (loss && lp->bare < LP_BARE)
+	if (loss && lp->bare < LP_BARE_MOST)
 		lp->bare++;
 	if (lp->window)
 		lp->window = law_max(lp->window / 2, 1);
@@ -140,6 +140,8 @@ static __always_inline u32 lp_undo(struct sock *sk, struct lp *lp)
 	lp->undone = !lp->lost || (unbounds && lp->resumed);
 	lp->resumed |= unbounds;
 	lp->telling = 0;
+	if (lp->bare)
+		lp->bare--; /* that loss was none */
 	if (lp->window && cwnd >= param_small_window())
 		lp_small_leave(sk, cwnd);
 	flow_undone(sk, &e, cwnd - now);

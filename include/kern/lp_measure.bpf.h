@@ -65,7 +65,7 @@ static __noinline int lp_notice_flat(struct sock *sk)
 		lp->flat_us = 0;
 		return 0;
 	}
-	lp->flat = flat_count(lp->flat, rtt_us, lp->flat_us, p.noise_us);
+	lp->flat = flat_pairs(lp->flat, rtt_us, lp->flat_us, p.noise_us, lp->spacing.packet_us);
 	full_us = delay_known(&lp->delay) ? lp->delay.most_us : 0;
 	if (!lp->flat)
 		lp->flat_us = rtt_us;

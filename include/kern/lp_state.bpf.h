@@ -26,6 +26,7 @@
 #define LP_SAMPLES 2
 
 #define LP_BARE 2 /* losses without an early cut between them: no queue shows before them */
+#define LP_BARE_MOST 3
 
 /* A connection's state, in icsk_ca_priv. */
 struct lp {
@@ -53,7 +54,7 @@ struct lp {
 	u8 signal : 2; /* enum ccbpf_signal */
 	u8 telling : 1; /* queue_us is that of a loss: learned after the repair, unless undone */
 	u8 starting : 1; /* ... and that loss was in the first slow start */
-	u8 bare : 2; /* losses since the last early cut, up to LP_BARE */
+	u8 bare : 2; /* losses since the last early cut, up to LP_BARE_MOST */
 	u8 marked : 2; /* halves of delay_memory until marks are forgotten (tcp_lp_ecn) */
 	union {
 		u8 flat; /* samples of a constant delay, while small */

@@ -137,7 +137,7 @@ static __always_inline void lp_small_grow(struct sock *sk, struct lp *lp)
  * 0.1 % of them this costs a fifth of the goodput. */
 static __always_inline bool lp_bare(const struct lp *lp)
 {
-	return lp->bare == LP_BARE;
+	return lp->bare >= LP_BARE;
 }
 
 static __always_inline void lp_grow(struct sock *sk, struct lp *lp, u32 acked,

@@ -29,6 +29,7 @@
 #include "law/nf.h"
 
 #define NF_BARE 2 /* losses */
+#define NF_BARE_MOST 3
 #define NF_REST_SHIFT 5 /* base RTTs: the least pause before a chirp while bare */
 #define NF_BARE_US 4000 /* us: a smaller queue is not told from noise */
 #define NF_TSO_SEGS 2 /* what the kernel takes by itself: sysctl_tcp_min_tso_segs */
@@ -78,7 +79,7 @@ struct nf {
 	u8 undone : 1; /* the kernel may raise ssthresh over a mark's cut */
 	u8 open : 1; /* init() has run: the kernel calls ssthresh() before,
 		      * when it has to send its SYN again */
-	u8 bare : 2; /* losses since a queue was seen, up to NF_BARE; 0 after the first mark */
+	u8 bare : 2; /* losses since a queue was seen, up to NF_BARE_MOST; 0 after the first mark */
 	u8 marked : 1; /* a router has marked this flow */
 	u8 resumed : 1; /* an undo has brought back the first slow start */
 };
@@ -156,7 +157,7 @@ static __always_inline u32 nf_has_kbps(struct sock *sk, u32 window)
  * router on the path may mark a chirp's packets, where it would never mark so small a window. */
 static __always_inline bool nf_bare(const struct nf *nf)
 {
-	return nf->bare == NF_BARE;
+	return nf->bare >= NF_BARE;
 }
 
 /* us: no chirp for so long, after a loss or a chirp */

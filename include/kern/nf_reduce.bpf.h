@@ -83,7 +83,7 @@ static __noinline u32 nf_reduce(struct sock *sk, u32 window, bool loss)
 	e = nf_now(nf);
 	flow_reduced(sk, &e, loss, to);
 	nf_congested(sk, nf, window);
-	if (loss && !nf->marked && !nf_bare(nf))
+	if (loss && !nf->marked && nf->bare < NF_BARE_MOST)
 		nf->bare++;
 	if (loss && below)
 		probe_doubt(sk);

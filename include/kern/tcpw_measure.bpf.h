@@ -43,7 +43,7 @@ static __noinline int tcpw_notice_flat(struct sock *sk)
 	u32 rtt_us = t->backlog.rtt_us, delay_us = tcpw_delay_us(t);
 
 	tcpw_params(t, &p);
-	count = flat_count(t->noise.flat, rtt_us, t->flat_us, p.noise_us);
+	count = flat_pairs(t->noise.flat, rtt_us, t->flat_us, p.noise_us, t->spacing.packet_us);
 	if (!count && rtt_us > t->flat_us && t->noise.flat && !t->strayed) {
 		t->strayed = 1;
 		return 0;

@@ -125,4 +125,11 @@ LAW bool chance_lost(struct chance *c, u32 delivered, u32 window, u32 most)
 	return false;
 }
 
+/* The last loss was none: the packet was late. */
+LAW void chance_undone(struct chance *c)
+{
+	if (c->misses)
+		c->misses--;
+}
+
 #endif

@@ -7,7 +7,9 @@
  * by less than a millisecond from RTT to RTT is a new base delay (another route):
  *
  *	flat	 n samples in a row, each within 1 ms of the first of them, or within
- *		 the noise of the path where that is more
+ *		 the noise of the path where that is more, and within the time of twelve
+ *		 packets: reno's window grows by 24 and more from the first of six pairs
+ *		 to the last. (On a gigabit these are .3 ms. law/le.h waits longer instead)
  *	full	 the queueing delay is that of a full buffer, give or take an eighth: a
  *		 buffer that is kept full is flat as well, but it loses packets, and a
  *		 loss starts the count anew; so then it takes four times as many samples
@@ -18,7 +20,10 @@
  *
  *	flat	 the smallest delays of these rounds differ by at most 1 ms,
  *		 the time of a packet and a half, or a quarter of the noise: the
- *		 smallest of a round's samples is that much steadier than one of them
+ *		 smallest of a round's samples is that much steadier than one of them.
+ *		 And by at most the time of three packets: in 16 rounds the slowest
+ *		 growth, a quarter packet in each, adds four. On fast paths with noise
+ *		 that is never so
  *	low	 a delay of up to 1 ms, or up to the noise, is not counted
  *
  * Without this the old minimum counts until it is forgotten, up to three minutes. The
@@ -36,17 +41,32 @@
 #define FLAT_COUNT_MAX 255
 #define FLAT_ROUNDS 16
 #define FLAT_FULL 4 /* times as many */
+#define FLAT_OTHERS 12 /* packets: half of reno's growth in the gaps of six pairs */
+#define FLAT_OWN 3 /* packets: less than a flow's own growth in FLAT_ROUNDS */
+
+/* us */
+LAW u32 flat_apart(u32 a_us, u32 b_us)
+{
+	return a_us > b_us ? a_us - b_us : b_us - a_us;
+}
 
 /* The number of flat samples in a row after the first one, including this one; 0: this sample is
  * the first of a new series. us: this RTT, the first sample's RTT (0: none), and how far apart
  * the two may be. */
 LAW u32 flat_count(u32 count, u32 rtt_us, u32 first_us, u32 noise_us)
 {
-	u32 apart_us = rtt_us > first_us ? rtt_us - first_us : first_us - rtt_us;
-
-	if (!first_us || apart_us > law_max(FLAT_TOLERANCE_US, noise_us))
+	if (!first_us || flat_apart(rtt_us, first_us) > law_max(FLAT_TOLERANCE_US, noise_us))
 		return 0;
 	return law_min(count + 1, FLAT_COUNT_MAX);
+}
+
+/* flat_count() for pairs of packets, 4 RTT apart or more. us: ..., and the time of a packet (0: not
+ * known). */
+LAW u32 flat_pairs(u32 count, u32 rtt_us, u32 first_us, u32 noise_us, u32 packet_us)
+{
+	if (packet_us && flat_apart(rtt_us, first_us) > FLAT_OTHERS * packet_us)
+		return 0;
+	return flat_count(count, rtt_us, first_us, noise_us);
 }
 
 /* The number of flat samples that mean a longer path: `pairs` (1 ... 255), or four times as many
@@ -62,10 +82,11 @@ LAW u32 flat_enough(u32 pairs, u32 queue_us, u32 full_us)
 }
 
 /* flat_count() for rounds. us: the smallest delay of this round, that of the first round, the
- * noise, and the time of a packet. */
+ * noise, and the time of a packet (0: not known, or below 1). */
 LAW u32 flat_rounds(u32 count, u32 low_us, u32 first_us, u32 noise_us, u32 packet_us)
 {
-	if (low_us <= law_max(FLAT_TOLERANCE_US, noise_us))
+	if (low_us <= law_max(FLAT_TOLERANCE_US, noise_us) ||
+	    flat_apart(low_us, first_us) > FLAT_OWN * packet_us)
 		return 0;
 	return flat_count(count, low_us, first_us,
 			  law_max(noise_us / 4, packet_us + packet_us / 2));

@@ -17,7 +17,7 @@
  *
  * a(w) is the table of the RFC's appendix B: row n begins where the formula passes
  * n by its steps, and n packets per RTT hold until the next one. So a is a whole
- * number, at most the formula's and less than 1.08 below it; and a window of w
+ * number, from 41 packets on at most the formula's and less than 1.08 below it; and a window of w
  * packets, each counted a times, earns a packets with nothing lost in rounding.
  *
  * Ranges: w below 2^32 - 1; beyond 100 000 the coefficients are those of 100 000.

@@ -36,6 +36,8 @@
  *     less was available. The next chirp then waits 16 round trips, and twice as long (to
  *     2048) after each further such loss; a window that reaches its target takes back one
  *     doubling.
+ *  7. The search goes on while a chirp finds half of its end or more, and N steps do not end it. The
+ *     average is the end meanwhile.
  *
  * Ranges: rates u32 kbit/s, up to 2.1 Tbit/s.
  */

@@ -89,3 +89,12 @@ def test_nf_tcp_finds_the_router_that_marks_amid_losses(seed: int) -> None:
 def test_nf_tcp_where_a_queue_drops_and_nobody_marks(seed: int) -> None:
     """The losses come behind a queue: it is reno, and takes reno's half. Slowed, it had a third."""
     assert nf_tcp(seed, 120, ({"controller": "reno"},)) > 0.42
+
+
+@pytest.mark.parametrize("controller", ["tcp_lp", "hstcp_lp", "tcpw_lp", "le"])
+def test_on_a_gigabit_a_foregrounds_queue_is_no_longer_path(controller: str) -> None:
+    """Reno's window grows by .2 ms in 16 round trips. `tcp_lp` took its queue for a part of the path, and reno kept .57 of the
+    link beside it."""
+    flows: list[dict[str, Any]] = [{"controller": "reno"}, {"controller": controller, "start_s": 5}]
+    result = run(*flows, rate_mbit=1000, rtt_ms=20, bdp=1, seconds=50)
+    assert mbit(result, 0, 20) > 0.9 * 1000 * CARRIED

@@ -188,6 +188,17 @@ def test_growth_is_slow_after_losses_without_a_queue(judge: MakeJudge) -> None:
         assert not ours.slow
 
 
+def test_a_loss_that_was_none_does_not_slow_it(judge: MakeJudge) -> None:
+    j = judge()
+    j.law.chance_undone(j.state)
+    j.lose()
+    j.law.chance_undone(j.state)
+    j.lose()
+    assert not j.slow
+    j.lose()
+    assert j.slow
+
+
 def test_a_trial_is_not_slow(judge: MakeJudge) -> None:
     ours = judge()
     for _ in range(4):
