@@ -44,18 +44,14 @@
 #define FLAT_OTHERS 12 /* packets: half of reno's growth in the gaps of six pairs */
 #define FLAT_OWN 3 /* packets: less than a flow's own growth in FLAT_ROUNDS */
 
-/* us */
-LAW u32 flat_apart(u32 a_us, u32 b_us)
-{
-	return a_us > b_us ? a_us - b_us : b_us - a_us;
-}
-
 /* The number of flat samples in a row after the first one, including this one; 0: this sample is
  * the first of a new series. us: this RTT, the first sample's RTT (0: none), and how far apart
  * the two may be. */
 LAW u32 flat_count(u32 count, u32 rtt_us, u32 first_us, u32 noise_us)
 {
-	if (!first_us || flat_apart(rtt_us, first_us) > law_max(FLAT_TOLERANCE_US, noise_us))
+	u32 apart_us = rtt_us > first_us ? rtt_us - first_us : first_us - rtt_us;
+
+	if (!first_us || apart_us > law_max(FLAT_TOLERANCE_US, noise_us))
 		return 0;
 	return law_min(count + 1, FLAT_COUNT_MAX);
 }
@@ -64,7 +60,9 @@ LAW u32 flat_count(u32 count, u32 rtt_us, u32 first_us, u32 noise_us)
  * known). */
 LAW u32 flat_pairs(u32 count, u32 rtt_us, u32 first_us, u32 noise_us, u32 packet_us)
 {
-	if (packet_us && flat_apart(rtt_us, first_us) > FLAT_OTHERS * packet_us)
+	u32 apart_us = law_max(rtt_us, first_us) - law_min(rtt_us, first_us);
+
+	if (packet_us && apart_us > FLAT_OTHERS * packet_us)
 		return 0;
 	return flat_count(count, rtt_us, first_us, noise_us);
 }
@@ -85,8 +83,9 @@ LAW u32 flat_enough(u32 pairs, u32 queue_us, u32 full_us)
  * noise, and the time of a packet (0: not known, or below 1). */
 LAW u32 flat_rounds(u32 count, u32 low_us, u32 first_us, u32 noise_us, u32 packet_us)
 {
-	if (low_us <= law_max(FLAT_TOLERANCE_US, noise_us) ||
-	    flat_apart(low_us, first_us) > FLAT_OWN * packet_us)
+	u32 apart_us = law_max(low_us, first_us) - law_min(low_us, first_us);
+
+	if (low_us <= law_max(FLAT_TOLERANCE_US, noise_us) || apart_us > FLAT_OWN * packet_us)
 		return 0;
 	return flat_count(count, low_us, first_us,
 			  law_max(noise_us / 4, packet_us + packet_us / 2));
