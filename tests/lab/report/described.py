@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 
+from ..engine.scenario import VirtualLink
 from ..rows import rows
 from ..rows.builder import FULL, QUICK
 from ..rows.row import Row
@@ -25,7 +26,7 @@ def span(values: Iterable[float], unit: str) -> str:
 
 def path_of(row: Row) -> str:
     """Rate, round trip and buffer of all runs of the row."""
-    links = [run.link for run in row.runs.values()]
+    links = [run.link for run in row.runs.values() if isinstance(run.link, VirtualLink)]
     bdp = [8e-3 * link.packets * link.packet_bytes / (link.rate_mbit * link.rtt_ms) for link in links if not link.policer_packets]
     hops = max(link.hops for link in links)
     parts = [
