@@ -80,14 +80,14 @@
  *  8. Growth: 1/8, 1/4, 1/2, then one packet per RTT, and where no queue (T / 4) was seen for
  *     quiet_rounds = 8, twice as much in each further round up to a sixteenth of the window: long
  *     fat paths. (Below 16 packets this is less than one; with one reno keeps .84 at a buffer of 3
- *     packets, now .86.) After a loss on a path that has never carried a queue of T, half a packet, until
- *     the window is 5/4 of the one at which that loss came: a policer would have lost there again.
- *     (Without that end: 20 Mbit/s, 40 ms, 0.1 % loss, alone: .40 of the link in the worst of 16
- *     draws, now .96. From the window of the loss on, reno keeps .93 at a policer of 50 Mbit/s, now
- *     .97.) Only the peer's clock tells in which direction a queue is, and a peer may lie: while the
- *     round trip is 2 T above its base nothing grows faster than that (with T ten of a kind use .957
- *     of their link, now .973), and from T on a loss takes half for good (else reno keeps .27 beside
- *     a receiver that hides the queue, now .49).
+ *     packets, now .86.) After a loss on a path that has never carried a queue of T, half a packet,
+ *     until the window is 5/4 of the one at which that loss came: a policer would have lost there
+ *     again. (Without that end: 20 Mbit/s, 40 ms, 0.1 % loss, alone: .40 of the link in the worst
+ *     of 16 draws, now .96. From the window of the loss on, reno keeps .93 at a policer of 50
+ *     Mbit/s, now .97.) Only the peer's clock tells in which direction a queue is, and a peer may
+ *     lie: while the round trip is 2 T above its base nothing grows faster than that (with T ten of
+ *     a kind use .957 of their link, now .973), and from T on a loss takes half for good (else reno
+ *     keeps .27 beside a receiver that hides the queue, now .49).
  *  9. The first slow start begins with 4 packets and is half as fast (law/gentle_start.h); it
  *     ends with the first block above T.
  * 10. Loss: half, and what a drain would leave if that is less. One or two packets lost without a

@@ -4,7 +4,8 @@
  * marks background traffic as soon as a queue begins.
  *
  * M. Arumaithurai, X. Fu, K. K. Ramakrishnan: "NF-TCP: A Network Friendly TCP Variant for
- * Background Delay-Insensitive Applications", NETWORKING 2011, section 3.1, figure 1, table 1 (thresholds), section 3.2 (probe packets).
+ * Background Delay-Insensitive Applications", NETWORKING 2011, section 3.1, figure 1, table 1
+ * (thresholds), section 3.2 (probe packets).
  *
  *	class	   DSCP			 marked or dropped
  *	nf	   LE (1) and given ones RED, between 1 % and 50 % of the limit

@@ -28,9 +28,10 @@
  * Deviations from the paper:
  *
  *  1. A loss halves the window: eq. 2 is for any congestion that is detected, but where
- *     nothing marks, 12.5 % would take the link from reno. After two losses with no queue of 4 ms between them it grows at half that speed
- *     or less: a policer and a buffer of a few packets drop without a queue, and there eq. 8
- *     would take the link from others (law/nf.h, 8.).
+ *     nothing marks, 12.5 % would take the link from reno. After two losses with no queue of
+ *     4 ms between them it grows at half that speed or less: a policer and a buffer of a few
+ *     packets drop without a queue, and there eq. 8 would take the link from others (law/nf.h,
+ *     8.).
  *     A loss while the kernel answers a mark halves it too (kern/pardon.bpf.h).
  *  2. No ECN agreed: no marks, so no chirps; w += 1 per RTT, half at a loss, as reno (see 1.).
  *     `flows` shows ecn 0, and an event reports it. Nor are there chirps with accurate ECN,

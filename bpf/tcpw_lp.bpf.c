@@ -28,17 +28,19 @@
  *
  * Deviations from the paper:
  *
- *  1. The RTT that counts is the smallest one of the last quarter to half of a window (in ACKs
- *     of two packets, at most 63 of them), in states Open and Disorder. The RTT of a packet that was alone counts only if it is
- *     smaller still. So the flow's own bursts, late ACKs and delayed ACKs are no queue
- *     (law/backlog_delay.h). Two more delays are no queue: a D up to 500 us or up to that
- *     of a pair's second packet (at most half of D_loss), and three quarters of the
- *     path's noise (at most an eighth of D_loss; law/noise.h). The noise is subtracted from
- *     D, D_min and D_max, and from what an EWR takes.
+ *  1. The RTT that counts is the smallest one of the last quarter to half of a window (in
+ *     ACKs of two packets, at most 63 of them), in states Open and Disorder. The RTT of a
+ *     packet that was alone counts only if it is smaller still. So the flow's own bursts,
+ *     late ACKs and delayed ACKs are no queue (law/backlog_delay.h). Two more delays are no
+ *     queue: a D up to 500 us or up to that of a pair's second packet (at most half of
+ *     D_loss), and three quarters of the path's noise (at most an eighth of D_loss;
+ *     law/noise.h). The noise is subtracted from D, D_min and D_max, and from what an EWR
+ *     takes.
  *  2. Q_th is at least 0.3 packets, which is what the paper shows beside Reno. Where
  *     D_min = D_max, which is all that a flow of a packet or two sees between two
  *     reductions, Q_th would be 0 for ever. D_loss falls four times slower than it rises,
- *     never by a loss that was forgiven, and does not learn from a loss at a D below D_max: random loss would make it the D of an almost empty queue, and Q_th 0.
+ *     never by a loss that was forgiven, and does not learn from a loss at a D below D_max:
+ *     random loss would make it the D of an almost empty queue, and Q_th 0.
  *  3. RTT_min is forgotten after 90 to 180 s, as a path may become longer; a delay that
  *     stands still is taken for a longer path sooner (law/flat.h). The window then
  *     slow-starts to half of what it was before the last loss, because the EWRs since

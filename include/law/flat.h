@@ -8,8 +8,9 @@
  *
  *	flat	 n samples in a row, each within 1 ms of the first of them, or within
  *		 the noise of the path where that is more, and within the time of twelve
- *		 packets: reno's window grows by 24 and more from the first of six pairs
- *		 to the last. (On a gigabit these are .3 ms. law/le.h waits longer instead)
+ *		 packets. By default pairs are 4 RTT apart or more, so reno's window grows
+ *		 by 20 and more from the first of six to the last: on a gigabit .24 ms.
+ *		 (law/le.h waits longer instead)
  *	full	 the queueing delay is that of a full buffer, give or take an eighth: a
  *		 buffer that is kept full is flat as well, but it loses packets, and a
  *		 loss starts the count anew; so then it takes four times as many samples
@@ -41,7 +42,7 @@
 #define FLAT_COUNT_MAX 255
 #define FLAT_ROUNDS 16
 #define FLAT_FULL 4 /* times as many */
-#define FLAT_OTHERS 12 /* packets: half of reno's growth in the gaps of six pairs */
+#define FLAT_OTHERS 12 /* packets: less than reno's growth in the gaps of six pairs */
 #define FLAT_OWN 3 /* packets: less than a flow's own growth in FLAT_ROUNDS */
 
 /* The number of flat samples in a row after the first one, including this one; 0: this sample is
@@ -56,8 +57,7 @@ LAW u32 flat_count(u32 count, u32 rtt_us, u32 first_us, u32 noise_us)
 	return law_min(count + 1, FLAT_COUNT_MAX);
 }
 
-/* flat_count() for pairs of packets, 4 RTT apart or more. us: ..., and the time of a packet (0: not
- * known). */
+/* flat_count() for pairs of packets. us: the same, and the time of a packet (0: not known). */
 LAW u32 flat_pairs(u32 count, u32 rtt_us, u32 first_us, u32 noise_us, u32 packet_us)
 {
 	u32 apart_us = law_max(rtt_us, first_us) - law_min(rtt_us, first_us);

@@ -13,7 +13,8 @@
  *		= max		 where neither shows anything: A is at least that
  *		= 0		 where it is below min
  *
- * Eq. 5 prints MinRate SF_(N-1) and SF_(N-k); they are read as the rates of eq. 4 and eq. 3, max and r_k.
+ * Eq. 5 prints MinRate SF_(N-1) and SF_(N-k). They are read as the rates of eq. 4 and eq. 3: max
+ * and r_k.
  *
  * Deviations from the paper:
  *

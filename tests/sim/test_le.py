@@ -96,7 +96,7 @@ def test_a_start_into_a_policer_is_not_chance() -> None:
 
 @pytest.mark.parametrize(("rate_mbit", "rtt_ms", "bdp"), [(10, 50, 0.5), (10, 50, 1), (10, 50, 2), (50, 20, 1), (100, 50, 1)])
 def test_a_receiver_that_hides_the_queue_has_no_more_than_reno(rate_mbit: int, rtt_ms: int, bdp: float) -> None:
-    """From 20 s on its timestamps tell of each packet that it met no queue. Reno then kept .54 to .65 of what it has beside reno when
+    """From 20 s on its timestamps tell of each packet that it met no queue. Reno then kept .54 to .91 of what it has beside reno when
     each loss was followed by a return to 7/8 of the window before it."""
 
     def reno_beside(**flow: Any) -> float:

@@ -8,14 +8,20 @@ from collections.abc import Iterable
 
 from ..engine.scenario import VirtualLink
 from ..rows import rows
-from ..rows.builder import FULL, QUICK
+from ..rows.builder import QUICK
 from ..rows.row import Row
+from . import store
 from .markdown import number, table
 
 
 @functools.cache
-def of_set(set_: str) -> dict[str, Row]:
-    return {row.id: row for row in rows.load_all(set_=set_)}
+def full() -> dict[str, Row]:
+    return {row.id: row for row in store.known()}
+
+
+@functools.cache
+def quick() -> dict[str, Row]:
+    return {row.id: row for row in rows.load_all(set_=QUICK)}
 
 
 def span(values: Iterable[float], unit: str) -> str:
@@ -48,22 +54,21 @@ def points_of(row: Row, quick: Row | None) -> str:
 
 def note_of(id_: str) -> str:
     """The row's note in one line; none of a row that is no more."""
-    row = of_set(FULL).get(id_)
+    row = full().get(id_)
     return " ".join(row.note.split()) if row else ""
 
 
 def described(ids: Iterable[str]) -> str:
     """A line for each of these rows. Those that are no more have none."""
-    full, quick = of_set(FULL), of_set(QUICK)
     body = [
         [
             f"`{row.id}`",
             row.what,
             path_of(row),
-            points_of(row, quick.get(row.id)),
+            points_of(row, quick().get(row.id)),
             "; ".join(f"{name}: {value}" for name, value in row.paper.items()),
             row.scale if row.paper else "",
         ]
-        for row in (full[id_] for id_ in ids if id_ in full)
+        for row in (full()[id_] for id_ in ids if id_ in full())
     ]
     return table(["row", "what", "path", "points of SET=quick", "the paper", "how SET=full differs"], body)
