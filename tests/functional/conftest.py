@@ -41,16 +41,16 @@ FLOWS = Path(__file__).parent / "flow"  # tests whose peer, in Python, keeps tim
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A host that stands still for some milliseconds makes one of hundreds of timed tests fail, another one each time. Tests
-    with the mark `rerun`, which gives the reason, are tried again. A test that fails three times in a row has failed (`times`
-    in the mark: so many times and one); the summary counts the reruns. All flows run while nothing else does. Tests that kill a command at each of its steps have the mark
+    with the mark `rerun`, which gives the reason, are tried again. A test that fails three times in a row has failed; the
+    summary counts the reruns. All flows run while nothing else does. Tests that kill a command at each of its steps have the mark
     `kills`: `make test-hard` runs them."""
     for item in items:
         if item.path.parent == FLOWS:
             item.add_marker(pytest.mark.quiet)
         if "kill_at" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.kills)
-        if rerun := item.get_closest_marker("rerun"):
-            item.add_marker(pytest.mark.flaky(reruns=RERUNS and rerun.kwargs.get("times", RERUNS), reruns_delay=1))
+        if item.get_closest_marker("rerun"):
+            item.add_marker(pytest.mark.flaky(reruns=RERUNS, reruns_delay=1))
 
 
 @dataclass(frozen=True)

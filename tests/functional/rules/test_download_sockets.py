@@ -86,7 +86,6 @@ def test_keep_alive(ccbpf: Cli, path: native.Path) -> None:
     assert counts["receivers"] == 1
 
 
-@pytest.mark.rerun("half of the runs: docs/limits.md, `SO_RCVLOWAT`", times=5)
 def test_so_rcvlowat(ccbpf: Cli, path: native.Path) -> None:
     """A reader that is woken when several windows are there. Beside a foreground the window is one segment, and it is woken all the
     same."""
