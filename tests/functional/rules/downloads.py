@@ -68,7 +68,7 @@ listen(7, 0)
 
 # Reads it as `Reading` says, and says what `Got` has.
 READER = """
-import hashlib, json, select, socket, sys, time
+import array, fcntl, hashlib, json, select, socket, sys, termios, time
 r = json.loads(sys.argv[1])
 s = socket.socket(socket.AF_INET6 if ":" in r["address"] else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP * r["mptcp"])
 for option in r["options"]: s.setsockopt(*option)
@@ -77,12 +77,23 @@ s.sendall("{size} {sender} {rate} {server_pauses}\\n".format(**r).encode())
 polled = select.poll(); polled.register(s, select.POLLIN)
 start = last = time.monotonic()
 got = late = reads = 0; waits = [0.0, 0.0]; digest = hashlib.sha256()
-while time.monotonic() - start < r["seconds"]:
-    if r["polls"]: polled.poll()
-    data = s.recv(1 << 20 if r["polls"] else 1 << 16, socket.MSG_DONTWAIT * r["polls"])
+def waited():
+    global last, waits
     now = time.monotonic()
-    if not data: break
     waits = sorted([*waits, now - last])[1:]
+    last = now
+def poll():
+    known = array.array("i", [0]); there = array.array("i", [0])
+    while time.monotonic() - start < r["seconds"] and not polled.poll(5):
+        fcntl.ioctl(s, termios.FIONREAD, there)
+        if there > known: waited()
+        known[0] = there[0]
+while time.monotonic() - start < r["seconds"]:
+    if r["polls"]: poll()
+    data = s.recv(1 << 20 if r["polls"] else 1 << 16, socket.MSG_DONTWAIT * r["polls"])
+    if not data: break
+    waited()
+    now = last
     got += len(data); reads += 1; digest.update(data)
     if now - start > r["settles"]: late += len(data)
     if r["pauses"] and got > r["size"] / 2: time.sleep(r["pauses"]); r["pauses"] = 0
@@ -115,7 +126,7 @@ class Reading:
     settles: float = 0  # s, which its rate leaves out
     options: tuple[tuple[int, int, int], ...] = ()  # of its socket: level, name, value
     mptcp: bool = False
-    polls: bool = False  # by poll(), and what is there
+    polls: bool = False  # what is there, when poll() says so; its waits are then those of the socket, by FIONREAD
     pauses: float = 0  # s, after a half
     reads_rate: int = 0  # bytes in a second; 0: as fast as it can
     rate: int = 0  # bytes in a second that the server sends; 0: as fast as it can
@@ -135,7 +146,7 @@ class Got:
 
     size: int
     digest: str
-    waits: tuple[float, float]  # s: its longest waits for data, without its own pauses
+    waits: tuple[float, float]  # s: its longest waits in which no data came, without its own pauses
     reads: int
     seconds: float  # until the last byte
     mbit: float
