@@ -7,9 +7,8 @@
  * The loader sorts the rules in the order in which they win, and makes sets of them. A set is a
  * string of bits, one for each rule:
  *
- *   prefixes      an address -> the rules whose prefix contains it, and those without a prefix. The
- *                 entry of a longer prefix also has the rules of the shorter ones around it,
- *                 so that one look-up finds all.
+ *   prefixes      an address -> the rules whose prefix contains it, and those without a prefix
+ *                 (kern/rule_prefixes.bpf.h)
  *   cgroup_ids    a cgroup -> the rules that name it
  *   cgroup_names  a systemd unit -> the rules that name it, whichever cgroup it has today
  *   looked        a socket's cgroup -> its rules: those without a cgroup (looked_first), and those
@@ -38,6 +37,7 @@
 #include "kern/choose.bpf.h"
 #include "kern/receive.bpf.h"
 #include "kern/rule_cgroups.bpf.h"
+#include "kern/rule_prefixes.bpf.h"
 #include "kern/ruled.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -60,37 +60,12 @@ struct {
 } rules SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
-	__uint(max_entries, CCBPF_RULES_MOST + 2);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct ccbpf_prefix);
-	__type(value, struct ccbpf_rule_set);
-} prefixes SEC(".maps");
-
-struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, CCBPF_RULES_MOST);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, __u32);
 	__type(value, struct ccbpf_choice_counts);
 } rule_counts SEC(".maps");
-
-static __always_inline struct ccbpf_rule_set *rules_to(struct sock *sk)
-{
-	struct sock_common *c = &sk->__sk_common;
-	struct ccbpf_prefix key = { .bits = 128 };
-	u32 part;
-
-	if (c->skc_family == AF_INET6) {
-		bpf_probe_read_kernel(key.address, sizeof(key.address), &c->skc_v6_daddr);
-	} else {
-		part = ADDRESS_MAPPED;
-		__builtin_memcpy(key.address + 8, &part, sizeof(part));
-		part = c->skc_daddr;
-		__builtin_memcpy(key.address + 12, &part, sizeof(part));
-	}
-	return bpf_map_lookup_elem(&prefixes, &key);
-}
 
 /* The candidates, one after the other. */
 struct search {
@@ -171,7 +146,6 @@ static __always_inline struct ccbpf_rule *find(struct bpf_sock_ops *ctx, struct 
 {
 	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
 	struct cgroup *cgroup = sk->sk_cgrp_data.cgroup;
-	struct position begin = { .found = CCBPF_RULES_MOST };
 	struct search search = {};
 
 	search.to = rules_to(sk);
@@ -187,8 +161,11 @@ static __always_inline struct ccbpf_rule *find(struct bpf_sock_ops *ctx, struct 
 		read_controller(tp, search.controller);
 	/* Linux 6.1 follows a step once, with what it knows of these values at the beginning, and
 	 * removes code that these do not reach. So it must know nothing of them. */
-	begin.words = search.to->filled & search.of->filled;
-	bpf_probe_read_kernel(&search.at, sizeof(search.at), &begin);
+	search.at.words = search.to->filled & search.of->filled;
+	search.at.left = law_forget(0);
+	search.at.word = law_forget(0);
+	search.at.found = law_forget(CCBPF_RULES_MOST);
+	search.at.by_name = law_forget(0);
 	bpf_loop(CCBPF_RULES_MOST + WORDS + 1, search_step, &search, 0);
 	*by_name = search.at.by_name;
 	return bpf_map_lookup_elem(&rules, &search.at.found);
@@ -281,27 +258,33 @@ static __always_inline void segment(struct bpf_sock_ops *ctx, struct tcp_sock *t
 		choose_count(counts, receivers);
 }
 
+/* A connection begins, sends a segment, or changes its state. */
+static __always_inline void attend(struct bpf_sock_ops *ctx, struct tcp_sock *tp)
+{
+	bool connecting = ctx->op == BPF_SOCK_OPS_TCP_CONNECT_CB;
+
+	if (ctx->op == BPF_SOCK_OPS_HDR_OPT_LEN_CB)
+		segment(ctx, tp);
+	else if (ctx->op == BPF_SOCK_OPS_STATE_CB)
+		receive_state(ctx, tp, NULL);
+	else if (!connecting || table.marks || table.receives)
+		obey(ctx, tp, connecting);
+}
+
 SEC("sockops")
 int ccbpf_assign(struct bpf_sock_ops *ctx)
 {
-	struct tcp_sock *tp = choose_socket(ctx);
-	bool connecting = ctx->op == BPF_SOCK_OPS_TCP_CONNECT_CB;
+	struct tcp_sock *tp;
 
-	if (!tp)
-		return 1;
-	switch (ctx->op) {
+	switch (ctx->op) { /* most calls are for something else */
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
-		if (!connecting || table.marks || table.receives)
-			obey(ctx, tp, connecting);
-		break;
 	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
-		segment(ctx, tp);
-		break;
 	case BPF_SOCK_OPS_STATE_CB:
-		receive_state(ctx, tp, NULL);
-		break;
+		tp = choose_socket(ctx);
+		if (tp)
+			attend(ctx, tp);
 	}
 	return 1;
 }

@@ -9,7 +9,7 @@
  *                     /receive  bpf/rx_le.bpf.c there, where it receives in the background
  *   <root>/rules/link           the program at the root cgroup; its maps are found by it:
  *        rules                  array: struct ccbpf_rule, in the order in which they win
- *        prefixes               LPM trie: struct ccbpf_prefix -> struct ccbpf_rule_set, all that may match an address
+ *        prefixes               hash: struct ccbpf_prefix -> struct ccbpf_rule_set, all that may match its addresses
  *        cgroup_ids, cgroup_names  hashes: id or name of a cgroup -> those that name it
  *        rule_counts            hash: id of a rule -> struct ccbpf_choice_counts
  *        ruled                  storage of sockets: struct ccbpf_chosen, of those that got their controller by a rule,
@@ -163,8 +163,8 @@ struct ccbpf_run_counts {
 /* A set of rules: bit i of the whole is rule i of `rules`. Only a program and the loader that loads
  * it share this layout: it is no part of the ABI. */
 struct ccbpf_rule_set {
+	__u64 filled; /* bit w: words[w] has bits. The first: beside the key that is compared, in one cache line */
 	__u64 words[CCBPF_RULES_MOST / 64];
-	__u64 filled; /* bit w: words[w] has bits */
 };
 
 #define CCBPF_MAPPED_BITS 96 /* of ::ffff:0:0/96, all of IPv4 */
@@ -173,6 +173,19 @@ struct ccbpf_rule_set {
 struct ccbpf_prefix {
 	__u32 bits;
 	__u8 address[16];
+};
+
+#define CCBPF_LENGTHS_MOST 129 /* of prefixes: 0 to 128 bits */
+#define CCBPF_LENGTHS_STEPS 8 /* of a binary search among them */
+
+/* The lengths of the prefixes that there are, in ascending order. As with struct ccbpf_rule_set, only a
+ * program and its loader share this layout. */
+struct ccbpf_rule_lengths {
+	__u32 n; /* at least 2: all of IPv6, all of IPv4 */
+	struct {
+		__u32 bits;
+		__u32 mask[4]; /* of an address, in network byte order: the bits that count */
+	} at[CCBPF_LENGTHS_MOST];
 };
 
 /* The conditions that a rule may set for a connection. */

@@ -16,7 +16,6 @@
 #define IPV6_TCLASS 67 /* include/uapi/linux/in6.h */
 #define DSCP_SHIFT 2
 #define DSCP_UNKNOWN 64 /* no DSCP: they have six bits */
-#define ADDRESS_MAPPED 0xffff0000 /* in6_addr[2], network byte order */
 
 static __always_inline bool dscp_mapped(struct sock *sk)
 {

@@ -22,9 +22,6 @@
 #define TCP_LISTEN 10
 #define TCP_CLOSING 11
 
-#define AF_INET 2
-#define AF_INET6 10
-#define V4_MAPPED bpf_htonl(0xffff) /* the third word of ::ffff:a.b.c.d */
 #define DEEPEST_CGROUP 256 /* a bound for the loop; deeper cgroups count as outside */
 
 #define TCP_CONGESTION 13 /* include/uapi/linux/tcp.h */
@@ -62,18 +59,6 @@ static bool same_name(const char *a, const volatile char *b)
 	return true;
 }
 
-/* The peer's address as IPv6. */
-static __always_inline void peer_of(const struct sock_common *c, __u32 *words)
-{
-	if (c->skc_family == AF_INET6) {
-		bpf_probe_read_kernel(words, 16, &c->skc_v6_daddr);
-		return;
-	}
-	words[0] = words[1] = 0;
-	words[2] = V4_MAPPED;
-	words[3] = c->skc_daddr;
-}
-
 static __always_inline bool peer_selected(const struct sock_common *c)
 {
 	__u32 words[4], peer;
@@ -83,8 +68,8 @@ static __always_inline bool peer_selected(const struct sock_common *c)
 		return true;
 	if (listens(c))
 		return false; /* it has no peer */
-	peer_of(c, words);
-	v4 = !words[0] && !words[1] && words[2] == V4_MAPPED;
+	sock_peer(c, words);
+	v4 = !words[0] && !words[1] && words[2] == ADDRESS_MAPPED;
 	peer = v4 ? CCBPF_RENICE_PEER_V4 : CCBPF_RENICE_PEER_V6;
 	if (config.peer != peer)
 		return false;

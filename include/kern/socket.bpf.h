@@ -16,6 +16,7 @@
 
 #define AF_INET 2
 #define AF_INET6 10
+#define ADDRESS_MAPPED 0xffff0000 /* in6_addr[2] of ::ffff:a.b.c.d, network byte order */
 #define TCP_INFINITE_SSTHRESH 0x7fffffff /* include/net/tcp.h */
 #define TCP_CONG_NON_RESTRICTED 1 /* include/net/tcp.h: anyone may select it */
 #define TCP_ECN_MODE_RFC3168 1 /* include/net/tcp.h: RFC 3168 was agreed */
@@ -33,6 +34,18 @@ extern void tcp_cong_avoid_ai(struct tcp_sock *tp, __u32 w, __u32 acked) __ksym;
 static __always_inline struct tcp_sock *tcp_of(struct sock *sk)
 {
 	return (struct tcp_sock *)sk;
+}
+
+/* The peer's address as IPv6: four words in network byte order. */
+static __always_inline void sock_peer(const struct sock_common *c, u32 *words)
+{
+	if (c->skc_family == AF_INET6) {
+		bpf_probe_read_kernel(words, 16, &c->skc_v6_daddr);
+		return;
+	}
+	words[0] = words[1] = 0;
+	words[2] = ADDRESS_MAPPED;
+	words[3] = c->skc_daddr;
 }
 
 /* The kernel's key of the controller that the socket has. */

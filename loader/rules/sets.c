@@ -4,28 +4,20 @@
 #include <errno.h>
 #include <string.h>
 
+#include "rules/prefixes.h"
 #include "rules/sets.h"
-
-static const struct ccbpf_prefix all_ipv6 = { 0 };
-static const struct ccbpf_prefix all_ipv4 = { .bits = CCBPF_MAPPED_BITS,
-					      .address = { [10] = 0xff, [11] = 0xff } };
 
 static bool is_exempt(const struct ccbpf_rule *rule)
 {
 	return rule->choice.flags & CCBPF_CHOICE_EXEMPT;
 }
 
-static bool has_remote(const struct ccbpf_rule *rule)
-{
-	return rule->conditions & CCBPF_RULE_REMOTE;
-}
-
 /* 1 to 3, greater wins */
 static unsigned int rank(const struct ccbpf_rule *rule)
 {
-	if (is_exempt(rule) && !has_remote(rule))
+	if (is_exempt(rule) && !rule_has_remote(rule))
 		return 1000;
-	return 2 * (has_remote(rule) ? 1 + rule->remote.bits : 0) + is_exempt(rule);
+	return 2 * (rule_has_remote(rule) ? 1 + rule->remote.bits : 0) + is_exempt(rule);
 }
 
 int rule_order(const void *a, const void *b)
@@ -48,26 +40,6 @@ static void add(struct ccbpf_rule_set *set, unsigned int i)
 	set->filled |= 1ULL << i / 64;
 }
 
-static bool same_bits(const struct ccbpf_prefix *a, const struct ccbpf_prefix *b, unsigned int bits)
-{
-	unsigned int whole = bits / 8, rest = bits % 8;
-
-	return !memcmp(a->address, b->address, whole) &&
-	       (!rest || !((a->address[whole] ^ b->address[whole]) >> (8 - rest)));
-}
-
-static bool is_ipv4(const struct ccbpf_prefix *prefix)
-{
-	return prefix->bits >= CCBPF_MAPPED_BITS && same_bits(prefix, &all_ipv4, CCBPF_MAPPED_BITS);
-}
-
-/* Whether `outer` has all addresses of `inner`. ::/0 means IPv6 only. */
-static bool covers(const struct ccbpf_prefix *outer, const struct ccbpf_prefix *inner)
-{
-	return outer->bits <= inner->bits && is_ipv4(outer) == is_ipv4(inner) &&
-	       same_bits(outer, inner, outer->bits);
-}
-
 static int put(const struct bpf_object *obj, const char *map, const void *key, const void *value)
 {
 	int fd = bpf_object__find_map_fd_by_name(obj, map);
@@ -75,15 +47,30 @@ static int put(const struct bpf_object *obj, const char *map, const void *key, c
 	return fd < 0 ? fd : bpf_map_update_elem(fd, key, value, BPF_ANY) ? -errno : 0;
 }
 
-static int put_prefix(const struct bpf_object *obj, const struct ccbpf_prefix *prefix,
-		      const struct ccbpf_rule *rules, unsigned int n)
+static int put_entry(const struct bpf_object *obj, const struct ccbpf_prefix *entry,
+		     const struct ccbpf_rule *rules, unsigned int n)
 {
 	struct ccbpf_rule_set set = { 0 };
 
 	for (unsigned int i = 0; i < n; i++)
-		if (!has_remote(&rules[i]) || covers(&rules[i].remote, prefix))
+		if (!rule_has_remote(&rules[i]) || prefix_covers(&rules[i].remote, entry))
 			add(&set, i);
-	return put(obj, "prefixes", prefix, &set);
+	return put(obj, PREFIXES_MAP, entry, &set);
+}
+
+/* It, and its beginnings. Those that are there are those of another prefix, and the same. */
+static int put_prefix(const struct bpf_object *obj, const struct ccbpf_prefix *prefix,
+		      const struct ccbpf_rule_lengths *lengths, const struct ccbpf_rule *rules,
+		      unsigned int n)
+{
+	int fd = bpf_object__find_map_fd_by_name(obj, PREFIXES_MAP), err = 0;
+	struct prefix_path path = prefixes_path(lengths, prefix);
+	struct ccbpf_rule_set there;
+
+	for (unsigned int i = 0; !err && i < path.n; i++)
+		if (bpf_map_lookup_elem(fd, &path.at[i], &there))
+			err = put_entry(obj, &path.at[i], rules, n);
+	return err;
 }
 
 static bool same_cgroup(const struct ccbpf_rule *a, const struct ccbpf_rule *b)
@@ -123,16 +110,18 @@ static int put_first(const struct bpf_object *obj, const struct ccbpf_rule *rule
 
 int sets_fill(const struct bpf_object *obj, const struct ccbpf_rule *rules, unsigned int n)
 {
+	struct ccbpf_rule_lengths lengths;
 	int err = put_first(obj, rules, n);
 
+	prefixes_lengths(rules, n, &lengths);
 	if (!err)
-		err = put_prefix(obj, &all_ipv6, rules, n);
+		err = put_prefix(obj, &prefix_all_ipv6, &lengths, rules, n);
 	if (!err)
-		err = put_prefix(obj, &all_ipv4, rules, n);
+		err = put_prefix(obj, &prefix_all_ipv4, &lengths, rules, n);
 	for (__u32 i = 0; !err && i < n; i++) {
 		err = put(obj, "rules", &i, &rules[i]);
-		if (!err && has_remote(&rules[i]))
-			err = put_prefix(obj, &rules[i].remote, rules, n);
+		if (!err && rule_has_remote(&rules[i]))
+			err = put_prefix(obj, &rules[i].remote, &lengths, rules, n);
 		if (!err && rules[i].conditions & (CCBPF_RULE_CGROUP | CCBPF_RULE_UNIT))
 			err = put_cgroup(obj, &rules[i], rules, n);
 	}

@@ -18,7 +18,8 @@
  */
 int rule_order(const void *a, const void *b);
 
-/* Fill the maps of a loaded object with sorted rules. Returns 0 or -errno. */
+/* Fill the maps of a loaded object, which prefixes_prepare() has seen before, with sorted rules. Returns 0 or
+ * -errno. */
 int sets_fill(const struct bpf_object *obj, const struct ccbpf_rule *rules, unsigned int n);
 
 #endif

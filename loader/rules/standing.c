@@ -12,6 +12,7 @@
 #include "rules/counts.h"
 #include "rules/ids.h"
 #include "rules/object.h"
+#include "rules/prefixes.h"
 #include "rules/sets.h"
 #include "rules/standing.h"
 #include "rules/windows.h"
@@ -219,7 +220,9 @@ static int load(const char *what, const struct standing *standing, struct bpf_ob
 	}
 	initial->receives = receives;
 	bpf_map__set_max_entries(rules, standing->n ?: 1);
-	err = reuse_maps(what, standing, *obj);
+	err = prefixes_prepare(what, *obj, standing->rules, standing->n);
+	if (!err)
+		err = reuse_maps(what, standing, *obj);
 	if (!err)
 		err = shared_load(what, *obj);
 	if (err)

@@ -18,15 +18,18 @@ static int wrong(const char *what, const char *option, const char *given, const 
 		    .remedy = remedy);
 }
 
-/* Zeroes behind the first `bits`. */
-static void mask(struct ccbpf_prefix *prefix)
+struct ccbpf_prefix prefix_cut(const struct ccbpf_prefix *prefix, unsigned int bits)
 {
-	for (unsigned int i = 0; i < 16; i++) {
-		unsigned int left = prefix->bits > 8 * i ? prefix->bits - 8 * i : 0;
+	struct ccbpf_prefix cut = *prefix;
+
+	cut.bits = bits;
+	for (unsigned int i = 0; i < sizeof(cut.address); i++) {
+		unsigned int left = bits > 8 * i ? bits - 8 * i : 0;
 
 		if (left < 8)
-			prefix->address[i] &= 0xff00 >> left;
+			cut.address[i] &= 0xff00 >> left;
 	}
+	return cut;
 }
 
 int prefix_parse(const char *what, const char *option, const char *given,
@@ -50,8 +53,7 @@ int prefix_parse(const char *what, const char *option, const char *given,
 	if (slash && (!number_parse(slash + 1, 0, bits, &bits, &end) || *end))
 		return wrong(what, option, given, "its length is not a number of its bits",
 			     v4 ? "give /0 to /32" : "give /0 to /128");
-	prefix->bits = bits + (v4 ? MAPPED_BITS : 0);
-	mask(prefix);
+	*prefix = prefix_cut(prefix, bits + (v4 ? MAPPED_BITS : 0));
 	return EXIT_OK;
 }
 

@@ -9,6 +9,9 @@
 int prefix_parse(const char *what, const char *option, const char *given,
 		 struct ccbpf_prefix *prefix);
 
+/* Its first `bits` (0 to 128), and zeroes behind them. */
+struct ccbpf_prefix prefix_cut(const struct ccbpf_prefix *prefix, unsigned int bits);
+
 /* The same as text(). */
 const char *prefix_text(const struct ccbpf_prefix *prefix);
 
