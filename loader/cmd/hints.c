@@ -10,6 +10,7 @@
 #include "rules/daemons.h"
 #include "rules/prepared.h"
 #include "sys/chirps.h"
+#include "util/capabilities.h"
 #include "util/text.h"
 
 void hint_received(const struct request *request, const struct controller *c,
@@ -32,27 +33,34 @@ void hint_received(const struct request *request, const struct controller *c,
 		     remedy);
 }
 
-/* The command that `sudo COMMAND` runs; with options of sudo it is not looked for. */
-static char **behind_sudo(char **argv)
-{
-	return !strcmp(argv[0], "sudo") && argv[1] && *argv[1] != '-' ? argv + 1 : argv;
-}
-
-void hint_daemon(const struct request *request, unsigned int directions)
+/* What gives its traffic to the background. `who` may do that, if it is not the caller. */
+static const char *daemon_remedy(const struct daemon_work *work, unsigned int directions,
+				 const char *who)
 {
 	const char *what = directions == CCBPF_RUN_UPLOAD     ? "NAME"
 			   : directions == CCBPF_RUN_DOWNLOAD ? "-d"
 							      : "-du";
-	char **argv = behind_sudo(request->rest);
-	const struct daemon_command *row = daemon_of(argv);
+	const char *unit = work->unit ?: "UNIT";
 
-	if (row)
-		note(argv[0],
-		     row->unit
-			     ? text("a daemon %s its work (%s), and `run` does not reach that",
-				    row->depends ? "may do" : "does", row->unit)
-			     : "the unit that it starts does the work, and `run` does not reach that",
-		     text("`ccbpf assign %s --cgroup unit:%s` does", what, row->unit ?: "UNIT"));
+	if (work->user)
+		return text(
+			"%s`ccbpf assign %s --cgroup PATH` does: `systemctl --user show -P ControlGroup %s` says the path",
+			who, what, unit);
+	return text("%s`ccbpf assign %s --cgroup unit:%s` does", who, what, unit);
+}
+
+void hint_daemon(const struct request *request, unsigned int directions)
+{
+	const char *who = capabilities_missing(CAPABILITIES_CHANGING) ? "an administrator's " : "";
+	struct daemon_work work;
+	const char *why;
+
+	if (!daemon_of(request->rest, &work))
+		return;
+	why = work.named ? "the unit that it starts does the work, and `run` does not reach that"
+			 : text("a daemon %s its work (%s), and `run` does not reach that",
+				work.depends ? "may do" : "does", work.unit);
+	note(work.command, why, daemon_remedy(&work, directions, who));
 }
 
 void hint_user(const struct request *request, const struct user *user, int status)

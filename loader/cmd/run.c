@@ -188,8 +188,11 @@ static int become(const struct request *request, const struct ccbpf_run *about)
 			  ? -ENOENT
 			  : prepared_enter(&about->choice, cgroup);
 
-	if (!err)
+	if (!err) {
+		if (!request->quiet)
+			hint_daemon(request, CCBPF_RUN_UPLOAD);
 		return not_started(request->rest, NULL, child_none(request->rest));
+	}
 	not_permitted(err == -EACCES ? cgroup : NULL);
 	return EXIT_OURS;
 }

@@ -5,11 +5,41 @@
 #include <string.h>
 
 #include "rules/daemons.h"
+#include "sys/unit.h"
 
 /* Without these podman is no client: it does the work itself. */
 static const char *const podman_options[] = { "--remote", "-r",	       "--url", "--connection",
 					      "-c",	  "--context", NULL };
 static const char *const podman_variables[] = { "CONTAINER_HOST", "CONTAINER_CONNECTION", NULL };
+
+struct daemon_command {
+	const char *command; /* the program's name, without its path */
+	const char *unit; /* the systemd unit that does the work */
+	/* If not NULL: only with one of these options before its first word, or with one of these
+	 * variables in the environment. */
+	const char *const *only;
+	const char *const *variables;
+	bool depends;
+	const char *(*names)(char *const *argv); /* the unit that the command names, or NULL */
+};
+
+/* Commands that execute the command behind their own words. */
+struct wrapper {
+	const char *command;
+	const char *valued; /* its short options that take a value */
+	unsigned int words; /* that stand before the command */
+};
+
+static const struct wrapper wrappers[] = {
+	{ "sudo", "ugpCrtTUDRh", 0 }, { "doas", "uC", 0 },    { "env", "uCS", 0 },
+	{ "nice", "n", 0 },	      { "ionice", "cn", 0 },  { "chrt", "TPD", 1 },
+	{ "taskset", "", 1 },	      { "timeout", "ks", 1 }, { "time", "fo", 0 },
+	{ "stdbuf", "ioe", 0 },	      { "setsid", "", 0 },    { "nohup", "", 0 },
+};
+
+static const char *systemctl_unit(char *const *argv);
+static const char *systemd_run_unit(char *const *argv);
+static const char *service_unit(char *const *argv);
 
 /* clang-format off */
 static const struct daemon_command table[] = {
@@ -21,9 +51,9 @@ static const struct daemon_command table[] = {
 	{ "nerdctl",             .unit = "containerd.service", .depends = true },
 	{ "crictl",              .unit = "containerd.service" },
 	{ "rpm-ostree",          .unit = "rpm-ostreed.service" },
-	{ "systemctl",           .unit = NULL },
-	{ "systemd-run",         .unit = NULL },
-	{ "service",             .unit = NULL },
+	{ "systemctl",           .names = systemctl_unit },
+	{ "systemd-run",         .names = systemd_run_unit },
+	{ "service",             .names = service_unit },
 	{ "snap",                .unit = "snapd.service" },
 	{ "flatpak",             .unit = "flatpak-system-helper.service" },
 	{ "pkcon",               .unit = "packagekit.service" },
@@ -77,17 +107,120 @@ static bool has_variable(const char *const *variables)
 	return false;
 }
 
-const struct daemon_command *daemon_of(char *const *argv)
-{
-	const char *slash = strrchr(argv[0], '/');
-	const char *name = slash ? slash + 1 : argv[0];
+/* --- the unit that a command names --------------------------------------------- */
 
+/* The first word from here on that is no option, nor the value of a short one in `valued`. */
+static char *const *next_word(char *const *argv, const char *valued)
+{
+	for (; *argv && **argv == '-'; argv++) {
+		const char *last = *argv + strlen(*argv) - 1;
+
+		if (!strcmp(*argv, "--"))
+			return argv + 1;
+		if ((*argv)[1] != '-' && last > *argv && strchr(valued, *last) && argv[1])
+			argv++;
+	}
+	return argv;
+}
+
+/* A unit of these types has no processes: it starts others. */
+static bool is_trigger(const char *unit)
+{
+	static const char *const types[] = { ".timer", ".path", ".target", ".automount",
+					     ".device" };
+	const char *dot = strrchr(unit, '.');
+
+	for (size_t i = 0; dot && i < sizeof(types) / sizeof(types[0]); i++)
+		if (!strcmp(dot, types[i]))
+			return true;
+	return false;
+}
+
+static const char *systemctl_unit(char *const *argv)
+{
+	char *const *verb = next_word(argv + 1, "tpPnosMH");
+	char *const *unit = *verb ? next_word(verb + 1, "tpPnosMH") : verb;
+
+	return *unit && !is_trigger(*unit) ? unit_name(*unit, ".service") : NULL;
+}
+
+static const char *service_unit(char *const *argv)
+{
+	return argv[1] ? unit_name(argv[1], ".service") : NULL;
+}
+
+/* -u NAME, --unit NAME, --unit=NAME; without it systemd makes a name of its own. */
+static const char *systemd_run_unit(char *const *argv)
+{
+	static const char option[] = "--unit";
+	size_t len = sizeof(option) - 1;
+	const char *name = NULL, *type = ".service";
+
+	for (argv++; *argv && **argv == '-'; argv++) {
+		if (!strcmp(*argv, "--scope"))
+			type = ".scope";
+		else if (!strncmp(*argv, option, len) && (*argv)[len] == '=')
+			name = *argv + len + 1;
+		else if ((!strcmp(*argv, "-u") || !strcmp(*argv, option)) && argv[1])
+			name = *++argv;
+		else if (strlen(*argv) == 2 && strchr("pEMHC", (*argv)[1]) && argv[1])
+			argv++;
+	}
+	return name ? unit_name(name, type) : NULL;
+}
+
+static bool of_the_user(char *const *argv)
+{
+	for (; *argv; argv++)
+		if (!strcmp(*argv, "--user"))
+			return true;
+	return false;
+}
+
+/* --- which command it is ------------------------------------------------------- */
+
+static const char *without_path(const char *command)
+{
+	const char *slash = strrchr(command, '/');
+
+	return slash ? slash + 1 : command;
+}
+
+/* The command that a wrapper executes, which may be one as well; the same, where it is none. */
+static char *const *behind(char *const *argv)
+{
+	for (size_t i = 0; i < sizeof(wrappers) / sizeof(wrappers[0]); i++) {
+		char *const *word;
+
+		if (strcmp(without_path(argv[0]), wrappers[i].command))
+			continue;
+		word = next_word(argv + 1, wrappers[i].valued);
+		for (unsigned int n = 0; *word && n < wrappers[i].words; n++)
+			word = next_word(word + 1, wrappers[i].valued);
+		while (*word && strchr(*word, '=')) /* variables of sudo and env */
+			word++;
+		return *word ? behind(word) : argv;
+	}
+	return argv;
+}
+
+bool daemon_of(char *const *argv, struct daemon_work *work)
+{
+	argv = behind(argv);
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		const struct daemon_command *row = &table[i];
 
-		if (!strcmp(name, row->command) &&
-		    (!row->only || has_option(argv, row->only) || has_variable(row->variables)))
-			return row;
+		if (strcmp(without_path(argv[0]), row->command) ||
+		    (row->only && !has_option(argv, row->only) && !has_variable(row->variables)))
+			continue;
+		*work = (struct daemon_work){
+			.command = argv[0],
+			.unit = row->names ? row->names(argv) : row->unit,
+			.named = row->names,
+			.user = row->names && of_the_user(argv),
+			.depends = row->depends,
+		};
+		return true;
 	}
-	return NULL;
+	return false;
 }

@@ -8,17 +8,17 @@
 
 #include <stdbool.h>
 
-struct daemon_command {
-	const char *command; /* the program's name, without its path */
-	const char *unit; /* the systemd unit that does the work; NULL: one that the command names */
-	/* If not NULL: only with one of these options before its first word, or with one of these
-	 * variables in the environment. */
-	const char *const *only;
-	const char *const *variables;
-	bool depends; /* on its release: some do the work themselves */
+/* What does the work of a command line. */
+struct daemon_work {
+	const char *command; /* the word that starts it: a pointer of the command line */
+	const char *unit; /* the systemd unit; NULL: one that cannot be told from the words */
+	bool named; /* the command names the unit */
+	bool user; /* ... which is the user's own manager's */
+	bool depends; /* on the command's release: some do the work themselves */
 };
 
-/* The row for a command line, or NULL. It reads the environment, which the command will have. */
-const struct daemon_command *daemon_of(char *const *argv);
+/* Does a daemon do the work of this command line? Also behind `sudo`, `env`, `nice` and others of this kind;
+ * what a shell is told to do is not read. It reads the environment, which the command will have. */
+bool daemon_of(char *const *argv, struct daemon_work *work);
 
 #endif

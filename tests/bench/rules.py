@@ -6,10 +6,9 @@ connection a program that does nothing, since reading the clock for bpf_stats co
 for other reasons too; for one that is set, a program that sets the same controller without a look at the connection, since the
 kernel's change of the controller, the old one's end and the new one's beginning, is part of both.
 
-The connections are on loopback, where both ends are this host's. Their remote address is in one of the prefixes, and nearly all
-others are addresses next to it, so the search passes many branches of the trie (tests/functional/rules/many.c). The bench's cgroup
-is known from its first connection on, and what that one costs does not show among 300. A long connection carries thousands of packets
-more than a short one: the same number of calls says that packets cost nothing.
+The connections are on loopback, where both ends are this host's. Their remote address is in one of the prefixes, which have nine
+lengths (tests/functional/rules/many.c). The bench's cgroup is known from its first connection on, and what that one costs does not show
+among 300. A long connection carries thousands of packets more than a short one: the same number of calls says that packets cost nothing.
 """
 
 from __future__ import annotations

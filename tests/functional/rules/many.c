@@ -5,9 +5,8 @@
  *   many-rules CONTROLLER PREFIXES CGROUPS [FROM]
  *
  * CONTROLLER "not": connections that match keep their default. Rules for 127.77.0.0/16, for so many
- * of its addresses from 127.77.0.3 on, and for as many cgroups that nobody is in. The search for
- * 127.77.0.1 goes past many branches of these. With FROM the rule for 127.77.0.0/16 asks for that
- * controller.
+ * prefixes behind 127.79.0.0, of eight lengths, and for as many cgroups that nobody is in. The search
+ * for 127.77.0.1 asks for four lengths. With FROM the rule for 127.77.0.0/16 asks for that controller.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,10 +44,11 @@ int main(int argc, char **argv)
 		add(&standing, argv[1], rule);
 	rule.conditions = CCBPF_RULE_REMOTE;
 	memset(rule.from, 0, sizeof(rule.from));
-	rule.remote.bits = 128;
-	for (int i = 3; !err && i < atoi(argv[2]) + 3; i++) {
-		rule.remote.address[14] = i >> 8;
-		rule.remote.address[15] = i;
+	for (int i = 0; !err && i < atoi(argv[2]); i++) {
+		rule.remote.bits = 128 - i % 8;
+		rule.remote.address[13] = 79 + (i >> 9);
+		rule.remote.address[14] = i >> 1;
+		rule.remote.address[15] = i << 7;
 		add(&standing, argv[1], rule);
 	}
 	rule = (struct ccbpf_rule){ .conditions = CCBPF_RULE_CGROUP, .cgroup = "/nobody" };

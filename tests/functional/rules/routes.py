@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A route that names a controller (`congctl`), and a client whose connection takes it."""
+"""A route that names a controller (`congctl`), and a client whose connection takes it; and what a SYN carries."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tests.functional import kernel
@@ -28,3 +29,16 @@ def routed(hosts: Pair, lock: tuple[str, ...]) -> Iterator[list[str]]:
     client = CLIENT.replace("127.0.0.1", "10.77.0.2")
     yield ["ip", "netns", "exec", near.name, PYTHON, "-c", client, "4", PORT, "5"]
     server.wait(LISTENS_S)
+
+
+def tos_of_syn(hosts: Pair, connect: Callable[[list[str]], object]) -> int:
+    """The TOS of the first SYN that comes from the first to the second. `connect` gets the command line of a client, which fails,
+    because nobody listens."""
+    near, far = hosts
+    script = "import socket; s = socket.socket(); s.settimeout(0.5); s.connect_ex(('10.77.0.2', 9))"
+    dump = kernel.start(far, "timeout", "30", "tcpdump", "-ni", "veth0", "-c", "1", "-v", "tcp[tcpflags] & tcp-syn != 0")
+    kernel.eventually(lambda: "listening" in dump.output(), LISTENS_S, "the capture")
+    connect(["ip", "netns", "exec", near.name, PYTHON, "-c", script])
+    dump.wait(2 * LISTENS_S)
+    (found,) = re.findall(r"tos (0x\w+),", dump.output())
+    return int(found, 16)

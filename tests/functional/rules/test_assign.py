@@ -21,7 +21,7 @@ from tests.functional import kernel
 from tests.functional.conftest import CCBPF, Cli
 from tests.functional.rules.background import BACKGROUND, PYTHON, SYSTEM_PYTHON, Sinks, default
 from tests.functional.rules.others import attach, calls, counter
-from tests.functional.rules.routes import Pair
+from tests.functional.rules.routes import Pair, tos_of_syn
 
 ENABLED = BACKGROUND, "tcp_lp", "tcpw_lp"
 
@@ -339,6 +339,11 @@ def test_dscp(assign: Cli, sinks: Sinks, family: str) -> None:
     assign("assign", "tcp_lp", "--dscp", "le", "--remote-port", sinks.port)
     assert kernel.run(*sinks.client(family)).stdout.split() == ["tcp_lp", "4", "0"]
     assert rules(assign)[0]["dscp"] == 1
+
+
+def test_the_syn_has_the_dscp_as_well(assign: Cli, netns_pair: Pair) -> None:
+    assign("assign", "tcp_lp", "--dscp", "le", "--remote", "10.77.0.2", "--remote-port", 9)
+    assert tos_of_syn(netns_pair, lambda client: kernel.run(*client)) == 4
 
 
 def test_ltcp_is_for_root(assign: Cli, sinks: Sinks) -> None:

@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from tests.functional.rules.background import (
     account,
     default,
 )
-from tests.functional.rules.routes import ROUTE_IDS, ROUTES, Pair, routed
+from tests.functional.rules.routes import ROUTE_IDS, ROUTES, Pair, routed, tos_of_syn
 
 FAMILIES = ["4", "6", "mapped"]
 
@@ -178,13 +179,7 @@ def test_dscp_le_without_a_change_of_priority(run: Cli, sinks: Sinks, family: st
 
 
 def test_the_syn_is_le_as_well(run: Cli, netns_pair: Pair) -> None:
-    near, far = netns_pair
-    script = "import socket; s = socket.socket(); s.settimeout(0.5); s.connect(('10.77.0.2', 9))"
-    dump = kernel.start(far, "timeout", "30", "tcpdump", "-ni", "veth0", "-c", "1", "-v", "tcp[tcpflags] & tcp-syn != 0")
-    kernel.eventually(lambda: "listening" in dump.output(), 5, "the capture")
-    run("run", "-q", "--dscp", "le", "--", "ip", "netns", "exec", near.name, PYTHON, "-c", script, code=1)
-    dump.wait(10)
-    assert "tos 0x4," in dump.output()
+    assert tos_of_syn(netns_pair, lambda client: run("run", "-q", "--dscp", "le", "--", *client)) == 4
 
 
 def test_a_controller_that_is_gone_breaks_no_connection(run: Cli, sinks: Sinks) -> None:
@@ -362,21 +357,63 @@ def test_rsync(run: Cli, tmp_path: Path) -> None:
     assert counts["set"] == 1 and 2_000_000 < counts["bytes"] < 2_100_000, counts
 
 
-@pytest.mark.parametrize(
-    ("words", "unit"),
-    [(["docker", "pull"], "docker.service"), (["podman", "--remote"], "podman.service"), (["systemctl"], "UNIT")],
-)
-def test_work_of_a_daemon(run: Cli, tmp_path: Path, words: list[str], unit: str) -> None:
-    shutil.copy("/bin/true", tmp_path / words[0])
-    words = [str(tmp_path / words[0]), *words[1:]]
-    assert "`run` does not reach that" in run("run", *words).err
+@pytest.fixture
+def named(run: Cli, tmp_path: Path) -> Callable[..., str]:
+    """What a run says of a command line. The commands of these names do nothing."""
+
+    def said(line: str, *options: str) -> str:
+        words = line.split()
+        for word in words:
+            if word.isalpha() or "-" in word[1:]:
+                shutil.copy("/bin/true", tmp_path / word)
+        cli = Cli(run.root, {"PATH": f"{tmp_path}:{os.environ['PATH']}"}, run.command)
+        return cli("run", *(options or ("-u",)), "--", *words).err
+
+    return said
+
+
+def test_work_of_a_daemon(named: Callable[..., str]) -> None:
     for options, what in (((), "-du"), (("-u",), "NAME"), (("-d",), "-d"), (("-d", "-u"), "-du")):
-        assert f"`ccbpf assign {what} --cgroup unit:{unit}` does" in run("run", *options, *words).err
-    assert run("run", "-q", *words).err == ""
-    (tmp_path / "sudo").write_text('#!/bin/sh\nexec "$@"\n')
-    (tmp_path / "sudo").chmod(0o755)
-    behind = Cli(run.root, {"PATH": f"{tmp_path}:{os.environ['PATH']}"}, run.command)
-    assert f"--cgroup unit:{unit}` does" in behind("run", "sudo", *words).err
+        said = named("docker pull", "-v", *options)
+        assert "docker: a daemon does its work (docker.service), and `run` does not reach that; " in said
+        assert f"`ccbpf assign {what} --cgroup unit:docker.service` does" in said
+    assert named("docker pull", "-q") == ""
+
+
+WORKERS = {  # a command line: the unit that does the work; None: it does the work itself
+    "systemctl start backup": "backup.service",
+    "systemctl --no-block restart backup.timer": "UNIT",  # it starts another one
+    "systemctl -H there start backup.service": "backup.service",
+    "systemctl daemon-reload": "UNIT",
+    "service backup start": "backup.service",
+    "systemd-run rsync": "UNIT",
+    "systemd-run --unit=backup -p Nice=5 rsync": "backup.service",
+    "systemd-run --scope -u backup rsync": "backup.scope",
+    "systemd-run rsync -u nobody": "UNIT",  # the option is rsync's
+    "sudo docker pull": "docker.service",
+    "sudo -E -u bob A=b docker pull": "docker.service",
+    "env -i A=b docker pull": "docker.service",
+    "nice -n 5 ionice -c 3 docker pull": "docker.service",
+    "timeout -k 3 5 docker pull": "docker.service",
+    "taskset 1 nohup docker pull": "docker.service",
+    "sudo systemctl start backup": "backup.service",
+    "nice rsync docker": None,
+    "sudo -l": None,
+    "env A=b": None,
+}
+
+
+@pytest.mark.parametrize("line", WORKERS)
+def test_which_unit_does_the_work(named: Callable[..., str], line: str) -> None:
+    said, unit = named(line), WORKERS[line]
+    assert (f"`ccbpf assign NAME --cgroup unit:{unit}` does" in said) == ("does not reach that" in said) == (unit is not None), (
+        said
+    )
+
+
+def test_a_unit_of_the_users_own_manager(named: Callable[..., str]) -> None:
+    said = named("systemctl --user start backup")
+    assert "`ccbpf assign NAME --cgroup PATH` does: `systemctl --user show -P ControlGroup backup.service` says the path" in said
 
 
 PODMAN = {  # a command line, the environment: does its service do the work?
@@ -421,13 +458,13 @@ def test_a_host_that_cannot_hold_downloads(run: Cli) -> None:
 
 
 TABLE = (kernel.ROOT / "loader/rules/daemons.c").read_text()
-ROW = re.compile(r'^\t\{ "([^"]+)", +\.unit = (?:"([^"]+)"|NULL)(.*) \},$', re.M)
+ROW = re.compile(r'^\t\{ "([^"]+)", +(?:\.unit = "([^"]+)"|\.names = \w+)(.*) \},$', re.M)
 DAEMONS = {command: (unit, rest) for command, unit, rest in ROW.findall(TABLE)}  # unit "": the command names it
 
 
 def test_each_command_that_has_a_daemon(run: Cli, tmp_path: Path) -> None:
     """All of the table. What is not in it has none, also if its name begins alike."""
-    assert len(DAEMONS) == TABLE.count(".unit = ")
+    assert len(DAEMONS) == len(re.findall(r'^\t\{ "[^"]+", +\.', TABLE, re.M))
     assert {"docker", "podman", "rpm-ostree", "systemctl", "snap", "flatpak"} <= DAEMONS.keys()
     for command, (unit, rest) in {**DAEMONS, "snapper": ("", "none")}.items():
         shutil.copy("/bin/true", tmp_path / command)

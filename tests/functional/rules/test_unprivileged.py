@@ -103,6 +103,15 @@ def test_it_is_the_command_itself(user: User) -> None:
     assert user.netnice("/etc").code == 126
 
 
+def test_the_work_of_a_daemon(user: User) -> None:
+    """Who may use docker is told that it is the daemon that fetches. Whether there is a docker does not matter."""
+    user.cli("run", "-q", "--prepare", "nobody")
+    said = user.netnice("env", "docker", "version").err
+    assert "docker: a daemon does its work (docker.service)" in said
+    assert "an administrator's `ccbpf assign NAME --cgroup unit:docker.service` does" in said
+    assert "a daemon" not in user.netnice("-q", "env", "docker", "version").err
+
+
 def test_it_is_taken_back(user: User, sinks: Sinks) -> None:
     """Alone: another one stays. What runs in it goes on, and its connections keep their controller."""
     user.cli("run", "-q", "--prepare", "nobody")
