@@ -33,7 +33,7 @@ struct wrapper {
 static const struct wrapper wrappers[] = {
 	{ "sudo", "ugpCrtTUDRh", 0 }, { "doas", "uC", 0 },    { "env", "uCS", 0 },
 	{ "nice", "n", 0 },	      { "ionice", "cn", 0 },  { "chrt", "TPD", 1 },
-	{ "taskset", "", 1 },	      { "timeout", "ks", 1 }, { "time", "fo", 0 },
+	{ "taskset", "", 1 },	      { "timeout", "ks", 1 }, { "time", "of", 0 },
 	{ "stdbuf", "ioe", 0 },	      { "setsid", "", 0 },    { "nohup", "", 0 },
 };
 
