@@ -60,6 +60,7 @@ static void print_row(struct table *table, const struct flow *flow, struct origi
 	struct origin origin;
 	bool known = origins_find(origins, flow->key, &flow->record, &origin);
 	const struct ccbpf_flow *f = &flow->record;
+	const char *words;
 
 	table_cell(table, "%.*s", CCBPF_NAME_LEN, f->controller);
 	table_cell(table, "%s", endpoint(f->family, f->local_addr, f->local_port));
@@ -76,8 +77,9 @@ static void print_row(struct table *table, const struct flow *flow, struct origi
 		return;
 	table_note(table, flow_own_words(f));
 	table_note(table, flow_met_words(f));
-	if (known)
-		table_note(table, origin_words(origins, &origin));
+	words = origins_words(origins, flow->key, &flow->record);
+	if (words)
+		table_note(table, words);
 }
 
 static bool any_origin(const struct flow *flows, size_t n, const struct origins *origins)

@@ -50,11 +50,8 @@ static bool look_for_words(void *data)
 static const char *words(void *data, const struct flow *flow)
 {
 	struct known *known = data;
-	struct origin origin;
 
-	if (!known->read || !origins_find(&known->origins, flow->key, &flow->record, &origin))
-		return NULL;
-	return origin_words(&known->origins, &origin);
+	return known->read ? origins_words(&known->origins, flow->key, &flow->record) : NULL;
 }
 
 struct owner_source owner_source(struct known *known)

@@ -77,8 +77,9 @@ const struct held_socket *origin_processes(struct origins *origins, const struct
 /* "rule 3", "run 1", "systemd", "renice", "gateway eth0", a text(). */
 const char *origin_name(const struct origin *origin);
 
-/* The same with its conditions or command, its cgroup and its processes, a text(). */
-const char *origin_words(struct origins *origins, const struct origin *origin);
+/* For any flow: the same with its conditions or command, or "by no rule, run or unit", and with its cgroup and its
+ * processes, a text(). NULL: nothing is known. */
+const char *origins_words(struct origins *origins, uint64_t flow, const struct ccbpf_flow *record);
 
 /* {"by", "id", "of", "cgroup", "processes": [{"pid", "name"}]}. */
 struct json_object *origin_json(struct origins *origins, const struct origin *origin);

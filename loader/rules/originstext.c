@@ -114,23 +114,43 @@ const struct held_socket *origin_processes(struct origins *origins, const struct
 	return held_of(&origins->held, origin->flow, n);
 }
 
-const char *origin_words(struct origins *origins, const struct origin *origin)
+/* "cgroup /system.slice/x.service; process rsync (4711) and 2 more" */
+static const char *whose(struct origins *origins, const struct origin *origin)
 {
-	const char *of = giver(origins, origin), *by = "unknown", *why, *more = "";
-	const char *cgroup = cgroup_or(origins, origin, &why);
+	const char *why, *cgroup = cgroup_or(origins, origin, &why), *by = "unknown", *more = "";
 	size_t n;
 	const struct held_socket *holder = origin_processes(origins, origin, &n);
 
-	if (origin->by == ORIGIN_GATEWAY)
-		return text("by %s: a connection of another host", origin_name(origin));
-	if (!of)
-		of = origin->by == ORIGIN_UNIT && !cgroup ? why : "removed";
 	if (holder)
 		by = text("%s (%d)", process_of(origins, holder->pid), holder->pid);
 	if (n > 1)
 		more = text(" and %zu more", n - 1);
-	return text("by %s (%s); cgroup %s; process %s%s", origin_name(origin), of, cgroup ?: why,
-		    by, more);
+	return text("cgroup %s; process %s%s", cgroup ?: why, by, more);
+}
+
+static const char *origin_words(struct origins *origins, const struct origin *origin)
+{
+	const char *of = giver(origins, origin), *why;
+
+	if (origin->by == ORIGIN_GATEWAY)
+		return text("by %s: a connection of another host", origin_name(origin));
+	if (!of)
+		of = origin->by == ORIGIN_UNIT && !cgroup_or(origins, origin, &why) ? why
+										    : "removed";
+	return text("by %s (%s); %s", origin_name(origin), of, whose(origins, origin));
+}
+
+const char *origins_words(struct origins *origins, uint64_t flow, const struct ccbpf_flow *record)
+{
+	struct origin origin;
+	size_t n;
+
+	if (origins_find(origins, flow, record, &origin))
+		return origin_words(origins, &origin);
+	origin = (struct origin){ .flow = flow, .cgroup = record->life.cgroup };
+	if (!origin.cgroup && !origin_processes(origins, &origin, &n))
+		return NULL;
+	return text("by no rule, run or unit; %s", whose(origins, &origin));
 }
 
 struct json_object *origin_id_json(const struct origin *origin)

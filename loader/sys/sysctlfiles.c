@@ -2,10 +2,11 @@
 /*
  * Which file gives a sysctl its value at boot. The later one wins:
  *
+ *   /proc/cmdline    the kernel's parameters sysctl.NAME=VALUE
  *   sysctl.d         the files of all directories together, in the order of their names; of two
  *                    with the same name only the one in the first directory is read (sysctl.d(5))
  *   /etc/sysctl.conf `sysctl --system` reads it after them (sysctl(8))
- *   tuned            the active profiles, in their order; what a profile includes is not read
+ *   tuned            the active profiles, in their order, each after those that it includes
  *   once more        those of /run/sysctl.d, /etc/sysctl.d and /etc/sysctl.conf: tuned applies them
  *                    after its profiles, unless tuned-main.conf has reapply_sysctl = 0
  */
@@ -24,6 +25,10 @@
 
 #define LINE_MOST 1024 /* bytes; what a line has beyond them is read as another one */
 #define BLANK " \t\r\n"
+#define PARAMETERS_MOST \
+	4096 /* bytes: COMMAND_LINE_SIZE of most architectures; s390 can have more */
+#define PROFILES_MOST 64 /* that are read, */
+#define INCLUDES_MOST 4 /* ... and levels of them: a profile may include itself */
 
 static const char *const directories[] = { "/etc/sysctl.d", "/run/sysctl.d",
 					   "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d",
@@ -143,26 +148,70 @@ static const char *last_of(const char *const *in, size_t n, const char *name,
 	return last;
 }
 
+/* The file of a profile of tuned, a text(), or NULL. */
+static const char *profile_path(const char *profile)
+{
+	for (size_t i = 0; i < N_PROFILES; i++) {
+		char path[512];
+
+		snprintf(path, sizeof(path), profiles[i], profile);
+		if (!access(path, F_OK))
+			return text("%s", path);
+	}
+	return NULL;
+}
+
+/* The last one that sets it: these profiles, and before each those that it includes, `deep` levels and `*left` profiles
+ * at the most. */
+static const char *last_profile(char *names, unsigned int deep, unsigned int *left,
+				const char *name, char value[SYSCTLFILES_VALUE])
+{
+	char includes[SYSCTLFILES_VALUE], *profile;
+	const char *found = NULL, *path;
+
+	while (*left && (profile = strsep(&names, BLANK ",;"))) {
+		path = *profile ? profile_path(profile) : NULL;
+		if (!path)
+			continue;
+		--*left;
+		if (deep && file_sets(path, "include", includes))
+			found = last_profile(includes, deep - 1, left, name, value) ?: found;
+		if (file_sets(path, name, value))
+			found = path;
+	}
+	return found;
+}
+
 /* The last active profile of tuned that sets it. */
 static const char *tuned_profile(const char *name, char value[SYSCTLFILES_VALUE])
 {
-	char active[256], *rest = active, *profile;
-	const char *found = NULL;
+	unsigned int left = PROFILES_MOST;
+	char active[256];
 
 	if (read_line("/etc/tuned/active_profile", active, sizeof(active)))
 		return NULL;
-	while ((profile = strsep(&rest, BLANK)))
-		for (size_t i = 0; *profile && i < N_PROFILES; i++) {
-			char path[512];
+	return last_profile(active, INCLUDES_MOST, &left, name, value);
+}
 
-			snprintf(path, sizeof(path), profiles[i], profile);
-			if (access(path, F_OK))
-				continue;
-			if (file_sets(path, name, value))
-				found = text("%s", path);
-			break;
+/* Does a parameter of the kernel set it? */
+static const char *boot_parameter(const char *name, char value[SYSCTLFILES_VALUE])
+{
+	static const char path[] = "/proc/cmdline", prefix[] = "sysctl.";
+	char line[PARAMETERS_MOST], *rest = line, *word;
+	const char *found, *last = NULL;
+
+	if (read_line(path, line, sizeof(line)))
+		return NULL;
+	while ((word = strsep(&rest, BLANK))) {
+		if (strncmp(word, prefix, strlen(prefix)))
+			continue;
+		found = value_of(word + strlen(prefix), name);
+		if (found) {
+			snprintf(value, SYSCTLFILES_VALUE, "%s", found);
+			last = path;
 		}
-	return found;
+	}
+	return last;
 }
 
 /* Does tuned apply the host's files after its profiles? The words are those that it reads as yes. */
@@ -181,7 +230,8 @@ static bool tuned_reapplies(void)
 
 const char *sysctlfiles_find(const char *name, char value[SYSCTLFILES_VALUE])
 {
-	const char *last = last_of(directories, N_DIRECTORIES, name, value);
+	const char *boot = boot_parameter(name, value);
+	const char *last = last_of(directories, N_DIRECTORIES, name, value) ?: boot;
 	const char *profile = tuned_profile(name, value), *again = NULL;
 
 	if (profile && tuned_reapplies())

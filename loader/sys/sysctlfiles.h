@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Which file gives a sysctl its value at boot: those of sysctl.d(5), and tuned's profiles. */
+/* Which file gives a sysctl its value at boot: the kernel's parameters, those of sysctl.d(5), and tuned's profiles. */
 #ifndef CCBPF_SYSCTLFILES_H
 #define CCBPF_SYSCTLFILES_H
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "top/screen.h"
+#include "top/terminal.h"
 
 #define KEY_ESCAPE 27
 #define KEY_DELETE 127
@@ -14,6 +15,21 @@
 static bool is_enter(int key)
 {
 	return key == '\r' || key == '\n' || key == KEY_ENTER;
+}
+
+/* Of a character, a byte: curses gives the bytes of UTF-8 one by one. */
+static bool is_typed(int key)
+{
+	return key < 128 ? isprint(key) : key < 256 && terminal_is_utf8();
+}
+
+static void drop_character(char *string)
+{
+	size_t length = strlen(string);
+
+	while (length && (string[length - 1] & 0xc0) == 0x80)
+		length--;
+	string[length ? length - 1 : 0] = '\0';
 }
 
 static void edit(struct screen *screen, int key)
@@ -27,9 +43,8 @@ static void edit(struct screen *screen, int key)
 		screen->edits = false;
 		*filter = '\0';
 	} else if (key == KEY_BACKSPACE || key == KEY_DELETE || key == '\b') {
-		if (length)
-			filter[length - 1] = '\0';
-	} else if (key < 128 && isprint(key) && length < VIEW_FILTER_MOST - 1) {
+		drop_character(filter);
+	} else if (is_typed(key) && length < VIEW_FILTER_MOST - 1) {
 		filter[length] = key;
 		filter[length + 1] = '\0';
 	}

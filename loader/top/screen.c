@@ -46,7 +46,7 @@ static const char *const help[] = {
 	"  INDIC     early reductions; LOSSES, MARKS: reductions by these",
 	"  RETRANS   retransmitted packets",
 	"  A wider screen also has CONTROLLER, SRTT, DELAY as figures, local addresses,",
-	"  AGE and the counters. A flow that has ended is shown for 10 s; it is in no sum.",
+	"  AGE and the counters. A flow that has ended is shown for 10 s, in no sum.",
 	"  Any key goes back.",
 };
 

@@ -291,6 +291,33 @@ FILES: list[tuple[dict[str, str], str | None]] = [
         },
         "htcp, by /etc/tuned/mine/tuned.conf",
     ),
+    (
+        {"proc/cmdline": "quiet sysctl.net.ipv4.tcp_ecn_x=1 sysctl.net/ipv4/tcp_congestion_control=bbr ro\n"},
+        "bbr, by /proc/cmdline",
+    ),
+    (
+        {
+            "proc/cmdline": "sysctl.net.ipv4.tcp_congestion_control=bbr\n",
+            "etc/sysctl.d/10-a.conf": "net.ipv4.tcp_congestion_control = reno\n",
+        },
+        "reno, by /etc/sysctl.d/10-a.conf",
+    ),
+    (
+        {
+            "etc/tuned/active_profile": "mine\n",
+            "etc/tuned/mine/tuned.conf": "[main]\ninclude=mine, other\n",
+            "etc/tuned/other/tuned.conf": "[sysctl]\nnet.ipv4.tcp_congestion_control=htcp\n",
+        },
+        "htcp, by /etc/tuned/other/tuned.conf",
+    ),
+    (
+        {
+            "etc/tuned/active_profile": "mine\n",
+            "etc/tuned/mine/tuned.conf": "[main]\ninclude=other\n[sysctl]\nnet.ipv4.tcp_congestion_control=reno\n",
+            "etc/tuned/other/tuned.conf": "[sysctl]\nnet.ipv4.tcp_congestion_control=htcp\n",
+        },
+        "reno, by /etc/tuned/mine/tuned.conf",
+    ),
 ]
 
 
@@ -302,10 +329,10 @@ def test_check_names_the_file_that_sets_the_default_at_boot(
     for directory in ("etc/sysctl.d", "usr/lib/sysctl.d"):
         (tmp_path / directory).mkdir(parents=True)
     os.mkfifo(tmp_path / "etc/sysctl.d/99-fifo.conf")
-    for name, content in files.items():
+    for name, content in {"proc/cmdline": "quiet\n", **files}.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(content)
-    script = 'for d in etc usr/lib/sysctl.d; do mount --bind "$1/$d" "/$d"; done; shift; exec "$@"'
+    script = 'for d in etc usr/lib/sysctl.d; do mount --bind "$1/$d" "/$d"; done; mount --bind "$1/proc/cmdline" /proc/cmdline; shift; exec "$@"'
     prefix = ["unshare", "--mount", "--propagation=private", "sh", "-euc", script, "sh", str(tmp_path)]
     rows = {row["name"]: row for row in ccbpf("-j", "check", prefix=prefix).json["rows"]}
     row = rows["default at boot"]

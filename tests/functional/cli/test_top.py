@@ -287,6 +287,21 @@ def test_200_by_60(watching: Cli, flows: kernel.Map) -> None:
         screen.until(lambda lines: "tcp_lp: 70 flows" in lines[3], "the beginning")
 
 
+def test_the_help_fits_on_a_screen_of_80_by_24() -> None:
+    """The screen would cut what is longer."""
+    (table,) = re.findall(r"help\[\] = \{(.*?)\};", (kernel.ROOT / "loader/top/screen.c").read_text(), re.S)
+    lines = re.findall(r'^\t"(.*)",$', table, re.M)
+    assert 20 < len(lines) <= 24 and max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize(("locale", "typed"), [("C.UTF-8", "süx"), ("C", "x")])
+def test_a_filter_in_utf8(watching: Cli, flows: kernel.Map, locale: str, typed: str) -> None:
+    """Names of units and processes may be so. In another locale nobody knows what such bytes are."""
+    with shown(watching, 80, 24, LC_ALL=locale) as screen:
+        screen.keys("/", "s", "ü", "ß", "BSpace", "x")  # it takes back ß, or s
+        screen.until(lambda lines: lines[1].startswith(f"filter: {typed}_"), "the filter")
+
+
 def test_keys(watching: Cli, flows: kernel.Map) -> None:
     for key in (1, 2, 3):
         put(flows, key, cwnd=10 * key)
@@ -338,8 +353,7 @@ def test_keys(watching: Cli, flows: kernel.Map) -> None:
         screen.keys("a")
         are("tcp_lp", "nf_tcp")
         screen.keys("?")
-        lines = screen.until(lambda lines: "Any key goes back." in "".join(lines), "the help")
-        assert max(map(len, lines)) <= 80
+        screen.until(lambda lines: "Any key goes back." in "".join(lines), "the help")
         screen.keys("x")
         are("tcp_lp", "nf_tcp")
         for element in flows:

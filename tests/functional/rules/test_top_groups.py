@@ -186,6 +186,15 @@ def test_the_detail_says_whose_it_is_also_when_it_has_ended(run: Cli, sinks: Sin
         assert "0 flows, 0 bit/s, 0 yield, 1 ended" in lines[0]
 
 
+def test_the_detail_of_a_flow_that_its_program_chose(run: Cli, sinks: Sinks) -> None:
+    said = f"by no rule, run or unit; cgroup {own_cgroup()}; process {own_name()}"
+    with three(run, sinks) as (_, _, _, port):
+        with shown(run, 200, 60) as screen:
+            to_detail(screen, port)
+            screen.until(lambda lines: said in " ".join(" ".join(lines).split()), "whose it is")
+        assert said in " ".join(run("-v", "flows").out.split())
+
+
 def test_a_group_keeps_its_name_when_its_process_ends(run: Cli, sinks: Sinks) -> None:
     run("assign", "--remote-port", sinks.port)
     with shown(run, 80, 24, "--group", "process") as screen:
