@@ -279,7 +279,7 @@ $(OUT)/ccbpf: $(LOADER_OBJS)
 # Generated from the tables that the command prints; the date in the manual is that of the commit.
 EPOCH = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
 
-$(OUT)/man/ccbpf.8: packaging/manual.py packaging/tables.py $(wildcard packaging/man/*) $(OUT)/ccbpf
+$(OUT)/man/ccbpf.8: packaging/manual.py packaging/tables.py $(wildcard packaging/man/*) docs/monitoring.md loader/top/screen.c $(OUT)/ccbpf
 	$(call say,MAN,$(@D))
 	$(Q)SOURCE_DATE_EPOCH=$(EPOCH) python3 -B packaging/manual.py $(OUT)/ccbpf $(@D)
 

@@ -3,8 +3,8 @@
 
     python3 packaging/manual.py CCBPF DIRECTORY
 
-They are made from the command's own tables. What these do not say is in packaging/man/PAGE.mdoc: sections, each put before the
-generated text of the same section. The date is that of SOURCE_DATE_EPOCH.
+They are made from the command's own tables, from the help of `ccbpf top` (loader/top/screen.c), and from the table of metrics
+(docs/monitoring.md). What these do not say is in packaging/man/PAGE.mdoc: sections, each put before the generated text of the same section. The date is that of SOURCE_DATE_EPOCH.
 """
 
 from __future__ import annotations
@@ -20,9 +20,22 @@ from pathlib import Path
 import tables
 from tables import Command, Option, Tables
 
-PROSE = Path(__file__).with_name("man")
+ROOT = Path(__file__).resolve().parents[1]
+PROSE = ROOT / "packaging/man"
 WIDTH = 78
-SECTIONS = ["NAME", "SYNOPSIS", "DESCRIPTION", "ENVIRONMENT", "FILES", "EXIT STATUS", "EXAMPLES", "SEE ALSO", "CAVEATS"]
+SECTIONS = [
+    "NAME",
+    "SYNOPSIS",
+    "DESCRIPTION",
+    "SCREEN",
+    "METRICS",
+    "ENVIRONMENT",
+    "FILES",
+    "EXIT STATUS",
+    "EXAMPLES",
+    "SEE ALSO",
+    "CAVEATS",
+]
 TOKEN = re.compile(r"[][|]|\.\.\.|[^][|.\s]+")
 
 
@@ -79,6 +92,27 @@ def option_list(options: list[Option], verbs: Sequence[str] = ()) -> list[str]:
     return [*lines, ".El"]
 
 
+def screen() -> list[str]:
+    """What the key ? of `ccbpf top` shows."""
+    (table,) = re.findall(r"\bhelp\[\] = \{(.*?)\n\};", (ROOT / "loader/top/screen.c").read_text(), re.S)
+    lines = re.findall(r'^\t"(.*)",$', table, re.M)[2:-1]
+    return [".Bd -literal", *(escaped(line.removeprefix("  ")) for line in lines), ".Ed"]
+
+
+def plain(markdown: str) -> str:
+    return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", markdown).replace("…", "...").strip()
+
+
+def metrics() -> list[str]:
+    lines = [".Bl -tag -width Ds"]
+    for row in re.findall(r"^\| (`ccbpf_.*) \|$", (ROOT / "docs/monitoring.md").read_text(), re.M):
+        names, labels, text = map(plain, row.split("|"))
+        found = re.findall(r"`([^`]+)`", names)
+        lines += [".It Xo", *(f".Va {name} ," for name in found[:-1]), f".Va {found[-1]}", ".Xc"]
+        lines += [*paragraph(sentence(text)), *([f"Labels: {escaped(labels)}."] if labels else [])]
+    return [*lines, ".El"]
+
+
 def own_sections(page: str) -> dict[str, list[str]]:
     file = PROSE / f"{page}.mdoc"
     sections: dict[str, list[str]] = {}
@@ -123,6 +157,9 @@ def see_also(*pages: tuple[int, str]) -> list[str]:
     return [*(f"{line} ," for line in lines[:-1]), lines[-1]]
 
 
+MORE = {"top": ("SCREEN", screen), "metrics": ("METRICS", metrics)}
+
+
 def of_command(command: Command, t: Tables) -> str:
     names = [f"ccbpf-{command.name}", *([tables.NETNICE] if command.takes_command else [])]
     what = f"{command.text[0].lower()}{command.text[1:]}"
@@ -146,6 +183,9 @@ def of_command(command: Command, t: Tables) -> str:
         "DESCRIPTION": description,
         "SEE ALSO": see_also((5, "ccbpf.toml"), (7, "ccbpf-controllers"), (8, "ccbpf")),
     }
+    if command.name in MORE:
+        section, more = MORE[command.name]
+        sections[section] = more()
     if not command.takes_command:
         sections["EXIT STATUS"] = ["The exit codes are described in", ".Xr ccbpf 8 ."]
     return page(f"ccbpf-{command.name}", 8, t.version, sections)

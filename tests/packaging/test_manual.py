@@ -52,6 +52,17 @@ def test_a_page_has_what_the_tables_have(command: str) -> None:
     assert f" {command} {described['text'].replace('`', '')}. See ccbpf-{command}(8)." in overview
 
 
+def test_keys_columns_and_metrics() -> None:
+    """Those of the screen of `ccbpf top`, and each metric, of which the second of a row may be short (…_total)."""
+    top, metrics = plain("ccbpf-top.8"), plain("ccbpf-metrics.8")
+    for words in ("g group by cgroup", "Enter a flow in detail", "q quit", "DELAY queueing delay", "PART part of the time"):
+        assert words in top
+    names = re.findall(r"^\| (`ccbpf_.*?) \| ", (ROOT / "docs/monitoring.md").read_text(), re.M)
+    assert len(names) > 20
+    for name in re.findall(r"`(\S+)`", " ".join(names)):
+        assert name.replace("…", "...") in metrics
+
+
 @pytest.mark.parametrize(
     ("command", "text"),
     [
