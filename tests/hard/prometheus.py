@@ -46,16 +46,19 @@ def ended(process: subprocess.Popen[Any]) -> Iterator[subprocess.Popen[Any]]:
 class Prometheus:
     port: int
 
-    def ask(self, what: str, **parameters: object) -> list[Any]:
+    def ask(self, what: str, **parameters: object) -> Any:
         with urlopen(f"http://127.0.0.1:{self.port}/api/v1/{what}?{urlencode(parameters)}", timeout=5) as answer:
-            found: list[Any] = json.load(answer)["data"]["result"]
-            return found
+            return json.load(answer)["data"]
 
     def query(self, expression: str) -> list[Any]:
-        return self.ask("query", query=expression)
+        return list(self.ask("query", query=expression)["result"])
 
     def curves(self, expression: str, start: float, end: float, step: float) -> list[Any]:
-        return self.ask("query_range", query=expression, start=start, end=end, step=step)
+        return list(self.ask("query_range", query=expression, start=start, end=end, step=step)["result"])
+
+    def values(self, label: str, metric: str) -> list[Any]:
+        """As Grafana asks for label_values(metric, label)."""
+        return list(self.ask(f"label/{label}/values", **{"match[]": metric}))
 
     def has(self, expression: str) -> bool:
         try:

@@ -120,6 +120,7 @@ def test_each_query_is_answered_with_data(ccbpf: Cli, tmp_path: Path) -> None:
         except AssertionError:
             raise AssertionError(f"without data: {left}") from None
         prometheus.query(OF_NODE_EXPORTER)  # whose metric is node_exporter's: it is a query
+        assert len(prometheus.values("instance", "ccbpf_build_info")) == 1, "the dashboard's variable"
         parts = gives_way(prometheus)
         assert parts.keys() >= {"tcp_lp", "nf_tcp"} and all(0 <= part <= 1 for part in parts.values())
         kernel.eventually(lambda: gives_way(prometheus)["tcp_lp"] > 0, ANSWERED_S, "it gives way to the foreground", 0.5)
