@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What the tests of the controllers' congestion control share: every controller beside reno, and paths that do one thing.
 
-Each test is a table of one situation and all controllers. reno is in each table: where it fails, the test is wrong. A path
+Each test is one situation, tried with all controllers at once, because most of it is waiting. reno is among them: where it fails, the
+test is wrong. A path
 of 40 ms without a bottleneck makes a flow predictable, and the parameters in CALM keep out what these tests are not about:
 early indications of this machine's own delays, chirps, and pacing. A flow's own law is tested in tests/functional.
 """
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -47,6 +50,28 @@ CALM: dict[str, dict[str, int]] = {
 
 
 Connect = Callable[[str, Behaviour], Flow]
+
+
+def at_once(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Calls the test with each of these as its `name`, at once. It fails with what failed, by name."""
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        def together(**fixtures: Any) -> None:
+            with ThreadPoolExecutor(len(names)) as pool:
+                calls = {name: pool.submit(test, name=name, **fixtures) for name in names}
+            failed = {name: call.exception() for name, call in calls.items() if call.exception()}
+            for name, error in failed.items():
+                if error:
+                    error.add_note(f"with {name}; {len(failed)} of {len(names)} failed: {', '.join(failed)}")
+                    raise error
+
+        signature = inspect.signature(test)
+        parameters = [parameter for name, parameter in signature.parameters.items() if name != "name"]
+        together.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        together.__name__, together.__doc__ = test.__name__, test.__doc__
+        return together
+
+    return decorate
 
 
 @contextmanager

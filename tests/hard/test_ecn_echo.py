@@ -11,7 +11,7 @@ from tests.functional.flow.test_losses import INFINITE, LOSS, infos
 from tests.functional.kernel import eventually
 from tests.functional.peer import CWR as CWR_FLAG
 from tests.functional.peer import Segment
-from tests.hard.congestion import ALL, RTT_S, TIMED, Connect, Path_, again, finish
+from tests.hard.congestion import ALL, RTT_S, TIMED, Connect, Path_, again, at_once, finish
 
 pytestmark = TIMED
 
@@ -36,7 +36,7 @@ class Router(Path_):
 
 
 @pytest.mark.parametrize("marks", [1, 12], ids=["one mark", "a row of marks"])
-@pytest.mark.parametrize("name", ALL)
+@at_once(*ALL)
 def test_an_echo_reduces_once(name: str, marks: int, connect: Connect) -> None:
     flow = connect(name, Router(range(AT, AT + marks)))
     flow.pump()

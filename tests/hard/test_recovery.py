@@ -23,6 +23,7 @@ from tests.hard.congestion import (
     Connect,
     Path_,
     again,
+    at_once,
     finish,
     timed_out,
     untouched,
@@ -48,7 +49,7 @@ def assert_reduced(before: TcpInfo, after: TcpInfo, kept: float) -> None:
     assert after.cwnd <= after.ssthresh + 1, (before, after)
 
 
-@pytest.mark.parametrize("name", ALL)
+@at_once(*ALL)
 def test_fast_recovery(name: str, connect: Connect) -> None:
     """One segment is lost: it is sent again once, without a timeout, and the window is what the controller's law leaves."""
     flow = connect(name, Path_([AT]))
@@ -61,7 +62,7 @@ def test_fast_recovery(name: str, connect: Connect) -> None:
     finish(flow)
 
 
-@pytest.mark.parametrize("name", ALL)
+@at_once(*ALL)
 def test_several_losses_in_a_window(name: str, connect: Connect) -> None:
     """They are one reduction, and each is sent again once."""
     losing = [AT, AT + 3, AT + 4, AT + 9]
@@ -75,7 +76,7 @@ def test_several_losses_in_a_window(name: str, connect: Connect) -> None:
     finish(flow)
 
 
-@pytest.mark.parametrize("name", ALL)
+@at_once(*ALL)
 def test_fast_recovery_without_sack(name: str, connect: Connect) -> None:
     path = Path_([AT])
     path.sack = False
@@ -88,7 +89,7 @@ def test_fast_recovery_without_sack(name: str, connect: Connect) -> None:
     finish(flow)
 
 
-@pytest.mark.parametrize("name", ALL)
+@at_once(*ALL)
 def test_limited_transmit(name: str, connect: Connect) -> None:
     """The first segment of a window is lost: the first duplicate ACKs let new ones out, the third repairs. The kernel may wait
     for the third with the second new one, to send two at once."""
@@ -108,7 +109,7 @@ class Swapped(Path_):
         return RTT_S / 10 if segment.number % 20 == 19 else 0
 
 
-@pytest.mark.parametrize("name", ALL)
+@at_once(*ALL)
 def test_mild_reordering_is_no_loss(name: str, connect: Connect) -> None:
     """RACK waits a quarter of the round trip once it has seen some: at most one needless repair."""
     flow = connect(name, Swapped(window_bytes=16 * MSS))
@@ -119,7 +120,7 @@ def test_mild_reordering_is_no_loss(name: str, connect: Connect) -> None:
     finish(flow)
 
 
-@pytest.mark.parametrize("name", ALL)
+@at_once(*ALL)
 def test_tail_loss_probe(name: str, connect: Connect) -> None:
     """The last two segments are lost: a probe after two round trips, and no timeout."""
     path = Path_([28, 29])
@@ -133,7 +134,7 @@ def test_tail_loss_probe(name: str, connect: Connect) -> None:
     finish(flow)
 
 
-@pytest.mark.parametrize("name", ALL)
+@at_once(*ALL)
 def test_timeout(name: str, connect: Connect) -> None:
     """The path is dead: a window of one, one segment at each timeout, whose length doubles; then slow start to the threshold."""
     path = Path_(window_bytes=18 * MSS)
@@ -165,7 +166,7 @@ class Late(Path_):
 
 
 @pytest.mark.parametrize("timestamps", [True, False], ids=["by timestamps", "by DSACK"])
-@pytest.mark.parametrize("name", ALL)
+@at_once(*ALL)
 def test_undo(name: str, timestamps: bool, connect: Connect) -> None:
     """A segment was late, not lost: window and threshold come back."""
     path = Late()
@@ -186,7 +187,7 @@ def test_undo(name: str, timestamps: bool, connect: Connect) -> None:
 
 
 @pytest.mark.parametrize("timestamps", [True, False], ids=["by timestamps", "by F-RTO"])
-@pytest.mark.parametrize("name", [name for name in ALL if name != "le"])  # to le a delay of three timeouts is a queue
+@at_once(*(name for name in ALL if name != "le"))  # to le a delay of three timeouts is a queue
 def test_spurious_timeout(name: str, timestamps: bool, connect: Connect) -> None:
     """All ACKs wait for longer than the timeout: it is recognised, little is sent again, and the window comes back."""
     path = Path_(window_bytes=30 * MSS)

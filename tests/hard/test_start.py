@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tests.functional.flow.test_losses import LOSS, infos
-from tests.hard.congestion import ALL, FIRST, INITIAL_WINDOW, MSS, RTT_S, TIMED, Connect, Path_, again, burst, finish
+from tests.hard.congestion import ALL, FIRST, INITIAL_WINDOW, MSS, RTT_S, TIMED, Connect, Path_, again, at_once, burst, finish
 
 pytestmark = TIMED
 
@@ -16,7 +16,7 @@ GROWS = {name: 0.5 if name == "le" else 1 for name in ALL}  # packets for one th
 IDLE_S = 1.5  # several retransmission timeouts
 
 
-@pytest.mark.parametrize("name", ALL)
+@at_once(*ALL)
 def test_initial_window(name: str, connect: Connect) -> None:
     flow = connect(name, Path_())
     flow.pump(4 * INITIAL_WINDOW * MSS)
@@ -25,7 +25,7 @@ def test_initial_window(name: str, connect: Connect) -> None:
     finish(flow)
 
 
-@pytest.mark.parametrize("name", ALL)
+@at_once(*ALL)
 def test_slow_start_by_an_ack_per_packet(name: str, connect: Connect) -> None:
     """Each acknowledged packet opens the window by one; that of le by a half."""
     path = Path_()
@@ -40,7 +40,7 @@ def test_slow_start_by_an_ack_per_packet(name: str, connect: Connect) -> None:
     finish(flow)
 
 
-@pytest.mark.parametrize("name", ALL)
+@at_once(*ALL)
 def test_slow_start_by_a_stretched_ack(name: str, connect: Connect) -> None:
     """One ACK for a whole window counts as its packets, not as one."""
     path = Path_()
@@ -52,7 +52,7 @@ def test_slow_start_by_a_stretched_ack(name: str, connect: Connect) -> None:
     finish(flow)
 
 
-@pytest.mark.parametrize("name", ALL)
+@at_once(*ALL)
 def test_slow_start_after_idle(name: str, connect: Connect) -> None:
     """A window that was not used for some timeouts does not describe the path any more."""
     flow = connect(name, Path_())
@@ -68,7 +68,7 @@ def test_slow_start_after_idle(name: str, connect: Connect) -> None:
     finish(flow)
 
 
-@pytest.mark.parametrize("name", ALL)
+@at_once(*ALL)
 def test_an_application_that_sends_little(name: str, connect: Connect) -> None:
     """A window that is not filled does not grow (RFC 7661)."""
     flow = connect(name, Path_())

@@ -10,7 +10,7 @@ import pytest
 from tests.functional.flow.test_losses import LOSS, OPEN, infos
 from tests.functional.kernel import eventually, tcp_info
 from tests.functional.peer import Flow, Segment
-from tests.hard.congestion import ALL, MSS, RTT_S, TIMED, Connect, Path_, again, finish
+from tests.hard.congestion import ALL, MSS, RTT_S, TIMED, Connect, Path_, again, at_once, finish
 
 pytestmark = TIMED
 
@@ -34,7 +34,7 @@ class Filling(Path_):
         pass
 
 
-@pytest.mark.parametrize("name", ALL)
+@at_once(*ALL)
 def test_zero_window_probes(name: str, connect: Connect) -> None:
     """Only probes are sent into a closed window, at growing intervals; then the flow goes on as before."""
     path = Filling()
@@ -67,7 +67,7 @@ class Small(Path_):
         return 0
 
 
-@pytest.mark.parametrize("name", ALL)
+@at_once(*ALL)
 def test_receive_window(name: str, connect: Connect) -> None:
     """The receiver's window holds, and a window that it limits does not grow without end."""
     packets = 8
@@ -96,7 +96,7 @@ class Dreadful(Path_):
         return True
 
 
-@pytest.mark.parametrize("name", ALL)
+@at_once(*ALL)
 def test_the_window_is_never_zero(name: str, connect: Connect) -> None:
     """Even then the flow goes on sending, and its data arrives."""
     flow = connect(name, Dreadful())
