@@ -46,7 +46,8 @@ enum ccbpf_phase {
 #define CCBPF_FLOW_SIGNALS(X)                                                          \
 	X(0, RTT, "rtt", "queueing delay of the round trip: no (usable) timestamps")   \
 	X(1, OWD, "owd", "one-way delay from timestamps, its size refined by the RTT") \
-	X(2, ECN, "ecn", "marks")
+	X(2, ECN, "ecn", "marks")                                                      \
+	X(3, NONE, "none", "a download whose delay is not known (yet): losses alone")
 
 enum ccbpf_signal {
 #define X(number, name, word, text) CCBPF_SIGNAL_##name = number,
@@ -129,7 +130,9 @@ enum ccbpf_chirp_wait {
 	X(of, delay_source, signal, "word", "what the controller reacts to")                           \
 	X(of, ecn, u32, "switch", "1: ECN was agreed")                                                 \
 	X(of, cwnd, u32, "packets", "congestion window; for a download the receive window")            \
-	X(of, ssthresh, u32, "packets", "slow start threshold; 2147483647: not set yet")               \
+	X(of, ssthresh, u32, "packets",                                                                \
+	  "slow start threshold; 2147483647: not set yet; "                                            \
+	  "for a download the window to which it returns at once, 0: none")                            \
 	X(of, rtt_us, u32, "us", "round-trip time, the last valid sample")                             \
 	X(of, srtt_us, u32, "us", "round-trip time, smoothed by the kernel")                           \
 	X(of, rtt_min_us, u32, "us", "base round-trip time")                                           \

@@ -82,25 +82,9 @@ static __always_inline void gateway_close(const struct gateway_connection *c)
 		bpf_map_delete_elem(&flows, &record);
 }
 
-static __always_inline void gateway_fill_own(const struct gateway_connection *c,
-					     struct ccbpf_flow_rx *own)
-{
-	const struct rx *x = gateway_law(c);
-
-	own->held_ms = c->held_us / 1000;
-	own->window_bytes = rx_bytes(x, c->mss);
-	own->flight_bytes = x->flight;
-	own->scale_bytes = 1 << c->scale;
-	own->back_bytes = (x->law.back_q8 >> LE_Q8_SHIFT) * c->mss;
-	own->peer_tick_ns = x->clock.tick_ns;
-	own->noise_us = noise_us(&x->noise);
-	own->packet_us = x->spacing.packet_us;
-}
-
 /* Returns whether there is a record. */
 static __always_inline bool gateway_fill(const struct gateway_connection *c)
 {
-	const struct rx *x = gateway_law(c);
 	u64 record = c->record;
 	struct ccbpf_flow *f = bpf_map_lookup_elem(&flows, &record);
 
@@ -108,22 +92,13 @@ static __always_inline bool gateway_fill(const struct gateway_connection *c)
 		return false;
 	totals_received(f, bpf_ktime_get_ns(), c->received, c->drains, c->yields, c->losses);
 	f->updated_ns = bpf_ktime_get_ns();
-	f->mss = c->mss;
-	f->phase = phase_of(x);
-	f->delay_source = x->clock.tick_ns ? CCBPF_SIGNAL_OWD : CCBPF_SIGNAL_RTT;
-	f->cwnd = x->packets;
-	f->rtt_us = f->srtt_us = x->rtt_us;
-	f->rtt_min_us = x->rtt_min_us;
-	f->delay_us = x->queue_us;
-	f->delay_smoothed_us = le_us(x->law.q);
-	f->delay_threshold_us = rx_threshold(x);
-	f->delay_max_us = le_us(x->law.most);
-	f->rate_bps = (u64)x->flight * 8000000 / (x->rtt_us ?: 1);
 	f->bytes_acked = c->received;
 	f->indications = c->drains + c->yields;
 	f->cuts_to_one = c->yields;
 	f->losses = c->losses;
-	gateway_fill_own(c, &f->rx);
+	f->rx.held_ms = c->held_us / 1000;
+	f->rx.scale_bytes = 1 << c->scale;
+	download_fill(f, gateway_law(c), c->mss);
 	return true;
 }
 

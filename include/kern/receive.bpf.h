@@ -91,14 +91,17 @@ static __always_inline void read_ack(struct tcp_sock *tp, struct receive *r, str
 __noinline int decide(struct receive *r, const struct rx_ack *a)
 {
 	enum rx_verdict verdict;
+	bool undoable;
 
 	if (!r || !a)
 		return 0;
+	undoable = r->rx.undoable;
 	verdict = rx_step(&r->rx, a);
 
 	r->drains += verdict == RX_DRAINED;
 	r->yields += verdict == RX_YIELDED;
 	r->losses += verdict == RX_LOSS;
+	r->undos += verdict == RX_GROW && undoable && !r->rx.undoable;
 	return verdict;
 }
 
@@ -217,7 +220,8 @@ static __always_inline bool receive_segment(struct bpf_sock_ops *ctx, struct tcp
 	begins = !r->rx.started;
 	if (law_unlikely(begins)) {
 		rx_init(&r->rx, &a);
-		record_open(tp, r->key, instance);
+		if (record_open(tp, r->key, instance))
+			receive_count(flows_untracked);
 		totals_opened(r);
 		receive_event(r, CCBPF_EVENT_OPENED, sock_ecn(tp), true);
 	}

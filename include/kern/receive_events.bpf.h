@@ -30,14 +30,16 @@ struct receive_before {
 	bool small, avoiding, undoable;
 };
 
-static __always_inline void count_dropped(void)
-{
-	u32 kind = CCBPF_KIND_rx_le;
-	struct ccbpf_stats *s = bpf_map_lookup_elem(&stats, &kind);
-
-	if (s)
-		__sync_fetch_and_add(&s->events_dropped, 1);
-}
+/* Downloads have a row in `stats` as controllers have. */
+#define receive_count(counter)                                  \
+	({                                                      \
+		u32 __kind = CCBPF_KIND_rx_le;                  \
+		struct ccbpf_stats *__s;                        \
+                                                                \
+		__s = bpf_map_lookup_elem(&stats, &__kind);     \
+		if (__s)                                        \
+			__sync_fetch_and_add(&__s->counter, 1); \
+	})
 
 static __always_inline void event_fill(struct ccbpf_event *out, const struct ccbpf_flow *f,
 				       const struct receive *r)
@@ -74,7 +76,7 @@ __noinline int receive_event(struct receive *r, u32 type, u32 a, u32 b)
 		return 0;
 	out = bpf_ringbuf_reserve(&events, sizeof(*out), 0);
 	if (!out) {
-		count_dropped();
+		receive_count(events_dropped);
 		return 0;
 	}
 	event_fill(out, f, r);

@@ -37,48 +37,24 @@ static __noinline int record_open(struct tcp_sock *tp, u64 key, u64 instance)
 	return bpf_map_update_elem(&flows, &key, &f, BPF_ANY);
 }
 
-static __always_inline void rx_fill(struct tcp_sock *tp, const struct receive *r,
-				    struct ccbpf_flow_rx *own)
-{
-	const struct rx *x = &r->rx;
-
-	own->held_ms = r->held_us / 1000;
-	own->window_bytes = rx_bytes(x, r->mss);
-	own->flight_bytes = x->flight;
-	own->scale_bytes = window_unit(tp);
-	own->back_bytes = (x->law.back_q8 >> LE_Q8_SHIFT) * r->mss;
-	own->peer_tick_ns = x->clock.tick_ns;
-	own->noise_us = noise_us(&x->noise);
-	own->packet_us = x->spacing.packet_us;
-}
-
 static __noinline int record_fill(struct tcp_sock *tp, struct receive *r)
 {
-	u32 mss = r->mss;
 	u64 key = r->key;
-	struct rx *x = &r->rx;
 	struct ccbpf_flow *f = bpf_map_lookup_elem(&flows, &key);
 
 	if (!f)
 		return 0;
 	totals_received(f, tp->tcp_mstamp * 1000, r->counted, r->drains, r->yields, r->losses);
 	f->updated_ns = tp->tcp_mstamp * 1000;
-	f->mss = mss;
-	f->phase = phase_of(x);
-	f->delay_source = x->clock.tick_ns ? CCBPF_SIGNAL_OWD : CCBPF_SIGNAL_RTT;
-	f->cwnd = x->packets;
-	f->rtt_us = f->srtt_us = x->rtt_us;
-	f->rtt_min_us = x->rtt_min_us;
-	f->delay_us = x->queue_us;
-	f->delay_smoothed_us = le_us(x->law.q);
-	f->delay_threshold_us = rx_threshold(x);
-	f->delay_max_us = le_us(x->law.most);
-	f->rate_bps = (u64)x->flight * 8000000 / (x->rtt_us ?: 1);
+	f->ecn = sock_ecn(tp);
 	f->bytes_acked = r->counted;
 	f->indications = r->drains + r->yields;
 	f->cuts_to_one = r->yields;
 	f->losses = r->losses;
-	rx_fill(tp, r, &f->rx);
+	f->undos = r->undos;
+	f->rx.held_ms = r->held_us / 1000;
+	f->rx.scale_bytes = window_unit(tp);
+	download_fill(f, &r->rx, r->mss);
 	return 0;
 }
 

@@ -28,7 +28,7 @@ struct receive {
 	u64 counted; /* bytes that are in the account */
 	u64 held_us;
 	u32 published_us; /* our clock */
-	u32 drains, yields, losses; /* reactions */
+	u32 drains, yields, losses, undos; /* reactions */
 	u64 life_rule; /* when its rule was made: for the record and the totals; 0: it has none */
 };
 

@@ -94,9 +94,15 @@ const struct controller *controller_of_kind(uint32_t kind)
 
 int controller_unknown(const char *what, const char *name)
 {
-	const char *near =
-		nearest(name, &controllers[0].name, n_controllers, sizeof(controllers[0]));
+	const char *near;
 
+	if (!strcmp(name, "rx_le"))
+		return FAIL(
+			EXIT_USAGE, .what = what, .on = name,
+			.why = "it stands for downloads in the background, and is no controller",
+			.remedy =
+				"it has no parameters; `netnice -d`, `ccbpf assign -d` and `ccbpf renice -d` begin them");
+	near = nearest(name, &controllers[0].name, n_controllers, sizeof(controllers[0]));
 	return FAIL(EXIT_USAGE, .what = what, .on = name, .why = "no controller has this name",
 		    .remedy = near ? text("did you mean %s?", near)
 				   : "`ccbpf list` shows them all");

@@ -247,11 +247,18 @@ static const char *indications_words(const struct ccbpf_flow *f)
 			      : all;
 }
 
+/* A receiver answers marks, and does not count them. */
+static const char *ecn_words(const struct ccbpf_flow *f)
+{
+	if (!f->ecn)
+		return "no ECN";
+	return f->kind == CCBPF_KIND_rx_le ? "ECN" : counted(f->marks, "mark", "marks");
+}
+
 const char *flow_met_words(const struct ccbpf_flow *f)
 {
 	return text("met: %s, %s, %s, %u undone; base RTT %s ms, delay by %s; yielded %s of %s",
-		    indications_words(f), counted(f->losses, "loss", "losses"),
-		    f->ecn ? counted(f->marks, "mark", "marks") : "no ECN", f->undos,
-		    human_ms(f->rtt_min_us), signal_word(f->delay_source),
+		    indications_words(f), counted(f->losses, "loss", "losses"), ecn_words(f),
+		    f->undos, human_ms(f->rtt_min_us), signal_word(f->delay_source),
 		    human_age(f->life.yielded_ns), human_age(f->life.sending_ns));
 }

@@ -17,6 +17,7 @@
 #include "out/errors.h"
 #include "out/json.h"
 #include "out/table.h"
+#include "rules/programs.h"
 #include "sys/bpffs.h"
 #include "sys/cgroup.h"
 #include "sys/chirps.h"
@@ -158,14 +159,17 @@ static void check_renice(struct rows *rows)
 /* What downloads in the background find here. */
 static void check_downloads(struct rows *rows)
 {
+	const char *remedy = "downloads in the background need Linux " KERNEL_LEAST
+			     " or newer; the controllers work without";
+	const char *hindered = NULL;
 	char lacks[256] = "";
 
 	if (needs_missing(ccbpf_object_rx_le, ccbpf_object_rx_le_end, lacks, lacks, sizeof(lacks)))
 		return; /* no BTF: that row says it */
-	add(rows, "downloads", !*lacks, NOTE,
-	    *lacks ? lacks : "all that downloads in the background read",
-	    "downloads in the background need Linux " KERNEL_LEAST
-	    " or newer; the controllers work without");
+	if (!*lacks)
+		hindered = programs_receive_hindered(&remedy);
+	add(rows, "downloads", !*lacks && !hindered, NOTE,
+	    *lacks ? lacks : hindered ?: "all that downloads in the background read", remedy);
 }
 
 /* What `renice --download` finds here. */

@@ -33,6 +33,14 @@ void hint_received(const struct request *request, const struct controller *c,
 		     remedy);
 }
 
+void hint_only_sends(const struct request *request)
+{
+	if (!request->upload)
+		note(request->rest[0],
+		     "what it receives is not in the background: a prepared cgroup is for what is sent",
+		     "`sudo netnice COMMAND` does both");
+}
+
 /* What gives its traffic to the background. `who` may do that, if it is not the caller. */
 static const char *daemon_remedy(const struct daemon_work *work, unsigned int directions,
 				 const char *who)

@@ -13,6 +13,9 @@
 void hint_received(const struct request *request, const struct controller *c,
 		   unsigned int directions);
 
+/* The same for a user without privilege, whose prepared cgroup is for what is sent. */
+void hint_only_sends(const struct request *request);
+
 /* That a daemon does its work. */
 void hint_daemon(const struct request *request, unsigned int directions);
 

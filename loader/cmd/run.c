@@ -189,8 +189,10 @@ static int become(const struct request *request, const struct ccbpf_run *about)
 			  : prepared_enter(&about->choice, cgroup);
 
 	if (!err) {
-		if (!request->quiet)
+		if (!request->quiet) {
+			hint_only_sends(request);
 			hint_daemon(request, CCBPF_RUN_UPLOAD);
+		}
 		return not_started(request->rest, NULL, child_none(request->rest));
 	}
 	not_permitted(err == -EACCES ? cgroup : NULL);
@@ -270,7 +272,8 @@ const struct command cmd_run = {
 	.text = "Run a command in the background class",
 	.more = "For what the command sends, every TCP connection of the command and its children gets the controller NAME, by default `le`, "
 		"unless the program chooses one itself. For what it receives, the receive window yields, whatever "
-		"the sender's controller is; where this kernel cannot do that, a line on stderr says so. `netnice COMMAND` is the same. "
+		"the sender's controller is, over TCP with timestamps (QUIC is UDP, and received as usual); where it does not, a line on stderr "
+		"says so. `netnice COMMAND` is the same. "
 		"By `sudo netnice COMMAND` the command runs as the user who called sudo; `sudo netnice sudo COMMAND` runs it as root. "
 		"NAME is enabled if it is not, and stays enabled until `ccbpf disable NAME`: meanwhile any user can select it. At the "
 		"end one line on stderr says what was sent and received. The exit code is the command's; 125: ccbpf failed, 126: the "

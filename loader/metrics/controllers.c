@@ -36,18 +36,21 @@ static int enabled(const char *what, struct exposition *out)
 	X(cuts_to_one, cuts_to_one) \
 	X(losses, losses)
 
-/* NULL: they have no such counter. */
-static const __u64 *of_downloads(const struct ccbpf_totals *totals, const char *count)
+/* NULL: they have no such counter. `all`: by kind */
+static const __u64 *of_downloads(const struct ccbpf_totals *totals, const struct ccbpf_stats *all,
+				 const char *count)
 {
 #define X(name, total)                 \
 	if (strcmp(count, #name) == 0) \
 		return &totals->total;
 	DOWNLOADS(X)
 #undef X
-	return NULL;
+	if (strcmp(count, "flows_untracked") == 0)
+		return &all[CCBPF_KIND_rx_le].flows_untracked;
+	return strcmp(count, "events_dropped") ? NULL : &all[CCBPF_KIND_rx_le].events_dropped;
 }
 
-/* `*fd`: of the pinned map, or negative where there is none. */
+/* `all`: by kind; `*fd`: of the pinned map, or negative where there is none. */
 static int stats_of_all(const char *what, struct ccbpf_stats *all, int *fd)
 {
 	int err = shared_open(what, SHARED_STATS, fd);
@@ -55,8 +58,8 @@ static int stats_of_all(const char *what, struct ccbpf_stats *all, int *fd)
 	memset(all, 0, CCBPF_KINDS * sizeof(*all));
 	if (err || *fd < 0)
 		return err;
-	for (unsigned int i = 0; !err && i < n_controllers; i++)
-		err = stats_read(*fd, controllers[i].kind, &all[i]);
+	for (unsigned int kind = 0; !err && kind < CCBPF_KINDS; kind++)
+		err = stats_read(*fd, kind, &all[kind]);
 	close(*fd);
 	return err ? fail_errno(what, pin_path(shared_name(SHARED_STATS), NULL), err) : EXIT_OK;
 }
@@ -83,12 +86,12 @@ static void counters(struct exposition *out, const struct ccbpf_stats *all,
 {
 	const __u64 *received;
 
-#define X(metric, help)                                                 \
-	exposition_family(out, METRIC_COUNTER, "ccbpf_" #metric, help); \
-	for (unsigned int i = 0; i < n_controllers; i++)                \
-		count(out, controllers[i].name, all[i].metric);         \
-	received = of_downloads(downloads, #metric);                    \
-	if (received)                                                   \
+#define X(metric, help)                                                           \
+	exposition_family(out, METRIC_COUNTER, "ccbpf_" #metric, help);           \
+	for (unsigned int i = 0; i < n_controllers; i++)                          \
+		count(out, controllers[i].name, all[controllers[i].kind].metric); \
+	received = of_downloads(downloads, all, #metric);                         \
+	if (received)                                                             \
 		count(out, CCBPF_RECEIVER, *received);
 	CCBPF_STATS(X)
 #undef X

@@ -3,6 +3,7 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "out/errors.h"
@@ -16,8 +17,11 @@
 #include "sys/objects.h"
 #include "sys/pins.h"
 #include "sys/shared.h"
+#include "util/file.h"
 #include "util/text.h"
 
+#define RMEM_MOST \
+	(64ul << 20) /* bytes: with more an accepted connection has a window scale of 11 or more */
 #define MAP_RUN ".rodata.run"
 
 static const struct direction {
@@ -133,6 +137,24 @@ static uint64_t attached(const char *path)
 	if (program >= 0)
 		close(program);
 	return cgroup;
+}
+
+const char *programs_receive_hindered(const char **remedy)
+{
+	unsigned long least, usual, most;
+	char line[64];
+
+	if (!read_line("/proc/sys/net/ipv4/tcp_timestamps", line, sizeof(line)) && *line == '0') {
+		*remedy =
+			"`sysctl net.ipv4.tcp_timestamps=1`: the delay of what comes is read from them";
+		return "net.ipv4.tcp_timestamps=0: new connections are received as usual";
+	}
+	if (!read_line("/proc/sys/net/ipv4/tcp_rmem", line, sizeof(line)) &&
+	    sscanf(line, "%lu %lu %lu", &least, &usual, &most) == 3 && most > RMEM_MOST) {
+		*remedy = "lower the third number of net.ipv4.tcp_rmem to 67108864";
+		return "net.ipv4.tcp_rmem above 64 MB: the windows of accepted connections shrink slowly or not at all";
+	}
+	return NULL;
 }
 
 uint64_t programs_attached(const char *dir)

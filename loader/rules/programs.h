@@ -19,6 +19,9 @@ int programs_begin(const char *what, struct run *run, const char *dir);
 /* Does this kernel have what the program for what is received reads? */
 bool programs_can_receive(void);
 
+/* What of this network namespace's settings keeps downloads out of the background, with its remedy; NULL: nothing. */
+const char *programs_receive_hindered(const char **remedy);
+
 /* The id of the cgroup that one of them is at, by the pins in `dir`, or 0. The kernel takes a
  * program from a removed cgroup a moment later. */
 uint64_t programs_attached(const char *dir);

@@ -342,6 +342,23 @@ def test_check_names_the_file_that_sets_the_default_at_boot(
     assert rows["ECN at boot"]["verdict"] == "ok"
 
 
+@pytest.mark.parametrize(
+    ("setting", "found", "remedy"),
+    [
+        ("net.ipv4.tcp_timestamps=0", "tcp_timestamps=0: new connections are received as usual", "tcp_timestamps=1"),
+        ("net.ipv4.tcp_rmem=4096 131072 268435456", "tcp_rmem above 64 MB", "67108864"),
+        ("net.ipv4.tcp_rmem=4096 131072 67108864", None, None),
+    ],
+)
+def test_check_says_which_setting_keeps_downloads_out(ccbpf: Cli, setting: str, found: str | None, remedy: str | None) -> None:
+    with kernel.Namespace("settings") as namespace:
+        namespace.sysctl(setting)
+        rows = ccbpf("-j", "check", prefix=("ip", "netns", "exec", namespace.name)).json["rows"]
+    (row,) = [row for row in rows if row["name"] == "downloads"]
+    assert row["verdict"] == ("note" if found else "ok")
+    assert (found or "") in row["found"] and (remedy or "") in (row["remedy"] or "")
+
+
 def in_mount_namespace(script: str) -> subprocess.CompletedProcess[str]:
     """A script where /sys/fs/bpf is not mounted."""
     environment = {k: v for k, v in os.environ.items() if k != "CCBPF_PIN_ROOT"} | {"CCBPF": str(CCBPF)}

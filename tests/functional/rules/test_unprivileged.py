@@ -94,7 +94,7 @@ def test_a_plain_user_where_it_is_prepared(user: User, sinks: Sinks) -> None:
 
 def test_it_is_the_command_itself(user: User) -> None:
     user.cli("run", "-q", "--prepare", user.path)
-    done = user.netnice("sh", "-c", 'id -u; grep Cap /proc/self/status; cat "/proc/$$/cgroup"; kill -TERM $$')
+    done = user.netnice("-u", "sh", "-c", 'id -u; grep Cap /proc/self/status; cat "/proc/$$/cgroup"; kill -TERM $$')
     assert done.code == -signal.SIGTERM and done.err == ""
     assert done.out.startswith(f"{NOBODY.pw_uid}\n") and f"{user.prepared.name}\n" in done.out
     assert set(re.findall(r"Cap(?:Inh|Prm|Eff|Amb):\t(\w+)", done.out)) == {"0" * 16}
@@ -103,10 +103,18 @@ def test_it_is_the_command_itself(user: User) -> None:
     assert user.netnice("/etc").code == 126
 
 
+def test_that_only_what_is_sent_is_in_the_background_is_told(user: User) -> None:
+    user.cli("run", "-q", "--prepare", "nobody")
+    assert user.netnice("true").err == (
+        "ccbpf: true: what it receives is not in the background: a prepared cgroup is for what is sent; `sudo netnice COMMAND` does both\n"
+    )
+    assert user.netnice("-u", "true").err == user.netnice("-q", "true").err == ""
+
+
 def test_the_work_of_a_daemon(user: User) -> None:
     """Who may use docker is told that it is the daemon that fetches. Whether there is a docker does not matter."""
     user.cli("run", "-q", "--prepare", "nobody")
-    said = user.netnice("env", "docker", "version").err
+    said = user.netnice("-u", "env", "docker", "version").err
     assert "docker: a daemon does its work (docker.service)" in said
     assert "an administrator's `ccbpf assign NAME --cgroup unit:docker.service` does" in said
     assert "a daemon" not in user.netnice("-q", "env", "docker", "version").err
