@@ -54,7 +54,7 @@ def test_a_download_yields(ccbpf: Cli, paths: dict[str, native.Path]) -> None:
 
 def test_the_record_says_that_ecn_was_agreed_and_which_losses_were_none(ccbpf: Cli) -> None:
     """Packets that overtake all others make the sender send again what was not lost: the law takes a loss for one, and then not."""
-    with bottleneck(faults=native.Faults(early=0.03)) as path, setting(path, path.receiver, "net.ipv4.tcp_ecn", 1):
+    with bottleneck(faults=native.Faults(early=0.08)) as path, setting(path, path.receiver, "net.ipv4.tcp_ecn", 1):
         reading = Reading(2 * BYTES)
         background = ccbpf.popen("run", "-q", "-d", "--", *reading.at(path), stdout=subprocess.PIPE)
         kernel.eventually(lambda: any(record["undos"] for record in records(ccbpf)), ENDS_S, "a loss that was none")
