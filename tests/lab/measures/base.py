@@ -40,6 +40,10 @@ class Measure:
         names = list(inspect.signature(self.function).parameters)
         return tuple(names[2 if self.reference else 1 :])
 
+    def annotation(self, option: str) -> str:
+        """The type of an option, as its function declares it."""
+        return str(inspect.signature(self.function).parameters[option].annotation)
+
     def groups(self, options: Mapping[str, Any], reference: bool = False) -> list[str]:
         """The flows without which it says nothing, in its run or in the one that it compares with."""
         if reference and self.reference_needs is not None:

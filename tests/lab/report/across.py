@@ -12,7 +12,7 @@ from .markdown import lines, table
 from .store import Made
 
 Stores = Mapping[str, store.Store]
-BESIDE = ["tcp_lp", "tcpw_lp", "nf_tcp", "lp", "vegas", IDEAL]  # what a controller's own page compares it with
+BESIDE = ["tcp_lp", "tcpw_lp", "nf_tcp", "ledbatpp", "lp", "vegas", IDEAL]  # what a controller's own page compares it with
 
 
 def every_row(stores: Stores) -> dict[tuple[str, str], dict[str, tuple[str, Made]]]:

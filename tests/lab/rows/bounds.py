@@ -11,18 +11,22 @@ from .. import measures
 from ..engine.scenario import VirtualExperiment
 from ..measures import MEASURES, Measure
 from .row import ALONE, IDEAL, Bound, Row, RunKey
-from .schema import BOUND, RowError, check, one_of
+from .schema import BOOL, BOUND, LIST, NUMBER, TEXT, Key, RowError, check, check_value, one_of, placeholder
 
 ALL = "all"  # every flow that is not in reverse
 TIMES = ("from_s", "to_s", "at_s", "after_s")
+KINDS = {"str": TEXT, "bool": BOOL, "float": NUMBER, "Sequence[float]": LIST}  # by the annotation of a measure's parameter
+PARTS = ("part", "level")  # options from 0 to 1
 
 
 def make_bound(where: str, table: Any) -> Bound:
     check(where, table, BOUND, ("what", "measure", "op", "bound"))
     name = one_of(f"{where}: measure", table["measure"], sorted(MEASURES))
     options = table.get("options", {})
-    for key in options:
+    for key, value in options.items():
         one_of(f"{where}: options", key, MEASURES[name].options)
+        if not placeholder(value):
+            check_value(f"{where}: options: {key}", value, option_key(MEASURES[name], key))
     ways = [key for key in ("part", "every", "mean") if table.get(key)]
     if len(ways) > 1:
         raise RowError(f"{where}: {' and '.join(ways)}: the draws are judged in one way")
@@ -33,6 +37,12 @@ def make_bound(where: str, table: Any) -> Bound:
         tuple(table.get("for", [])), tuple(table.get("foregrounds", [])), part, bool(table.get("mean")),
         bool(table.get("table")),
     )  # fmt: skip
+
+
+def option_key(measure: Measure, name: str) -> Key:
+    """What values an option of a measure accepts."""
+    kind = KINDS[measure.annotation(name)]
+    return Key(kind, 0, 1) if name in PARTS else Key(kind)
 
 
 @dataclass(frozen=True)
@@ -99,6 +109,10 @@ def absent_traffic(measure: Measure, options: dict[str, Any], run: VirtualExperi
 
 def too_late(row: Row, measure: Measure, options: dict[str, Any], run: VirtualExperiment) -> Iterator[str]:
     window = {name: at_s for name, at_s in (("from_s", row.from_s), ("to_s", row.to_s)) if name in measure.options}
-    for name, at_s in {**window, **{name: options[name] for name in TIMES if name in options}}.items():
+    times = {**window, **{name: options[name] for name in TIMES if name in options}}
+    for name, at_s in times.items():
         if abs(at_s) > run.end_s:  # a from_s below 0 counts from the end
             yield f"{name} = {at_s:g}, and the run ends at {run.end_s:g} s"
+    begin_s, end_s = times.get("from_s", 0), times.get("to_s", 0) or run.end_s
+    if (begin_s + run.end_s if begin_s < 0 else begin_s) >= end_s:
+        yield f"from_s = {begin_s:g} is not before to_s = {end_s:g}"

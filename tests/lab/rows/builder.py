@@ -51,6 +51,9 @@ class Asked:
     repeat: int = 0
 
 
+ID_MOST = 64  # letters of a row's id, which is a directory's name as well
+
+
 class RowBuilder:
     """Makes one row. `special` has what each controller brings along."""
 
@@ -58,8 +61,8 @@ class RowBuilder:
         self.file, self.title, self.name = file, title, name
         self.where = f"{file.name}: row {name}"
         self.asked, self.special = asked, special
-        if not name.replace("-", "").replace("_", "").isalnum():
-            raise RowError(f"{self.where}: an id is made of letters, digits and -")
+        if not name.replace("-", "").replace("_", "").isalnum() or len(name) > ID_MOST:
+            raise RowError(f"{self.where}: an id is made of letters, digits and -, {ID_MOST} at the most")
         check(self.where, data, ROW, ("what", "link"))
         self.data: dict[str, Any] = {**DEFAULTS, **data}
         self.every_point = self.all_points()
@@ -234,6 +237,8 @@ class RowBuilder:
     def link(self, where: str, table: Table, key: RunKey, special: Table) -> VirtualLink:
         """The link; where the row names no queue, it has the controller's own."""
         check(where, table, LINK)
+        if {"buffer_bdp", "buffer_packets"} <= table.keys():
+            raise RowError(f"{where}: buffer_bdp and buffer_packets: the buffer is given in one way")
         values = dict(table)
         if key.background == IDEAL:
             values["queue"] = PRIORITY

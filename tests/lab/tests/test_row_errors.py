@@ -31,6 +31,7 @@ POINTS = 'points = ["1", "2"]'
         ("what =", "why =", r"row mine: why: no such key"),
         ("[row.mine]", "[row.mine", r"mine.toml: not TOML: .*line"),
         ("[row.mine]", '[row."a b"]', r"an id is made of letters, digits and -"),
+        ("[row.mine]", f"[row.{'x' * 65}]", r"an id is made of letters, digits and -, 64 at the most"),
         ("[row.mine]", "[row]\nx = 3\n[row.mine]", r"mine.toml: row.x: 3 is not a table"),
         ("ecn = true", "ecm = true", r"controller.tcp_lp_ecn: ecm: no such key"),
         ("count = 2", "count = 2.5", r"flow 2: count: 2.5 is not a whole number"),
@@ -103,6 +104,11 @@ POINTS = 'points = ["1", "2"]'
         ("[0.5, 1, 2]", '[0.5, 1, { name = "2", for = ["x"] }]', r"sweep.values: 2: for: 'x' is none of tcp_lp"),
         (POINTS, 'for = ["vegas"]', r"bound 1: for: 'vegas' is none of tcp_lp, tcp_lp_ecn, lp"),
         (POINTS, 'foregrounds = ["bbr"]', r"bound 1: foregrounds: 'bbr' is none of cubic, reno"),
+        (POINTS, "options = { flows = 3 }", r"bound 1: options: flows: 3 is not a text"),
+        (POINTS, 'options = { from_s = "x" }', r"bound 1: options: from_s: 'x' is not a number"),
+        (POINTS, "options = { from_s = 15, to_s = 10 }", r"transparency: from_s = 15 is not before to_s = 10"),
+        (POINTS, "options = { from_s = -5, to_s = 10 }", r"transparency: from_s = -5 is not before to_s = 10"),
+        ('buffer_bdp = "@point"', 'buffer_bdp = "@point", buffer_packets = 9', r"link: buffer_bdp and buffer_packets: .*in one way"),
         (POINTS, "options = { from_s = 30 }", r"transparency: from_s = 30, and the run ends at 20 s"),
         (POINTS, "options = { from_s = -30 }", r"transparency: from_s = -30, and the run ends at 20 s"),
         (POINTS, 'options = { flows = "foregroud" }', r"transparency: there is no flow 'foregroud'; there are foreground"),
@@ -200,7 +206,7 @@ def test_two_rows_of_one_id_would_have_one_directory(load: Load, tmp_path: Path)
 
 
 def test_only_some_controllers_and_what_they_are_compared_with() -> None:
-    chosen = rows.choose("policer,alone,yield-bbr,unmarked")
+    chosen = rows.choose("policer,alone,yield-bbr,nf-fig2-single")
     policer, alone, bbr = rows.only(chosen, "le")
     assert [row.id for row in (policer, alone, bbr)] == ["policer", "alone", "yield-bbr"]
     assert {key.background for key in policer.runs} == {"le", "reno", "alone"}, "reno's divides its goodput"
