@@ -28,7 +28,7 @@
  * program, which replaces this one in its link at once. The storage of the sockets stays. So a
  * program without a rule for downloads opens the windows that the program before it held.
  *
- * Cost: nothing per packet; per connection two look-ups, one for each candidate; for the first one of
+ * Cost: nothing per packet; per connection up to nine look-ups, one for each candidate; for the first one of
  * a cgroup two more for each cgroup above it (kern/rule_cgroups.bpf.h). Where a controller is given
  * there are two more, of the flow's record, which remembers the rule, and of the rule's
  * totals. If a rule has a DSCP or is for downloads, the rule is also looked for at connect, because

@@ -132,7 +132,7 @@ enum ccbpf_chirp_wait {
 	X(of, cwnd, u32, "packets", "congestion window; for a download the receive window")            \
 	X(of, ssthresh, u32, "packets",                                                                \
 	  "slow start threshold; 2147483647: not set yet; "                                            \
-	  "for a download the window to which it returns at once, 0: none")                            \
+	  "for a download the window below which it grows fast, 0: none yet")                          \
 	X(of, rtt_us, u32, "us", "round-trip time, the last valid sample")                             \
 	X(of, srtt_us, u32, "us", "round-trip time, smoothed by the kernel")                           \
 	X(of, rtt_min_us, u32, "us", "base round-trip time")                                           \

@@ -163,7 +163,7 @@ struct ccbpf_run_counts {
 /* A set of rules: bit i of the whole is rule i of `rules`. Only a program and the loader that loads
  * it share this layout: it is no part of the ABI. */
 struct ccbpf_rule_set {
-	__u64 filled; /* bit w: words[w] has bits. The first: beside the key that is compared, in one cache line */
+	__u64 filled; /* bit w: words[w] has bits. First, so that it shares a cache line with the key of a map */
 	__u64 words[CCBPF_RULES_MOST / 64];
 };
 

@@ -9,11 +9,11 @@
  *   prefixes      a prefix of such a length -> the rules whose prefix contains all of it, and those
  *                 without a prefix
  *
- * A step asks for the address, cut to the length in the middle. If it is there, the search goes on among
- * longer ones, if not among shorter ones. That a longer prefix may match is seen by its beginnings,
- * which the loader enters as well, at each length at which the search for it goes on to longer ones
- * (loader/rules/prefixes.c). All of IPv4 and all of IPv6 are always there. The last one that was found
- * is the longest, and has the rules of all others.
+ * A step looks up the address, cut to the length in the middle. If there is an entry, the search goes on
+ * among longer lengths, else among shorter ones. So that it goes on to a longer prefix, the loader also
+ * enters markers: the beginnings of that prefix, at the lengths where the search must go on to longer
+ * ones (loader/rules/prefixes.c). A marker has the rules of all prefixes around it, as every entry has.
+ * All of IPv4 and all of IPv6 are always there. The last entry that was found is the longest.
  */
 #ifndef CCBPF_KERN_RULE_PREFIXES_BPF_H
 #define CCBPF_KERN_RULE_PREFIXES_BPF_H

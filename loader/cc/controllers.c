@@ -8,6 +8,7 @@
 
 #include "cc/controllers.h"
 #include "ccbpf/identity.h"
+#include "ccbpf/rule.h"
 #include "out/errors.h"
 #include "sys/objects.h"
 #include "util/nearest.h"
@@ -96,12 +97,12 @@ int controller_unknown(const char *what, const char *name)
 {
 	const char *near;
 
-	if (!strcmp(name, "rx_le"))
+	if (!strcmp(name, CCBPF_RECEIVER))
 		return FAIL(
 			EXIT_USAGE, .what = what, .on = name,
 			.why = "it stands for downloads in the background, and is no controller",
 			.remedy =
-				"it has no parameters; `netnice -d`, `ccbpf assign -d` and `ccbpf renice -d` begin them");
+				"`netnice -d`, `ccbpf assign -d` and `ccbpf renice -d` begin them; they have no parameters");
 	near = nearest(name, &controllers[0].name, n_controllers, sizeof(controllers[0]));
 	return FAIL(EXIT_USAGE, .what = what, .on = name, .why = "no controller has this name",
 		    .remedy = near ? text("did you mean %s?", near)

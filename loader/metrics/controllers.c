@@ -36,6 +36,9 @@ static int enabled(const char *what, struct exposition *out)
 	X(cuts_to_one, cuts_to_one) \
 	X(losses, losses)
 
+/* ... and from their own row of the map `stats`: X(count) */
+#define DOWNLOADS_STATS(X) X(flows_untracked) X(events_dropped)
+
 /* NULL: they have no such counter. `all`: by kind */
 static const __u64 *of_downloads(const struct ccbpf_totals *totals, const struct ccbpf_stats *all,
 				 const char *count)
@@ -45,9 +48,12 @@ static const __u64 *of_downloads(const struct ccbpf_totals *totals, const struct
 		return &totals->total;
 	DOWNLOADS(X)
 #undef X
-	if (strcmp(count, "flows_untracked") == 0)
-		return &all[CCBPF_KIND_rx_le].flows_untracked;
-	return strcmp(count, "events_dropped") ? NULL : &all[CCBPF_KIND_rx_le].events_dropped;
+#define X(name)                        \
+	if (strcmp(count, #name) == 0) \
+		return &all[CCBPF_KIND_rx_le].name;
+	DOWNLOADS_STATS(X)
+#undef X
+	return NULL;
 }
 
 /* `all`: by kind; `*fd`: of the pinned map, or negative where there is none. */

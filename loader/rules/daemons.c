@@ -12,17 +12,6 @@ static const char *const podman_options[] = { "--remote", "-r",	       "--url", 
 					      "-c",	  "--context", NULL };
 static const char *const podman_variables[] = { "CONTAINER_HOST", "CONTAINER_CONNECTION", NULL };
 
-struct daemon_command {
-	const char *command; /* the program's name, without its path */
-	const char *unit; /* the systemd unit that does the work */
-	/* If not NULL: only with one of these options before its first word, or with one of these
-	 * variables in the environment. */
-	const char *const *only;
-	const char *const *variables;
-	bool depends;
-	const char *(*names)(char *const *argv); /* the unit that the command names, or NULL */
-};
-
 /* Commands that execute the command behind their own words. */
 struct wrapper {
 	const char *command;
@@ -36,38 +25,6 @@ static const struct wrapper wrappers[] = {
 	{ "taskset", "", 1 },	      { "timeout", "ks", 1 }, { "time", "of", 0 },
 	{ "stdbuf", "ioe", 0 },	      { "setsid", "", 0 },    { "nohup", "", 0 },
 };
-
-static const char *systemctl_unit(char *const *argv);
-static const char *systemd_run_unit(char *const *argv);
-static const char *service_unit(char *const *argv);
-
-/* clang-format off */
-static const struct daemon_command table[] = {
-	{ "docker",              .unit = "docker.service" },
-	{ "docker-compose",      .unit = "docker.service" },
-	{ "podman",              .unit = "podman.service", .only = podman_options, .variables = podman_variables },
-	{ "podman-remote",       .unit = "podman.service" },
-	{ "ctr",                 .unit = "containerd.service", .depends = true },
-	{ "nerdctl",             .unit = "containerd.service", .depends = true },
-	{ "crictl",              .unit = "containerd.service" },
-	{ "rpm-ostree",          .unit = "rpm-ostreed.service" },
-	{ "systemctl",           .names = systemctl_unit },
-	{ "systemd-run",         .names = systemd_run_unit },
-	{ "service",             .names = service_unit },
-	{ "snap",                .unit = "snapd.service" },
-	{ "flatpak",             .unit = "flatpak-system-helper.service" },
-	{ "pkcon",               .unit = "packagekit.service" },
-	{ "fwupdmgr",            .unit = "fwupd.service" },
-	{ "machinectl",          .unit = "systemd-importd.service" },
-	{ "virsh",               .unit = "libvirtd.service" },
-	{ "lxc",                 .unit = "snap.lxd.daemon.service" },
-	{ "incus",               .unit = "incus.service" },
-	{ "transmission-remote", .unit = "transmission-daemon.service" },
-	{ "deluge-console",      .unit = "deluged.service" },
-	{ "at",                  .unit = "atd.service" },
-	{ "batch",               .unit = "atd.service" },
-};
-/* clang-format on */
 
 /* Is it this option, with or without a value? `--remote=false` is not. */
 static bool is_option(const char *word, const char *option)
@@ -109,15 +66,22 @@ static bool has_variable(const char *const *variables)
 
 /* --- the unit that a command names --------------------------------------------- */
 
+/* Does the word, an option, take the next one as its value? Of its letters the first one in `valued` does, if it is
+ * the last. Of long options those that end with = have their value already; the others are taken for switches. */
+static bool takes_next(const char *option, const char *valued)
+{
+	const char *letter = option[1] == '-' ? NULL : strpbrk(option + 1, valued);
+
+	return letter && !letter[1];
+}
+
 /* The first word from here on that is no option, nor the value of a short one in `valued`. */
 static char *const *next_word(char *const *argv, const char *valued)
 {
 	for (; *argv && **argv == '-'; argv++) {
-		const char *last = *argv + strlen(*argv) - 1;
-
 		if (!strcmp(*argv, "--"))
 			return argv + 1;
-		if ((*argv)[1] != '-' && last > *argv && strchr(valued, *last) && argv[1])
+		if (takes_next(*argv, valued) && argv[1])
 			argv++;
 	}
 	return argv;
@@ -136,46 +100,115 @@ static bool is_trigger(const char *unit)
 	return false;
 }
 
-static const char *systemctl_unit(char *const *argv)
+/* Does the verb of systemctl or service start something? */
+static bool starts(const char *verb)
 {
-	char *const *verb = next_word(argv + 1, "tpPnosMH");
-	char *const *unit = *verb ? next_word(verb + 1, "tpPnosMH") : verb;
+	static const char *const verbs[] = { "start",	    "restart",		 "reload",
+					     "try-restart", "reload-or-restart", "isolate",
+					     "force-reload" };
 
-	return *unit && !is_trigger(*unit) ? unit_name(*unit, ".service") : NULL;
+	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
+		if (!strcmp(verb, verbs[i]))
+			return true;
+	return false;
 }
 
-static const char *service_unit(char *const *argv)
+/* Options that name another host or a container: there a rule of this host does nothing. */
+static bool is_elsewhere(const char *option)
 {
-	return argv[1] ? unit_name(argv[1], ".service") : NULL;
+	return is_option(option, "--host") || is_option(option, "--machine") ||
+	       (option[1] != '-' && strpbrk(option, "HM"));
+}
+
+#define SYSTEMCTL_VALUED "tpPnosMH" /* its short options that take a value */
+
+static bool systemctl_unit(char *const *argv, struct daemon_work *work)
+{
+	char *const *verb = next_word(argv + 1, SYSTEMCTL_VALUED), *const * unit;
+
+	for (char *const *word = argv + 1; word < verb; word++) {
+		if (**word == '-' && is_elsewhere(*word))
+			return false;
+		work->user |= !strcmp(*word, "--user");
+	}
+	if (!*verb || !starts(*verb))
+		return false;
+	unit = next_word(verb + 1, SYSTEMCTL_VALUED);
+	work->unit = *unit && !is_trigger(*unit) ? unit_name(*unit, ".service") : NULL;
+	return true;
+}
+
+static bool service_unit(char *const *argv, struct daemon_work *work)
+{
+	char *const *name = next_word(argv + 1, "");
+
+	work->unit = *name ? unit_name(*name, ".service") : NULL;
+	return *name && name[1] && starts(name[1]);
 }
 
 /* -u NAME, --unit NAME, --unit=NAME; without it systemd makes a name of its own. */
-static const char *systemd_run_unit(char *const *argv)
+static bool systemd_run_unit(char *const *argv, struct daemon_work *work)
 {
 	static const char option[] = "--unit";
 	size_t len = sizeof(option) - 1;
 	const char *name = NULL, *type = ".service";
 
-	for (argv++; *argv && **argv == '-'; argv++) {
+	for (argv++; *argv && **argv == '-' && strcmp(*argv, "--"); argv++) {
+		if (is_elsewhere(*argv))
+			return false;
+		work->user |= !strcmp(*argv, "--user");
 		if (!strcmp(*argv, "--scope"))
 			type = ".scope";
 		else if (!strncmp(*argv, option, len) && (*argv)[len] == '=')
 			name = *argv + len + 1;
 		else if ((!strcmp(*argv, "-u") || !strcmp(*argv, option)) && argv[1])
 			name = *++argv;
-		else if (strlen(*argv) == 2 && strchr("pEMHC", (*argv)[1]) && argv[1])
+		else if (takes_next(*argv, "pEC") && argv[1])
 			argv++;
 	}
-	return name ? unit_name(name, type) : NULL;
+	work->unit = name ? unit_name(name, type) : NULL;
+	return true;
 }
 
-static bool of_the_user(char *const *argv)
-{
-	for (; *argv; argv++)
-		if (!strcmp(*argv, "--user"))
-			return true;
-	return false;
-}
+struct daemon_command {
+	const char *command; /* the program's name, without its path */
+	const char *unit; /* the systemd unit that does the work */
+	/* If not NULL: only with one of these options before its first word, or with one of these
+	 * variables in the environment. */
+	const char *const *only;
+	const char *const *variables;
+	bool depends; /* on the command's release: some do the work themselves */
+	/* The command names the unit: put it into `*work`. Returns whether it starts something here. */
+	bool (*names)(char *const *argv, struct daemon_work *work);
+};
+
+/* clang-format off */
+static const struct daemon_command table[] = {
+	{ "docker",              .unit = "docker.service" },
+	{ "docker-compose",      .unit = "docker.service" },
+	{ "podman",              .unit = "podman.service", .only = podman_options, .variables = podman_variables },
+	{ "podman-remote",       .unit = "podman.service" },
+	{ "ctr",                 .unit = "containerd.service", .depends = true },
+	{ "nerdctl",             .unit = "containerd.service", .depends = true },
+	{ "crictl",              .unit = "containerd.service" },
+	{ "rpm-ostree",          .unit = "rpm-ostreed.service" },
+	{ "systemctl",           .names = systemctl_unit },
+	{ "systemd-run",         .names = systemd_run_unit },
+	{ "service",             .names = service_unit },
+	{ "snap",                .unit = "snapd.service" },
+	{ "flatpak",             .unit = "flatpak-system-helper.service" },
+	{ "pkcon",               .unit = "packagekit.service" },
+	{ "fwupdmgr",            .unit = "fwupd.service" },
+	{ "machinectl",          .unit = "systemd-importd.service" },
+	{ "virsh",               .unit = "libvirtd.service" },
+	{ "lxc",                 .unit = "snap.lxd.daemon.service" },
+	{ "incus",               .unit = "incus.service" },
+	{ "transmission-remote", .unit = "transmission-daemon.service" },
+	{ "deluge-console",      .unit = "deluged.service" },
+	{ "at",                  .unit = "atd.service" },
+	{ "batch",               .unit = "atd.service" },
+};
+/* clang-format on */
 
 /* --- which command it is ------------------------------------------------------- */
 
@@ -186,28 +219,33 @@ static const char *without_path(const char *command)
 	return slash ? slash + 1 : command;
 }
 
-/* The command that a wrapper executes, which may be one as well; the same, where it is none. */
-static char *const *behind(char *const *argv)
+static const struct wrapper *wrapper_of(const char *command)
 {
-	for (size_t i = 0; i < sizeof(wrappers) / sizeof(wrappers[0]); i++) {
-		char *const *word;
+	for (size_t i = 0; i < sizeof(wrappers) / sizeof(wrappers[0]); i++)
+		if (!strcmp(without_path(command), wrappers[i].command))
+			return &wrappers[i];
+	return NULL;
+}
 
-		if (strcmp(without_path(argv[0]), wrappers[i].command))
-			continue;
-		word = next_word(argv + 1, wrappers[i].valued);
-		for (unsigned int n = 0; *word && n < wrappers[i].words; n++)
-			word = next_word(word + 1, wrappers[i].valued);
+/* The command behind all wrappers; NULL: there is none. */
+static char *const *behind(char *const *word)
+{
+	const struct wrapper *wrapper;
+
+	while (*word && (wrapper = wrapper_of(*word))) {
+		word = next_word(word + 1, wrapper->valued);
+		for (unsigned int n = 0; *word && n < wrapper->words; n++)
+			word = next_word(word + 1, wrapper->valued);
 		while (*word && strchr(*word, '=')) /* variables of sudo and env */
 			word++;
-		return *word ? behind(word) : argv;
 	}
-	return argv;
+	return *word ? word : NULL;
 }
 
 bool daemon_of(char *const *argv, struct daemon_work *work)
 {
 	argv = behind(argv);
-	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+	for (size_t i = 0; argv && i < sizeof(table) / sizeof(table[0]); i++) {
 		const struct daemon_command *row = &table[i];
 
 		if (strcmp(without_path(argv[0]), row->command) ||
@@ -215,12 +253,11 @@ bool daemon_of(char *const *argv, struct daemon_work *work)
 			continue;
 		*work = (struct daemon_work){
 			.command = argv[0],
-			.unit = row->names ? row->names(argv) : row->unit,
+			.unit = row->unit,
 			.named = row->names,
-			.user = row->names && of_the_user(argv),
 			.depends = row->depends,
 		};
-		return true;
+		return !row->names || row->names(argv, work);
 	}
 	return false;
 }

@@ -18,7 +18,7 @@ struct daemon_work {
 };
 
 /* Does a daemon do the work of this command line? Also behind `sudo`, `env`, `nice` and others of this kind;
- * what a shell is told to do is not read. It reads the environment, which the command will have. */
+ * what a shell is told to do is not read, nor variables that a wrapper sets or takes away. */
 bool daemon_of(char *const *argv, struct daemon_work *work);
 
 #endif

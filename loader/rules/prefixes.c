@@ -18,9 +18,10 @@ bool rule_has_remote(const struct ccbpf_rule *rule)
 
 static bool begins_with(const struct ccbpf_prefix *prefix, const struct ccbpf_prefix *beginning)
 {
-	struct ccbpf_prefix cut = prefix_cut(prefix, beginning->bits);
+	unsigned int bits = beginning->bits, whole = bits / 8, rest = bits % 8;
 
-	return prefix->bits >= beginning->bits && !memcmp(&cut, beginning, sizeof(cut));
+	return prefix->bits >= bits && !memcmp(prefix->address, beginning->address, whole) &&
+	       (!rest || !((prefix->address[whole] ^ beginning->address[whole]) >> (8 - rest)));
 }
 
 bool prefix_covers(const struct ccbpf_prefix *outer, const struct ccbpf_prefix *inner)

@@ -9,7 +9,7 @@
 
 #define PREFIXES_MAP "prefixes"
 
-/* The entries that the search for one prefix finds: its beginnings, and then itself. */
+/* The entries that the search for one prefix finds: its markers (beginnings of it), and then itself. */
 struct prefix_path {
 	struct ccbpf_prefix at[CCBPF_LENGTHS_STEPS];
 	unsigned int n;

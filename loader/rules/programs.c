@@ -150,9 +150,9 @@ const char *programs_receive_hindered(const char **remedy)
 		return "net.ipv4.tcp_timestamps=0: new connections are received as usual";
 	}
 	if (!read_line("/proc/sys/net/ipv4/tcp_rmem", line, sizeof(line)) &&
-	    sscanf(line, "%lu %lu %lu", &least, &usual, &most) == 3 && most > RMEM_MOST) {
-		*remedy = "lower the third number of net.ipv4.tcp_rmem to 67108864";
-		return "net.ipv4.tcp_rmem above 64 MB: the windows of accepted connections shrink slowly or not at all";
+	    sscanf(line, "%lu %lu %lu", &least, &usual, &most) == 3 && most >= RMEM_MOST) {
+		*remedy = "lower the third number of net.ipv4.tcp_rmem, for example to 33554432";
+		return "net.ipv4.tcp_rmem of 64 MB or more: the windows of accepted connections shrink slowly or not at all";
 	}
 	return NULL;
 }

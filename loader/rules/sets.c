@@ -58,7 +58,7 @@ static int put_entry(const struct bpf_object *obj, const struct ccbpf_prefix *en
 	return put(obj, PREFIXES_MAP, entry, &set);
 }
 
-/* It, and its beginnings. Those that are there are those of another prefix, and the same. */
+/* It, and its markers. Other prefixes may have the same ones: then they are there already. */
 static int put_prefix(const struct bpf_object *obj, const struct ccbpf_prefix *prefix,
 		      const struct ccbpf_rule_lengths *lengths, const struct ccbpf_rule *rules,
 		      unsigned int n)

@@ -19,6 +19,7 @@
 #include "sys/attachment.h"
 #include "sys/objects.h"
 #include "sys/pins.h"
+#include "sys/prefix.h"
 #include "sys/shared.h"
 #include "util/memory.h"
 
@@ -76,6 +77,9 @@ static void terminate(struct ccbpf_rule *rule)
 	rule->netns[CCBPF_UNIT_LEN - 1] = '\0';
 	rule->cgroup[CCBPF_CGROUP_LEN - 1] = '\0';
 	rule->from[CCBPF_NAME_LEN - 1] = '\0';
+	if (rule->remote.bits > PREFIX_BITS)
+		rule->remote.bits = PREFIX_BITS;
+	rule->remote = prefix_cut(&rule->remote, rule->remote.bits);
 }
 
 static int read_rules(struct standing *standing, int program)

@@ -9,8 +9,6 @@
 #include "util/number.h"
 #include "util/text.h"
 
-#define MAPPED_BITS 96 /* of ::ffff:0:0/96 before an IPv4 address */
-
 static int wrong(const char *what, const char *option, const char *given, const char *why,
 		 const char *remedy)
 {
@@ -53,17 +51,18 @@ int prefix_parse(const char *what, const char *option, const char *given,
 	if (slash && (!number_parse(slash + 1, 0, bits, &bits, &end) || *end))
 		return wrong(what, option, given, "its length is not a number of its bits",
 			     v4 ? "give /0 to /32" : "give /0 to /128");
-	*prefix = prefix_cut(prefix, bits + (v4 ? MAPPED_BITS : 0));
+	*prefix = prefix_cut(prefix, bits + (v4 ? CCBPF_MAPPED_BITS : 0));
 	return EXIT_OK;
 }
 
 const char *prefix_text(const struct ccbpf_prefix *prefix)
 {
 	static const unsigned char mapped[12] = { [10] = 0xff, [11] = 0xff };
-	bool v4 = prefix->bits >= MAPPED_BITS && !memcmp(prefix->address, mapped, sizeof(mapped));
+	bool v4 = prefix->bits >= CCBPF_MAPPED_BITS &&
+		  !memcmp(prefix->address, mapped, sizeof(mapped));
 	char address[INET6_ADDRSTRLEN] = "?";
 
 	inet_ntop(v4 ? AF_INET : AF_INET6, prefix->address + (v4 ? 12 : 0), address,
 		  sizeof(address));
-	return text("%s/%u", address, prefix->bits - (v4 ? MAPPED_BITS : 0));
+	return text("%s/%u", address, prefix->bits - (v4 ? CCBPF_MAPPED_BITS : 0));
 }

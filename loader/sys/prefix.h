@@ -9,6 +9,8 @@
 int prefix_parse(const char *what, const char *option, const char *given,
 		 struct ccbpf_prefix *prefix);
 
+#define PREFIX_BITS 128 /* of an address */
+
 /* Its first `bits` (0 to 128), and zeroes behind them. */
 struct ccbpf_prefix prefix_cut(const struct ccbpf_prefix *prefix, unsigned int bits);
 

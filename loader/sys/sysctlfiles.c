@@ -27,8 +27,7 @@
 #define BLANK " \t\r\n"
 #define PARAMETERS_MOST \
 	4096 /* bytes: COMMAND_LINE_SIZE of most architectures; s390 can have more */
-#define PROFILES_MOST 64 /* that are read, */
-#define INCLUDES_MOST 4 /* ... and levels of them: a profile may include itself */
+#define PROFILES_MOST 64 /* that are read */
 
 static const char *const directories[] = { "/etc/sysctl.d", "/run/sysctl.d",
 					   "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d",
@@ -148,34 +147,51 @@ static const char *last_of(const char *const *in, size_t n, const char *name,
 	return last;
 }
 
-/* The file of a profile of tuned, a text(), or NULL. */
-static const char *profile_path(const char *profile)
+/* The files of profiles that were read. */
+struct seen {
+	const char *path[PROFILES_MOST]; /* texts */
+	unsigned int n;
+};
+
+static bool was_seen(const struct seen *seen, const char *path)
 {
-	for (size_t i = 0; i < N_PROFILES; i++) {
+	for (unsigned int i = 0; i < seen->n; i++)
+		if (!strcmp(seen->path[i], path))
+			return true;
+	return false;
+}
+
+/*
+ * The file of a profile of tuned, a text(), or NULL. One that was read already is passed over, as tuned does: so a
+ * profile of /etc includes the one of its own name in /usr.
+ */
+static const char *profile_path(const char *profile, struct seen *seen)
+{
+	for (size_t i = 0; i < N_PROFILES && seen->n < PROFILES_MOST; i++) {
 		char path[512];
 
 		snprintf(path, sizeof(path), profiles[i], profile);
-		if (!access(path, F_OK))
-			return text("%s", path);
+		if (was_seen(seen, path) || access(path, F_OK))
+			continue;
+		return seen->path[seen->n++] = text("%s", path);
 	}
 	return NULL;
 }
 
-/* The last one that sets it: these profiles, and before each those that it includes, `deep` levels and `*left` profiles
- * at the most. */
-static const char *last_profile(char *names, unsigned int deep, unsigned int *left,
-				const char *name, char value[SYSCTLFILES_VALUE])
+/* The last one that sets it: these profiles, and before each those that it includes. */
+static const char *last_profile(char *names, struct seen *seen, const char *name,
+				char value[SYSCTLFILES_VALUE])
 {
 	char includes[SYSCTLFILES_VALUE], *profile;
 	const char *found = NULL, *path;
 
-	while (*left && (profile = strsep(&names, BLANK ",;"))) {
-		path = *profile ? profile_path(profile) : NULL;
+	while ((profile = strsep(&names, BLANK ",;"))) {
+		profile += *profile == '-'; /* also if it is not there */
+		path = *profile ? profile_path(profile, seen) : NULL;
 		if (!path)
 			continue;
-		--*left;
-		if (deep && file_sets(path, "include", includes))
-			found = last_profile(includes, deep - 1, left, name, value) ?: found;
+		if (file_sets(path, "include", includes))
+			found = last_profile(includes, seen, name, value) ?: found;
 		if (file_sets(path, name, value))
 			found = path;
 	}
@@ -185,12 +201,12 @@ static const char *last_profile(char *names, unsigned int deep, unsigned int *le
 /* The last active profile of tuned that sets it. */
 static const char *tuned_profile(const char *name, char value[SYSCTLFILES_VALUE])
 {
-	unsigned int left = PROFILES_MOST;
+	struct seen seen = { .n = 0 };
 	char active[256];
 
 	if (read_line("/etc/tuned/active_profile", active, sizeof(active)))
 		return NULL;
-	return last_profile(active, INCLUDES_MOST, &left, name, value);
+	return last_profile(active, &seen, name, value);
 }
 
 /* Does a parameter of the kernel set it? */
@@ -202,7 +218,7 @@ static const char *boot_parameter(const char *name, char value[SYSCTLFILES_VALUE
 
 	if (read_line(path, line, sizeof(line)))
 		return NULL;
-	while ((word = strsep(&rest, BLANK))) {
+	while ((word = strsep(&rest, BLANK)) && strcmp(word, "--")) {
 		if (strncmp(word, prefix, strlen(prefix)))
 			continue;
 		found = value_of(word + strlen(prefix), name);

@@ -3,7 +3,7 @@
 #ifndef CCBPF_SYSCTLFILES_H
 #define CCBPF_SYSCTLFILES_H
 
-#define SYSCTLFILES_VALUE 64 /* bytes of a value with its NUL; a longer one is cut */
+#define SYSCTLFILES_VALUE 256 /* bytes of a value with its NUL; a longer one is cut */
 
 /*
  * The file that sets the sysctl `name` (net.ipv4.…) last, and the value that it sets. Returns its

@@ -17,9 +17,14 @@ static bool is_enter(int key)
 	return key == '\r' || key == '\n' || key == KEY_ENTER;
 }
 
-/* Of a character, a byte: curses gives the bytes of UTF-8 one by one. */
-static bool is_typed(int key)
+/* A byte of a typed character, for which there is room: curses delivers UTF-8 byte by byte. The first byte says
+ * how many the character has. */
+static bool is_typed(int key, size_t length)
 {
+	size_t bytes = key < 0xc0 ? 1 : key < 0xe0 ? 2 : key < 0xf0 ? 3 : 4;
+
+	if (length + bytes >= VIEW_FILTER_MOST)
+		return false;
 	return key < 128 ? isprint(key) : key < 256 && terminal_is_utf8();
 }
 
@@ -44,7 +49,7 @@ static void edit(struct screen *screen, int key)
 		*filter = '\0';
 	} else if (key == KEY_BACKSPACE || key == KEY_DELETE || key == '\b') {
 		drop_character(filter);
-	} else if (is_typed(key) && length < VIEW_FILTER_MOST - 1) {
+	} else if (is_typed(key, length)) {
 		filter[length] = key;
 		filter[length + 1] = '\0';
 	}

@@ -59,11 +59,13 @@ def at_once(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]
         def together(**fixtures: Any) -> None:
             with ThreadPoolExecutor(len(names)) as pool:
                 calls = {name: pool.submit(test, name=name, **fixtures) for name in names}
-            failed = {name: call.exception() for name, call in calls.items() if call.exception()}
-            for name, error in failed.items():
-                if error:
-                    error.add_note(f"with {name}; {len(failed)} of {len(names)} failed: {', '.join(failed)}")
-                    raise error
+            failed: list[Exception] = []
+            for name, call in calls.items():
+                if isinstance(error := call.exception(), Exception):
+                    error.add_note(f"with {name}")
+                    failed.append(error)
+            if failed:
+                raise ExceptionGroup(f"{len(failed)} of {len(names)}", failed)
 
         signature = inspect.signature(test)
         parameters = [parameter for name, parameter in signature.parameters.items() if name != "name"]

@@ -318,6 +318,14 @@ FILES: list[tuple[dict[str, str], str | None]] = [
         },
         "reno, by /etc/tuned/mine/tuned.conf",
     ),
+    (
+        {
+            "etc/tuned/active_profile": "mine\n",
+            "etc/tuned/profiles/mine/tuned.conf": "[main]\ninclude=-mine\n",
+            "etc/tuned/mine/tuned.conf": "[sysctl]\nnet.ipv4.tcp_congestion_control=htcp\n",
+        },
+        "htcp, by /etc/tuned/mine/tuned.conf",  # of two with one name the second is included
+    ),
 ]
 
 
@@ -346,8 +354,8 @@ def test_check_names_the_file_that_sets_the_default_at_boot(
     ("setting", "found", "remedy"),
     [
         ("net.ipv4.tcp_timestamps=0", "tcp_timestamps=0: new connections are received as usual", "tcp_timestamps=1"),
-        ("net.ipv4.tcp_rmem=4096 131072 268435456", "tcp_rmem above 64 MB", "67108864"),
-        ("net.ipv4.tcp_rmem=4096 131072 67108864", None, None),
+        ("net.ipv4.tcp_rmem=4096 131072 67108864", "tcp_rmem of 64 MB or more", "33554432"),
+        ("net.ipv4.tcp_rmem=4096 131072 67108863", None, None),
     ],
 )
 def test_check_says_which_setting_keeps_downloads_out(ccbpf: Cli, setting: str, found: str | None, remedy: str | None) -> None:

@@ -83,13 +83,14 @@ def waited():
     waits = sorted([*waits, now - last])[1:]
     last = now
 def poll():
-    known = array.array("i", [0]); there = array.array("i", [0])
-    while time.monotonic() - start < r["seconds"] and not polled.poll(5):
+    known, there = 0, array.array("i", [0])
+    while time.monotonic() - start < r["seconds"]:
+        if polled.poll(5): return True
         fcntl.ioctl(s, termios.FIONREAD, there)
-        if there > known: waited()
-        known[0] = there[0]
+        if there[0] > known: waited()
+        known = there[0]
 while time.monotonic() - start < r["seconds"]:
-    if r["polls"]: poll()
+    if r["polls"] and not poll(): break
     data = s.recv(1 << 20 if r["polls"] else 1 << 16, socket.MSG_DONTWAIT * r["polls"])
     if not data: break
     waited()

@@ -30,7 +30,7 @@ KEEP_ALIVE = (
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1),
 )
 LOWAT = 400_000  # bytes: several windows of the path
-RARE = 20  # times as often as LOWAT says; a reader without it reads each packet, which is 276 times
+RARE = 20  # times as often as LOWAT says; a reader without it reads each packet: 2 700 times
 
 
 def download(ccbpf: Cli, path: native.Path, reading: Reading) -> tuple[Got, dict[str, Any]]:
@@ -89,7 +89,7 @@ def test_keep_alive(ccbpf: Cli, path: native.Path) -> None:
 
 def test_so_rcvlowat(ccbpf: Cli, path: native.Path) -> None:
     """A reader that is woken when several windows are there. Beside a foreground the window is one segment: data comes all the same, and
-    the reader waits for as much as it asked for, at that rate (docs/limits.md)."""
+    the reader is woken rarely (docs/limits.md)."""
     reading = Reading(4_000_000, options=((socket.SOL_SOCKET, socket.SO_RCVLOWAT, LOWAT),), polls=True)
     background = ccbpf.popen("-j", "run", "-d", "--", *reading.at(path), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     yields(ccbpf, path)

@@ -380,21 +380,25 @@ def test_work_of_a_daemon(named: Callable[..., str]) -> None:
     assert named("docker pull", "-q") == ""
 
 
-WORKERS = {  # a command line: the unit that does the work; None: it does the work itself
+WORKERS = {  # a command line: the unit that does the work; None: none of this host does
     "systemctl start backup": "backup.service",
     "systemctl --no-block restart backup.timer": "UNIT",  # it starts another one
-    "systemctl -H there start backup.service": "backup.service",
-    "systemctl daemon-reload": "UNIT",
+    "systemctl -H there start backup.service": None,
+    "systemctl --machine=there start backup.service": None,
+    "systemctl status backup": None,
+    "systemctl daemon-reload": None,
     "service backup start": "backup.service",
+    "service --status-all": None,
     "systemd-run rsync": "UNIT",
     "systemd-run --unit=backup -p Nice=5 rsync": "backup.service",
     "systemd-run --scope -u backup rsync": "backup.scope",
     "systemd-run rsync -u nobody": "UNIT",  # the option is rsync's
     "sudo docker pull": "docker.service",
     "sudo -E -u bob A=b docker pull": "docker.service",
+    "sudo -ubob docker pull": "docker.service",
     "env -i A=b docker pull": "docker.service",
     "nice -n 5 ionice -c 3 docker pull": "docker.service",
-    "timeout -k 3 5 docker pull": "docker.service",
+    "timeout -k5s 5 docker pull": "docker.service",
     "taskset 1 nohup docker pull": "docker.service",
     "sudo systemctl start backup": "backup.service",
     "nice rsync docker": None,
@@ -414,6 +418,7 @@ def test_which_unit_does_the_work(named: Callable[..., str], line: str) -> None:
 def test_a_unit_of_the_users_own_manager(named: Callable[..., str]) -> None:
     said = named("systemctl --user start backup")
     assert "`ccbpf assign NAME --cgroup PATH` does: `systemctl --user show -P ControlGroup backup.service` says the path" in said
+    assert "unit:UNIT" in named("systemd-run rsync --user somebody"), "the option is rsync's"
 
 
 PODMAN = {  # a command line, the environment: does its service do the work?
@@ -462,13 +467,16 @@ ROW = re.compile(r'^\t\{ "([^"]+)", +(?:\.unit = "([^"]+)"|\.names = \w+)(.*) \}
 DAEMONS = {command: (unit, rest) for command, unit, rest in ROW.findall(TABLE)}  # unit "": the command names it
 
 
+STARTING = {"systemctl": ("start", "x.timer"), "service": ("é", "start")}  # a unit that has no name to give
+
+
 def test_each_command_that_has_a_daemon(run: Cli, tmp_path: Path) -> None:
     """All of the table. What is not in it has none, also if its name begins alike."""
     assert len(DAEMONS) == len(re.findall(r'^\t\{ "[^"]+", +\.', TABLE, re.M))
     assert {"docker", "podman", "rpm-ostree", "systemctl", "snap", "flatpak"} <= DAEMONS.keys()
     for command, (unit, rest) in {**DAEMONS, "snapper": ("", "none")}.items():
         shutil.copy("/bin/true", tmp_path / command)
-        options = ("--remote",) if ".only" in rest else ()
+        options = ("--remote",) if ".only" in rest else STARTING.get(command, ())
         said = run("run", "-u", "ltcp", "--", tmp_path / command, *options).err
         does = "may do" if ".depends" in rest else "does"
         whose = f"a daemon {does} its work ({unit})" if unit else "the unit that it starts does the work"
