@@ -467,7 +467,10 @@ ROW = re.compile(r'^\t\{ "([^"]+)", +(?:\.unit = "([^"]+)"|\.names = \w+)(.*) \}
 DAEMONS = {command: (unit, rest) for command, unit, rest in ROW.findall(TABLE)}  # unit "": the command names it
 
 
-STARTING = {"systemctl": ("start", "x.timer"), "service": ("é", "start")}  # a unit that has no name to give
+STARTING: dict[str, tuple[str, ...]] = {
+    "systemctl": ("start", "x.timer"),
+    "service": ("é", "start"),
+}  # a unit that has no name to give
 
 
 def test_each_command_that_has_a_daemon(run: Cli, tmp_path: Path) -> None:
