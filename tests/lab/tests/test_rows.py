@@ -70,7 +70,9 @@ def test_a_gigabit_has_offloads_and_queues_that_count_bytes(load: Load) -> None:
 
 
 def test_a_gigabit_under_strict_priority_and_with_a_buffer_in_packets(load: Load) -> None:
-    text = GOOD.replace("rate_mbit = 10,", "rate_mbit = 1000, gso = true, buffer_packets = 200,")
+    text = GOOD.replace("rate_mbit = 10,", "rate_mbit = 1000, gso = true,").replace(
+        'buffer_bdp = "@point"', "buffer_packets = 200"
+    )
     (row,) = load(text)
     assert script(row.runs[RunKey("reno", "1", IDEAL)]).count("bfifo limit 302800") == 2
     assert "handle 10: bfifo limit 302800" in script(row.runs[RunKey("reno", "1", "lp")])
@@ -209,7 +211,8 @@ def test_a_class_is_told_to_iperf3_unless_the_controller_sets_it(load: Load) -> 
 
 
 def test_packets_of_another_size(load: Load) -> None:
-    text = marked(load, "packet_bytes = 1000, buffer_packets = 60, queue = 'nf_red'")
+    in_packets = MARKED.replace('buffer_bdp = "@point"', "buffer_packets = 60")
+    text = marked(load, "packet_bytes = 1000, queue = 'nf_red'", text=in_packets)
     assert "ip -n sender link set out mtu 1000\nip -n receiver link set in mtu 1000\nip -n router link set out mtu 1000\n" in text
     assert f"--limit {60 * 1014}" in text
     assert "mtu" not in marked(load, "packet_bytes = 1500")
