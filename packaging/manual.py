@@ -4,7 +4,8 @@
     python3 packaging/manual.py CCBPF DIRECTORY
 
 They are made from the command's own tables, from the help of `ccbpf top` (loader/top/screen.c), and from the table of metrics
-(docs/monitoring.md). What these do not say is in packaging/man/PAGE.mdoc: sections, each put before the generated text of the same section. The date is that of SOURCE_DATE_EPOCH.
+(docs/monitoring.md). What these do not say is in packaging/man/PAGE.mdoc: sections, each put before the generated text of the same
+section. The date is that of SOURCE_DATE_EPOCH.
 """
 
 from __future__ import annotations

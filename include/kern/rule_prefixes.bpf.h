@@ -3,7 +3,7 @@
  * The rules of a remote address, for bpf/assign.bpf.c: those whose prefix contains it, and those without
  * a prefix. It is found by binary search on prefix lengths (Waldvogel, Varghese, Turner, Plattner,
  * "Scalable High Speed IP Routing Lookups", SIGCOMM 1997): one look-up in a hash table for each step, at
- * most 8. A trie of 1000 prefixes took .5 us of a connection.
+ * most 8. In a trie each branch on the way is a cache miss.
  *
  *   lengths       the lengths of all prefixes, in ascending order
  *   prefixes      a prefix of such a length -> the rules whose prefix contains all of it, and those

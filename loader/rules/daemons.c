@@ -66,11 +66,17 @@ static bool has_variable(const char *const *variables)
 
 /* --- the unit that a command names --------------------------------------------- */
 
-/* Does the word, an option, take the next one as its value? Of its letters the first one in `valued` does, if it is
- * the last. Of long options those that end with = have their value already; the others are taken for switches. */
+/* The letter of a word of short options that takes what is behind it as its value, or the next word; NULL: none does. */
+static const char *valued_letter(const char *option, const char *valued)
+{
+	return option[1] == '-' ? NULL : strpbrk(option + 1, valued);
+}
+
+/* Does the word, an option, take the next one as its value? Long options that do are not known: they are taken for
+ * switches, unless they have their value behind a `=`. */
 static bool takes_next(const char *option, const char *valued)
 {
-	const char *letter = option[1] == '-' ? NULL : strpbrk(option + 1, valued);
+	const char *letter = valued_letter(option, valued);
 
 	return letter && !letter[1];
 }
@@ -114,20 +120,24 @@ static bool starts(const char *verb)
 }
 
 /* Options that name another host or a container: there a rule of this host does nothing. */
-static bool is_elsewhere(const char *option)
+static bool is_elsewhere(const char *option, const char *valued)
 {
+	const char *letter = valued_letter(option, valued);
+
 	return is_option(option, "--host") || is_option(option, "--machine") ||
-	       (option[1] != '-' && strpbrk(option, "HM"));
+	       (letter && strchr("HM", *letter));
 }
 
-#define SYSTEMCTL_VALUED "tpPnosMH" /* its short options that take a value */
+/* Their short options that take a value. */
+#define SYSTEMCTL_VALUED "tpPnosMH"
+#define SYSTEMD_RUN_VALUED "pECuMH"
 
 static bool systemctl_unit(char *const *argv, struct daemon_work *work)
 {
 	char *const *verb = next_word(argv + 1, SYSTEMCTL_VALUED), *const * unit;
 
 	for (char *const *word = argv + 1; word < verb; word++) {
-		if (**word == '-' && is_elsewhere(*word))
+		if (**word == '-' && is_elsewhere(*word, SYSTEMCTL_VALUED))
 			return false;
 		work->user |= !strcmp(*word, "--user");
 	}
@@ -154,7 +164,7 @@ static bool systemd_run_unit(char *const *argv, struct daemon_work *work)
 	const char *name = NULL, *type = ".service";
 
 	for (argv++; *argv && **argv == '-' && strcmp(*argv, "--"); argv++) {
-		if (is_elsewhere(*argv))
+		if (is_elsewhere(*argv, SYSTEMD_RUN_VALUED))
 			return false;
 		work->user |= !strcmp(*argv, "--user");
 		if (!strcmp(*argv, "--scope"))
@@ -163,7 +173,7 @@ static bool systemd_run_unit(char *const *argv, struct daemon_work *work)
 			name = *argv + len + 1;
 		else if ((!strcmp(*argv, "-u") || !strcmp(*argv, option)) && argv[1])
 			name = *++argv;
-		else if (takes_next(*argv, "pEC") && argv[1])
+		else if (takes_next(*argv, SYSTEMD_RUN_VALUED) && argv[1])
 			argv++;
 	}
 	work->unit = name ? unit_name(name, type) : NULL;

@@ -54,6 +54,7 @@ void prefixes_lengths(const struct ccbpf_rule *rules, unsigned int n,
 struct prefix_path prefixes_path(const struct ccbpf_rule_lengths *lengths,
 				 const struct ccbpf_prefix *prefix)
 {
+	/* The same way as that of rules_to() in kern/rule_prefixes.bpf.h. */
 	unsigned int from = 0, to = lengths->n, at, bits;
 	struct prefix_path path = { .n = 0 };
 

@@ -20,8 +20,7 @@
 #include "util/file.h"
 #include "util/text.h"
 
-#define RMEM_MOST \
-	(64ul << 20) /* bytes: with more an accepted connection has a window scale of 11 or more */
+#define RMEM_MOST (64ul << 20) /* bytes: with so much an accepted connection has window scale 11 */
 #define MAP_RUN ".rodata.run"
 
 static const struct direction {

@@ -25,8 +25,7 @@
 
 #define LINE_MOST 1024 /* bytes; what a line has beyond them is read as another one */
 #define BLANK " \t\r\n"
-#define PARAMETERS_MOST \
-	4096 /* bytes: COMMAND_LINE_SIZE of most architectures; s390 can have more */
+#define PARAMETERS_MOST 4096 /* bytes: COMMAND_LINE_SIZE of x86 and arm64 is 2048 */
 #define PROFILES_MOST 64 /* that are read */
 
 static const char *const directories[] = { "/etc/sysctl.d", "/run/sysctl.d",

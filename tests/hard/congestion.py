@@ -2,9 +2,8 @@
 """What the tests of the controllers' congestion control share: every controller beside reno, and paths that do one thing.
 
 Each test is one situation, tried with all controllers at once, because most of it is waiting. reno is among them: where it fails, the
-test is wrong. A path
-of 40 ms without a bottleneck makes a flow predictable, and the parameters in CALM keep out what these tests are not about:
-early indications of this machine's own delays, chirps, and pacing. A flow's own law is tested in tests/functional.
+test is wrong. A path of 40 ms without a bottleneck makes a flow predictable, and the parameters in CALM keep out what these tests are
+not about: early indications of this machine's own delays, chirps, and pacing. A flow's own law is tested in tests/functional.
 """
 
 from __future__ import annotations
@@ -59,13 +58,13 @@ def at_once(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]
         def together(**fixtures: Any) -> None:
             with ThreadPoolExecutor(len(names)) as pool:
                 calls = {name: pool.submit(test, name=name, **fixtures) for name in names}
-            failed: list[Exception] = []
+            failed: list[BaseException] = []
             for name, call in calls.items():
-                if isinstance(error := call.exception(), Exception):
+                if error := call.exception():
                     error.add_note(f"with {name}")
                     failed.append(error)
             if failed:
-                raise ExceptionGroup(f"{len(failed)} of {len(names)}", failed)
+                raise BaseExceptionGroup(f"{len(failed)} of {len(names)}", failed)
 
         signature = inspect.signature(test)
         parameters = [parameter for name, parameter in signature.parameters.items() if name != "name"]

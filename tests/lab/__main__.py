@@ -53,8 +53,6 @@ def check(options: argparse.Namespace) -> None:
         options.jobs = len(cpus())
     if options.jobs < 1:
         raise RowError(f"JOBS={options.jobs}: at least 1")
-    if options.repeat < 0:
-        raise RowError(f"REPEAT={options.repeat}: at least 1, or 0 for as many as the row says")
 
 
 def keep(works: Sequence[Work], name: str) -> int:

@@ -51,8 +51,6 @@ def main() -> int:
             return report.write(say)
         if options.what == "constants":
             return constants.main(options, say)
-        if options.repeat < 0:
-            raise RowError(f"REPEAT={options.repeat}: at least 1, or 0 for as many as the row says")
         chosen = session.choose(options.exp, options.set, options.repeat)
         if options.what == "list":
             for row in chosen:

@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import signal
 import socket
-import struct
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -567,24 +565,6 @@ def test_a_link_that_somebody_detached(assign: Cli, sinks: Sinks) -> None:
     assert "somebody detached the program" in assign("assign", "list").out
     assert got(sinks) == default()
     assign("assign", "tcp_lp", "--remote", "192.0.2.1")
-    assert got(sinks) == "tcp_lp"
-
-
-def test_a_prefix_that_somebody_made_longer_than_an_address(assign: Cli, sinks: Sinks) -> None:
-    """In the map of the rules, which the next command takes over. Bits behind a prefix mean nothing, either."""
-    assign("assign", "tcp_lp", "--remote", "127.0.0.0/8", "--remote-port", sinks.port)
-    link = json.loads(kernel.run("bpftool", "-j", "link", "show", "pinned", assign.root / "rules/link", check=False).stdout)
-    ids = json.loads(kernel.run("bpftool", "-j", "prog", "show", "id", link["prog_id"]).stdout)["map_ids"]
-    (found,) = [map_ for map_ in map(kernel.Map.by_id, ids) if map_.name == "rules"]
-    (key,) = found.keys()
-    value = found.lookup(key)
-    assert value
-    written = struct.pack("=I", 96 + 8) + bytes.fromhex("00000000000000000000ffff7f000000")
-    assert value.count(written) == 1
-    for bits, shown in ((0xFFFFFFFF, "127.0.0.1/32"), (96 + 8, "127.0.0.0/8")):
-        found.update(key, value.replace(written, struct.pack("=I", bits) + bytes.fromhex("00000000000000000000ffff7f000001")))
-        assert [rule["remote"] for rule in rules(assign)] == [shown]
-    assign("assign", "--not", "--remote", "192.0.2.1")
     assert got(sinks) == "tcp_lp"
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Sockets that are set to something, and receive in the background: every byte comes, and no reader waits for a second that it has not
-caused itself. TLS of the kernel is in tests/kernels/test_ktls.py, because not every kernel has it."""
+"""Sockets that are set to something, and receive in the background: every byte comes, and no connection pauses for a second that its
+reader or sender has not caused. TLS of the kernel is in tests/kernels/test_ktls.py, because not every kernel has it."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import random
+import struct
 from collections import Counter
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from pathlib import Path
@@ -14,7 +15,8 @@ import pytest
 
 from tests.functional import kernel
 from tests.functional.conftest import Cli
-from tests.functional.rules.background import PYTHON
+from tests.functional.rules.background import PYTHON, Sinks
+from tests.functional.rules.downloads import rules
 
 Network = IPv4Network | IPv6Network
 Address = IPv4Address | IPv6Address
@@ -79,3 +81,21 @@ def test_the_longest_of_many_prefixes_wins(ccbpf: Cli, tmp_path: Path, lengths: 
         kernel.run(*inside, PYTHON, "-c", CONNECT, json.dumps([str(address) for address in addresses]))
     counted = {rule["remote"]: rule["counts"]["exempt"] for rule in ccbpf("-j", "assign", "list").json["rules"]}
     assert {str(ip_address(remote.split("/")[0])) + "/" + remote.split("/")[1]: n for remote, n in counted.items() if n} == wanted
+
+
+def test_a_prefix_that_somebody_made_longer_than_an_address(ccbpf: Cli, sinks: Sinks) -> None:
+    """In the map of the rules, which the next command takes over. Bits behind a prefix mean nothing, either."""
+    ccbpf("assign", "tcp_lp", "--remote", "127.0.0.0/8", "--remote-port", sinks.port)
+    link = json.loads(kernel.run("bpftool", "-j", "link", "show", "pinned", ccbpf.root / "rules/link", check=False).stdout)
+    ids = json.loads(kernel.run("bpftool", "-j", "prog", "show", "id", link["prog_id"]).stdout)["map_ids"]
+    (found,) = [map_ for map_ in map(kernel.Map.by_id, ids) if map_.name == "rules"]
+    (key,) = found.keys()
+    value = found.lookup(key)
+    assert value
+    written = struct.pack("=I", 96 + 8) + bytes.fromhex("00000000000000000000ffff7f000000")
+    assert value.count(written) == 1
+    for bits, shown in ((0xFFFFFFFF, "127.0.0.1/32"), (96 + 8, "127.0.0.0/8")):
+        found.update(key, value.replace(written, struct.pack("=I", bits) + bytes.fromhex("00000000000000000000ffff7f000001")))
+        assert [rule["remote"] for rule in rules(ccbpf)] == [shown]
+    ccbpf("assign", "--not", "--remote", "192.0.2.1")
+    assert kernel.run(*sinks.client()).stdout.split()[0] == "tcp_lp"

@@ -392,6 +392,8 @@ WORKERS = {  # a command line: the unit that does the work; None: none of this h
     "systemd-run rsync": "UNIT",
     "systemd-run --unit=backup -p Nice=5 rsync": "backup.service",
     "systemd-run --scope -u backup rsync": "backup.scope",
+    "systemd-run -pMemoryMax=1G -ubackup rsync": "UNIT",  # a name behind -u without a blank is not read
+    "systemd-run -Mthere rsync": None,
     "systemd-run rsync -u nobody": "UNIT",  # the option is rsync's
     "sudo docker pull": "docker.service",
     "sudo -E -u bob A=b docker pull": "docker.service",

@@ -50,6 +50,10 @@ class Asked:
     set: str
     repeat: int = 0
 
+    def __post_init__(self) -> None:
+        if self.repeat < 0:
+            raise RowError(f"REPEAT={self.repeat}: at least 1, or 0 for as many as the row says")
+
 
 ID_MOST = 64  # letters of a row's id, which is a directory's name as well
 

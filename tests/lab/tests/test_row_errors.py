@@ -205,6 +205,11 @@ def test_two_rows_of_one_id_would_have_one_directory(load: Load, tmp_path: Path)
     assert [row.id for row in rows.choose(f"{tmp_path / 'mine.toml'},{tmp_path / 'mine.toml'}:mine")] == ["mine"]
 
 
+def test_a_number_of_draws() -> None:
+    with pytest.raises(RowError, match=r"^REPEAT=-3: at least 1, or 0 for as many as the row says$"):
+        rows.choose("alone", repeat=-3)
+
+
 def test_only_some_controllers_and_what_they_are_compared_with() -> None:
     chosen = rows.choose("policer,alone,yield-bbr,nf-fig2-single")
     policer, alone, bbr = rows.only(chosen, "le")
