@@ -75,7 +75,7 @@ SIM         := $(BUILD)/sim/sim $(patsubst bpf/%.bpf.c,$(BUILD)/sim/%.so,$(filte
 FUZZERS     := $(patsubst tests/fuzz/%,$(BUILD)/fuzz/%,$(basename $(wildcard tests/fuzz/*.c tests/fuzz/*.cc)))
 TEST_BPF    := $(patsubst %,$(BUILD)/tests/%.bpf.o,empty cubic empty_tc sockops ledbatpp rledbatpp neighbour)
 
-.PHONY: help deps all demo picture test test-hard fuzz fuzzers soak bench kernels lint lab lab-list sim sim-report sim-agreement \
+.PHONY: help deps all demo picture test test-hard fuzz fuzzers fuzzers-compile soak bench kernels lint lab lab-list sim sim-report sim-agreement \
         sim-constants sweep report results lab-guest chroot installed install uninstall deb rpm format clean
 
 help: ## this text
@@ -294,6 +294,7 @@ $(OUT)/many-rules: tests/functional/rules/many.c $(filter-out %/main.o $(OUT)/lo
 
 # The targets of tests/fuzz, C or C++: each with the parts of the command that it calls.
 fuzzers: $(FUZZERS)
+fuzzers-compile: $(FUZZERS:=.o)
 
 $(BUILD)/fuzz/libccbpf.a: $(filter-out %/main.o,$(LOADER_OBJS))
 	$(call say,AR,$@)

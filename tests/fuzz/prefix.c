@@ -8,7 +8,9 @@
  *  1. Both commands accept a prefix exactly if it is one; renice refuses bits behind its length.
  *  2. Both have the same addresses in it as the number of 128 bits.
  *  3. It is shown as a prefix that is the same when it is parsed again.
- *  4. covers() says which of two has all addresses of the other; ::/0 has no IPv4.
+ *  4. prefix_covers() says which of two has all addresses of the other; ::/0 has no IPv4.
+ *  5. The search among the lengths of both ends at the prefix itself; each step before it is longer than
+ *     the last, and a beginning of it.
  */
 #include <arpa/inet.h>
 #include <json-c/json.h>
@@ -16,8 +18,8 @@
 
 #include "frame.h"
 #include "renice/selection.h"
+#include "rules/prefixes.h"
 #include "rules/rule.h"
-#include "rules/sets.c" /* covers() is its own */
 
 typedef unsigned __int128 u128;
 
@@ -145,6 +147,25 @@ static void check_renice(const char *word, const struct oracle *oracle,
 	selection_free(&selection);
 }
 
+static void check_search(const struct ccbpf_rule rules[2])
+{
+	struct ccbpf_rule_lengths lengths;
+	struct prefix_path path;
+
+	prefixes_lengths(rules, 2, &lengths);
+	for (int i = 0; i < 2; i++) {
+		path = prefixes_path(&lengths, &rules[i].remote);
+		HOLDS(path.n >= 1 && path.n <= CCBPF_LENGTHS_STEPS);
+		HOLDS(!memcmp(&path.at[path.n - 1], &rules[i].remote, sizeof(path.at[0])));
+		for (unsigned int j = 0; j + 1 < path.n; j++) {
+			HOLDS(path.at[j].bits < path.at[j + 1].bits);
+			HOLDS(!((number_of(path.at[j].address) ^
+				 number_of(rules[i].remote.address)) &
+				mask_of(path.at[j].bits)));
+		}
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = fuzz_text(data, size), *rest = text, *words[3];
@@ -162,9 +183,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_renice(words[i], &oracles[i], &oracles[2]);
 	}
 	if (good[0] && good[1]) {
-		HOLDS(covers(&rules[0].remote, &rules[1].remote) ==
+		HOLDS(prefix_covers(&rules[0].remote, &rules[1].remote) ==
 		      oracle_covers(&oracles[0], &oracles[1]));
-		HOLDS(covers(&rules[0].remote, &rules[0].remote));
+		HOLDS(prefix_covers(&rules[0].remote, &rules[0].remote));
+		check_search(rules);
 		HOLDS(rule_same_conditions(&rules[0], &rules[1]) ==
 		      (oracle_covers(&oracles[0], &oracles[1]) &&
 		       oracle_covers(&oracles[1], &oracles[0])));
