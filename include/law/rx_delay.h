@@ -178,6 +178,8 @@ LAW_APART bool rx_measure(struct rx *x, const struct rx_ack *a, u32 came, bool r
 	others_us = law_forget(rx_others_us(x, a, came));
 	if (!small)
 		noise_put(&x->noise, others_us);
+	else if (others_us > RX_TOLD_LOST_US)
+		x->told = 0;
 	if (!law_forget(rx_due(x)))
 		return false;
 	rx_path(x, &path);

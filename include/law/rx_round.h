@@ -43,6 +43,8 @@ LAW_APART int rx_law_round(struct rx *x, const struct rx_ack *a)
 	struct le_path p;
 
 	rx_path(x, &p);
+	if (x->law.stage == LE_FREE && x->packets >= LE_STEADY)
+		x->told -= x->told >> RX_TOLD_FADES;
 	le_round(&x->law, rx_used_q8(x, a), rx_limits(x, a), &p);
 	return 0;
 }

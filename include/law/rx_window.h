@@ -83,6 +83,13 @@
  *     followed by a burst. (Taken at once, and back as in 6, it cost a download alone .05 of its
  *     rate at 200 ms, now .01: the burst was taken for the queue of others.)
  *
+ * 15. Where a window has a few packets, its rounds do not show the noise of the path (law/noise.h), so jitter
+ *     looks like a queue that stays, and the law yields, again and again. So the queue at which it yielded
+ *     counts as noise, up to 6 ms: another yield takes a larger one. What only fills and falls within
+ *     that limit, while the pairs between find no queue, is no foreground. A delay above 16 ms in SMALL, or
+ *     of a whole block, ends that: others do keep a queue. It also fades in windows that show the
+ *     noise. (RATES)
+ *
  * Ranges: windows up to 2^30 bytes. Sequence numbers and us are u32 that wrap.
  */
 #ifndef CCBPF_LAW_RX_WINDOW_H
@@ -289,6 +296,14 @@ LAW_APART int rx_undo(struct rx *x)
 	return 0;
 }
 
+/* A yield: was its queue the noise of the path (15)? */
+LAW void rx_tell(struct rx *x)
+{
+	u32 noise_us = law_min(le_us(x->law.q), RX_NOISE_MOST_US);
+
+	x->told = law_max(x->told, noise_us >> RX_TOLD_SHIFT);
+}
+
 LAW enum rx_verdict rx_act(struct rx *x, const struct rx_ack *a, enum le_verdict verdict, u32 came)
 {
 	if (verdict == LE_DRAIN) {
@@ -296,6 +311,7 @@ LAW enum rx_verdict rx_act(struct rx *x, const struct rx_ack *a, enum le_verdict
 		return RX_DRAINED;
 	}
 	if (verdict == LE_YIELD) {
+		rx_tell(x);
 		x->noise.flat = 0;
 		rx_set(x, a, RX_LEAST);
 		return RX_YIELDED;
@@ -329,6 +345,8 @@ LAW_APART enum le_verdict rx_decide(struct rx *x, const struct rx_ack *a)
 {
 	struct le_path p;
 
+	if (le_us(x->law.q) > RX_TOLD_LOST_US)
+		x->told = 0;
 	rx_path(x, &p);
 	if (rx_passes(x, &p))
 		return LE_GO_ON;
