@@ -143,6 +143,27 @@ LAW bool rx_sample(struct rx *x, const struct rx_ack *a)
 	return true;
 }
 
+/* A packet of SMALL: the jitter of the path, by RFC 3550 (A.8). */
+LAW void rx_pair(struct rx *x)
+{
+	u32 last_us = x->pair_us, now_us = x->queue_us;
+
+	if (x->muted)
+		return;
+	x->pair_us = now_us;
+	if (last_us != RX_NO_PAIR)
+		x->jitter_us = law_ewma(x->jitter_us,
+					law_max(now_us, last_us) - law_min(now_us, last_us),
+					RX_JITTER_NEW);
+}
+
+/* A packet of a larger window. */
+LAW void rx_flight(struct rx *x, u32 others_us)
+{
+	noise_put(&x->noise, others_us);
+	x->pair_us = RX_NO_PAIR;
+}
+
 /* In SMALL each gap one packet is judged. */
 LAW bool rx_due(struct rx *x)
 {
@@ -176,10 +197,10 @@ LAW_APART bool rx_measure(struct rx *x, const struct rx_ack *a, u32 came, bool r
 		return false;
 	spacing_heard(&x->spacing, a->now_us, x->packets >= LE_SPACED && spaced ? came : 0);
 	others_us = law_forget(rx_others_us(x, a, came));
-	if (!small)
-		noise_put(&x->noise, others_us);
-	else if (others_us > RX_TOLD_LOST_US)
-		x->told = 0;
+	if (small)
+		rx_pair(x);
+	else
+		rx_flight(x, others_us);
 	if (!law_forget(rx_due(x)))
 		return false;
 	rx_path(x, &path);

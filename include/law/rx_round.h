@@ -44,7 +44,7 @@ LAW_APART int rx_law_round(struct rx *x, const struct rx_ack *a)
 
 	rx_path(x, &p);
 	if (x->law.stage == LE_FREE && x->packets >= LE_STEADY)
-		x->told -= x->told >> RX_TOLD_FADES;
+		x->jitter_us -= x->jitter_us / RX_JITTER_FADES;
 	le_round(&x->law, rx_used_q8(x, a), rx_limits(x, a), &p);
 	return 0;
 }

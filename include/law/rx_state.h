@@ -33,11 +33,10 @@
  * download has 5.0 of 10 Mbit/s there, in place of 6.8. */
 #define RX_NOISE_MOST_US 6000
 
-/* What a yield tells of the path's noise (15). With 12 ms in place of 16 three that start 3 s apart used
- * .955 of their link in the median, now .970; fading by a 32nd, .946. */
-#define RX_TOLD_SHIFT 6 /* 64 us */
-#define RX_TOLD_LOST_US 16000 /* a longer delay is that of a queue */
-#define RX_TOLD_FADES 6 /* 1/64 in a round */
+#define RX_JITTER 2 /* times the jitter among pairs counts as noise (15) */
+#define RX_JITTER_NEW 8 /* a new difference counts 1/8; RFC 3550: 1/16 */
+#define RX_JITTER_FADES 64 /* 1/64 in a round of a window that shows the noise itself */
+#define RX_NO_PAIR (~0u)
 
 #define RX_RETURN 4 /* on the way back the window grows by a packet for each 4 that came */
 #define RX_DEEP_FIRST \
@@ -94,6 +93,8 @@ struct rx {
 	u32 own_us; /* the queue of this flow's own bursts, */
 	u32 own_ts; /* when the packet with this TSval was sent */
 	u32 low_us; /* the smallest of the last round, or NOISE_UNKNOWN */
+	u32 pair_us; /* SMALL: the delay of the last packet, or RX_NO_PAIR */
+	u32 jitter_us; /* among them */
 	u32 hole_ts; /* TSval of what came first behind a hole */
 	u32 hole_us; /* the queue then */
 	u32 before; /* packets: the window before the last loss */
@@ -103,7 +104,6 @@ struct rx {
 	u8 waited; /* SMALL: rounds since the last one that counted */
 	u8 unseen; /* rounds since the last delay, up to RX_UNSEEN */
 	u8 drains; /* how many there were, modulo 256 */
-	u8 told; /* 64 us: the queue of the last yields, where it may have been noise */
 	u8 passed : 1; /* JUDGE: its first block above T is past */
 	u8 depth : 2; /* enum rx_depth */
 	u8 lone : 1; /* the last delay was far below all before it */
@@ -145,7 +145,8 @@ LAW void rx_init(struct rx *x, const struct rx_ack *a)
 	delay_init(&x->delay);
 	rx_clock_init(&x->clock);
 	noise_init(&x->noise, 0);
-	x->told = 0;
+	x->pair_us = RX_NO_PAIR;
+	x->jitter_us = 0;
 	spacing_init(&x->spacing, a->now_us);
 	silence_init(&x->silence);
 	le_begin(&x->law);
@@ -181,6 +182,12 @@ LAW u32 rx_stood_us(const struct rx *x)
 	return stood_us < SILENCE_MOST << SILENCE_SHIFT ? stood_us : DELAY_MAX_US;
 }
 
+/* us: what the jitter among pairs counts as noise of the path (15) */
+LAW u32 rx_jitter(const struct rx *x)
+{
+	return law_min(x->jitter_us, RX_NOISE_MOST_US / RX_JITTER) * RX_JITTER;
+}
+
 LAW void rx_path(const struct rx *x, struct le_path *p)
 {
 	p->base_us = law_forget(law_max(x->rtt_min_us, x->back_way_us));
@@ -190,7 +197,9 @@ LAW void rx_path(const struct rx *x, struct le_path *p)
 	p->noise_us = 0;
 	if (x->avoiding && le_steady(&x->law, x->packets))
 		p->noise_us = law_min(noise_us(&x->noise), RX_NOISE_MOST_US);
-	p->noise_us = law_forget(law_max(p->noise_us, (u32)x->told << RX_TOLD_SHIFT));
+	if (!rx_small(x))
+		p->noise_us = law_max(p->noise_us, rx_jitter(x));
+	p->noise_us = law_forget(p->noise_us);
 	p->stood_us = law_forget(rx_stood_us(x));
 	p->packet_us = x->spacing.packet_us;
 	p->gap_max = RX_GAP_MAX;

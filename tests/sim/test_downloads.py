@@ -21,8 +21,10 @@ POISSON_MBIT = 0.2
 POISSON = {"rate_mbit": POISSON_MBIT, "frame_bytes": 1014, "poisson": 1, "period_s": 0, "duty": 1, "start_s": 0}
 
 
-def run(seed: int, *flows: dict[str, Any], seconds: float, rate_mbit: int, limit: int, back: int = 0, rtt_ms: int = 50) -> Any:
-    link = {"rtt_ms": rtt_ms, "queue": {"rate_mbit": rate_mbit, "limit_packets": limit}}
+def run(
+    seed: int, *flows: dict[str, Any], seconds: float, rate_mbit: int, limit: int, back: int = 0, rtt_ms: int = 50, **link: Any
+) -> Any:
+    link |= {"rtt_ms": rtt_ms, "queue": {"rate_mbit": rate_mbit, "limit_packets": limit}}
     if back:
         link["reverse_queue"] = {"rate_mbit": back, "limit_packets": limit * back // rate_mbit}
     return simulate({
@@ -62,6 +64,14 @@ def test_a_long_path_is_used() -> None:
     """A drain that took a quarter at once left .944 of the link in the median."""
     used = [mbit(run(seed, {"download": 1}, seconds=30, rate_mbit=10, limit=165, rtt_ms=200), 0, 10, 30) for seed in range(1, 9)]
     assert statistics.median(used) >= 0.96 * (10 - POISSON_MBIT), used
+
+
+def test_jitter_does_not_trap_it() -> None:
+    """±4 ms in bursts. Where a needless yield told nothing of the noise, the third worst had .53 of the link, and the worst .22."""
+    way = {"jitter_ms": 4, "aggregated": 1}
+    path = {"rate_mbit": 100, "limit": 330, "rtt_ms": 40, "forward": way, "reverse": way}
+    used = [mbit(run(seed, {"download": 1}, seconds=30, **path), 0, 10, 30) / 100 for seed in range(1, 25)]
+    assert sorted(used)[2] >= 0.65 and min(used) >= 0.4 and statistics.median(used) >= 0.95, used
 
 
 def test_packets_that_overtake_others_do_not_trap_it() -> None:

@@ -29,7 +29,14 @@ def path_of(header: str) -> Path:
     return next(Path(room, header) for room in rooms if (ROOT / room / header).exists())
 
 
-OF_THE_TREE = {"test_docs.py", "test_flow_record.py", "test_fuzzers.py", "test_rooms.py", "test_mutants.py", "test_widths.py"}  # not of one law
+OF_THE_TREE = {
+    "test_docs.py",
+    "test_flow_record.py",
+    "test_fuzzers.py",
+    "test_rooms.py",
+    "test_mutants.py",
+    "test_widths.py",
+}  # not of one law
 
 
 def tests_for(header: str) -> list[str]:

@@ -1,88 +1,102 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a receiver's yields tell of the noise of its path (point 15 of law/rx_window.h)."""
+"""What a receiver learns of the jitter of its path from single packets (point 15 of law/rx_window.h)."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import pytest
 
 from tests.unit.cdata import Ffi, Laws, Struct
-from tests.unit.test_rx import BASE_US, FREE, JUDGE, MSS, SMALL
+from tests.unit.test_rx import BASE_US, CUT, FREE, JUDGE, MSS, SMALL
 
-THRESHOLD_US = 4000
 MOST_US = 6000  # RX_NOISE_MOST_US
-UNIT_US = 64
+FIRST_US = 1_000_000
 
 
 @pytest.fixture
-def ack(ffi: Ffi) -> Struct:
+def ack(ffi: Ffi, law: Laws) -> Struct:
     return ffi.new("struct rx_ack *", {"mss": MSS, "unit": 1, "rtt_us": BASE_US, "fresh": True})
 
 
 @pytest.fixture
 def x(ffi: Ffi, law: Laws, ack: Struct) -> Struct:
-    """A download whose window has a few packets: what it learned of the noise does not count."""
+    """A download in SMALL, which knows the sender's clock and the empty path."""
     x = ffi.new("struct rx *")
     law.rx_init(x, ack)
-    x.avoiding, x.packets, x.law.back_q8 = True, 5, 5 << 8
+    x.avoiding, x.packets, x.law.back_q8 = True, 1, 5 << 8
+    ack.now_us = ack.long_us = FIRST_US
+    come(law, x, ack, [0] * 60)
+    assert x.clock.tick_ns == 1_000_000 and x.queue_us == 0
+    x.law.stage, x.pair_us, x.jitter_us = SMALL, 0xFFFFFFFF, 0
     return x
 
 
-def judge(law: Laws, x: Struct, ack: Struct, queue_us: int) -> None:
-    """Ends a judgement with two blocks that have this queue."""
-    x.law.stage, x.law.count, x.law.cut_q, x.passed = JUDGE, 1, 0xFFFF, True
-    x.law.q = queue_us // 16
-    law.rx_act(x, ack, law.rx_decide(x, ack), 0)
-    assert x.law.stage == SMALL and x.packets == 1
-
-
-def counts_us(law: Laws, x: Struct) -> int:
-    """The noise that counts, by the threshold of a flight."""
-    stage, x.law.stage = x.law.stage, FREE
-    threshold_us = int(law.rx_threshold(x))
-    x.law.stage = stage
-    return threshold_us * 2 // 3 if threshold_us > THRESHOLD_US else 0
-
-
-@pytest.mark.parametrize(("queue_us", "noise_us"), [(4800, 4800), (5600, 5600), (6400, MOST_US), (15_000, MOST_US), (20_000, MOST_US)])
-def test_the_queue_of_a_yield_counts_as_noise(law: Laws, x: Struct, ack: Struct, queue_us: int, noise_us: int) -> None:
-    judge(law, x, ack, queue_us)
-    assert noise_us - UNIT_US <= counts_us(law, x) <= noise_us
-    assert law.rx_threshold(x) == (x.told * UNIT_US)  # SMALL
-
-
-def test_a_yield_tells_no_less_than_the_one_before(law: Laws, x: Struct, ack: Struct) -> None:
-    judge(law, x, ack, MOST_US)
-    told = x.told
-    x.packets, x.law.small_buffer, x.law.most = 5, True, 12_000 // 16  # of which a quarter is noise at the most
-    judge(law, x, ack, 4800)
-    assert x.told == told == MOST_US // UNIT_US
-
-
-@pytest.mark.parametrize(("queue_us", "stays"), [(16_000, True), (16_016, False)])
-def test_a_block_with_a_long_delay_is_a_queue(law: Laws, x: Struct, ack: Struct, queue_us: int, stays: bool) -> None:
-    judge(law, x, ack, 6400)
-    x.law.stage, x.law.count, x.law.q = FREE, 0, queue_us // 16
-    law.rx_decide(x, ack)
-    assert bool(x.told) == stays
-
-
-@pytest.mark.parametrize(("delay_us", "stage", "stays"), [(16_500, SMALL, True), (16_501, SMALL, False), (16_501, FREE, True)])
-def test_a_long_delay_among_pairs_is_a_queue(law: Laws, x: Struct, ack: Struct, delay_us: int, stage: int, stays: bool) -> None:
-    """One packet suffices, also one that is not judged; half a tick is not counted. In a flight it may be the flow's own burst."""
-    for sent_ms in range(0, 3000, 50):
-        ack.now_us = ack.long_us = 1_000_000 + sent_ms * 1000 + BASE_US // 2
-        ack.tsval = 7000 + sent_ms
+def come(law: Laws, x: Struct, ack: Struct, delays_us: Iterable[int]) -> None:
+    """A packet each 50 ms; they are not judged."""
+    for delay_us in delays_us:
+        ack.tsval += 50
+        ack.now_us = ack.long_us = FIRST_US + ack.tsval * 1000 + BASE_US // 2 + delay_us
         law.rx_measure(x, ack, 1, False)
-    assert x.clock.tick_ns == 1_000_000 and x.queue_us == 0
-    judge(law, x, ack, 6400)
-    x.law.stage, x.muted = stage, True
-    ack.now_us, ack.long_us, ack.tsval = ack.now_us + 50_000 + delay_us, ack.long_us + 50_000 + delay_us, ack.tsval + 50
-    law.rx_measure(x, ack, 1, False)
-    assert x.queue_us == delay_us and bool(x.told) == stays
 
 
-@pytest.mark.parametrize(("stage", "packets", "fades"), [(FREE, 10, True), (FREE, 9, False), (SMALL, 10, False), (JUDGE, 10, False)])
-def test_it_fades_where_the_window_shows_the_noise(law: Laws, x: Struct, ack: Struct, stage: int, packets: int, fades: bool) -> None:
-    x.told, x.law.stage, x.packets = 93, stage, packets
+def test_it_is_the_mean_difference_of_a_packet_from_the_one_before(law: Laws, x: Struct, ack: Struct) -> None:
+    come(law, x, ack, [1000])
+    assert x.jitter_us == 0  # nothing to compare it with
+    come(law, x, ack, [3000])
+    assert x.jitter_us == 2000 // 8
+    come(law, x, ack, [3000 - 2000 * (number % 2 == 0) for number in range(200)])
+    assert 1900 <= x.jitter_us <= 2000
+
+
+@pytest.mark.parametrize("queue_us", [2000, 8000, 50_000])
+def test_a_queue_that_stays_is_no_jitter(law: Laws, x: Struct, ack: Struct, queue_us: int) -> None:
+    come(law, x, ack, [queue_us] * 100)
+    assert x.jitter_us == 0
+
+
+@pytest.mark.parametrize(("stage", "muted"), [(SMALL, True), (FREE, False), (JUDGE, False), (CUT, False)])
+def test_only_packets_that_come_alone_are_compared(law: Laws, x: Struct, ack: Struct, stage: int, muted: bool) -> None:
+    """Others wait for the flow's own: in its flights, and in those that a yield still awaits."""
+    come(law, x, ack, [0])
+    x.law.stage, x.muted = stage, muted
+    come(law, x, ack, [40_000, 0, 20_000])
+    assert x.jitter_us == 0
+    x.law.stage, x.muted = SMALL, False
+    come(law, x, ack, [0])
+    assert x.jitter_us == 0
+
+
+@pytest.mark.parametrize(
+    ("jitter_us", "stage", "threshold_us"),
+    [
+        (1000, FREE, 4000),
+        (2000, FREE, 6000),  # 1.5 times twice the jitter
+        (MOST_US // 2, FREE, 9000),
+        (1 << 22, FREE, 9000),
+        (2000, JUDGE, 6000),
+        (2000, SMALL, 4000),  # pairs find out whether others keep a queue
+    ],
+)
+def test_what_it_makes_of_the_threshold(law: Laws, x: Struct, jitter_us: int, stage: int, threshold_us: int) -> None:
+    """Also where the window has too few packets for the noise of its rounds."""
+    x.jitter_us, x.law.stage, x.packets = jitter_us, stage, 5
+    assert law.rx_threshold(x) == threshold_us
+
+
+def test_the_larger_of_both_noises_counts(law: Laws, x: Struct) -> None:
+    x.law.stage, x.packets, x.jitter_us = FREE, 20, 1500
+    for noise_us, threshold_us in ((2800, 4500), (4000, 6000)):
+        x.noise.noise = noise_us // 4
+        assert law.rx_threshold(x) == threshold_us
+
+
+@pytest.mark.parametrize(
+    ("stage", "packets", "fades"), [(FREE, 10, True), (FREE, 9, False), (SMALL, 10, False), (JUDGE, 10, False)]
+)
+def test_it_fades_where_the_window_shows_the_noise(
+    law: Laws, x: Struct, ack: Struct, stage: int, packets: int, fades: bool
+) -> None:
+    x.jitter_us, x.law.stage, x.packets = 6400, stage, packets
     law.rx_law_round(x, ack)
-    assert x.told == (92 if fades else 93)
+    assert x.jitter_us == (6300 if fades else 6400)
