@@ -69,7 +69,7 @@ def test_a_long_path_is_used() -> None:
 def test_jitter_does_not_trap_it() -> None:
     """±4 ms in bursts. Where a needless yield told nothing of the noise, the third worst had .53 of the link, and the worst .22."""
     way = {"jitter_ms": 4, "aggregated": 1}
-    path = {"rate_mbit": 100, "limit": 330, "rtt_ms": 40, "forward": way, "reverse": way}
+    path: dict[str, Any] = {"rate_mbit": 100, "limit": 330, "rtt_ms": 40, "forward": way, "reverse": way}
     used = [mbit(run(seed, {"download": 1}, seconds=30, **path), 0, 10, 30) / 100 for seed in range(1, 25)]
     assert sorted(used)[2] >= 0.75 and min(used) >= 0.45 and statistics.median(used) >= 0.95, used
 
@@ -78,8 +78,8 @@ def test_a_foreground_that_its_receive_window_limits_keeps_its_rate() -> None:
     """64 kB. It keeps a queue below the threshold; where yields had raised the threshold, .88 of its rate was left."""
     kept = []
     for seed in range(1, 9):
-        foreground = {"start_s": 5, "window_packets": 44}
-        path = {"seconds": 60, "rate_mbit": 10, "limit": 83}
+        foreground: dict[str, Any] = {"start_s": 5, "window_packets": 44}
+        path: dict[str, Any] = {"seconds": 60, "rate_mbit": 10, "limit": 83}
         alone, beside = run(seed, foreground, **path), run(seed, foreground, {"download": 1}, **path)
         kept.append(mbit(beside, 0, 10, 60) / mbit(alone, 0, 10, 60))
     assert statistics.median(kept) >= 0.93 and min(kept) >= 0.91, kept
