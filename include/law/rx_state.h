@@ -33,7 +33,7 @@
  * download has 5.0 of 10 Mbit/s there, in place of 6.8. */
 #define RX_NOISE_MOST_US 6000
 
-#define RX_JITTER 2 /* times the jitter among pairs counts as noise (15) */
+#define RX_JITTER 2 /* times the jitter of single packets counts as noise (15) */
 #define RX_JITTER_NEW 8 /* a new difference counts 1/8; RFC 3550: 1/16 */
 #define RX_JITTER_FADES 64 /* 1/64 in a round of a window that shows the noise itself */
 #define RX_NO_PAIR (~0u)
@@ -94,7 +94,7 @@ struct rx {
 	u32 own_ts; /* when the packet with this TSval was sent */
 	u32 low_us; /* the smallest of the last round, or NOISE_UNKNOWN */
 	u32 pair_us; /* SMALL: the delay of the last packet, or RX_NO_PAIR */
-	u32 jitter_us; /* among them */
+	u32 jitter_us; /* of these packets: their mean difference */
 	u32 hole_ts; /* TSval of what came first behind a hole */
 	u32 hole_us; /* the queue then */
 	u32 before; /* packets: the window before the last loss */
@@ -182,7 +182,7 @@ LAW u32 rx_stood_us(const struct rx *x)
 	return stood_us < SILENCE_MOST << SILENCE_SHIFT ? stood_us : DELAY_MAX_US;
 }
 
-/* us: what the jitter among pairs counts as noise of the path (15) */
+/* us: what the jitter of single packets counts as noise of the path (15) */
 LAW u32 rx_jitter(const struct rx *x)
 {
 	return law_min(x->jitter_us, RX_NOISE_MOST_US / RX_JITTER) * RX_JITTER;

@@ -67,7 +67,7 @@ def test_a_long_path_is_used() -> None:
 
 
 def test_jitter_does_not_trap_it() -> None:
-    """±4 ms in bursts. Where a needless yield told nothing of the noise, the third worst had .53 of the link, and the worst .22."""
+    """±4 ms in bursts. Before single packets showed the jitter, the third worst had .53 of the link, and the worst .22."""
     way = {"jitter_ms": 4, "aggregated": 1}
     path: dict[str, Any] = {"rate_mbit": 100, "limit": 330, "rtt_ms": 40, "forward": way, "reverse": way}
     used = [mbit(run(seed, {"download": 1}, seconds=30, **path), 0, 10, 30) / 100 for seed in range(1, 25)]

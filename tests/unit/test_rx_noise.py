@@ -15,7 +15,7 @@ FIRST_US = 1_000_000
 
 
 @pytest.fixture
-def ack(ffi: Ffi, law: Laws) -> Struct:
+def ack(ffi: Ffi) -> Struct:
     return ffi.new("struct rx_ack *", {"mss": MSS, "unit": 1, "rtt_us": BASE_US, "fresh": True})
 
 
