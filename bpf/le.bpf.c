@@ -31,21 +31,21 @@
  *     jitter the flow had 8 % of the link; with 12 ACKs 24 of a kind share by Jain .77. From half
  *     of `threshold` on: reno keeps .75 instead of .86 on a buffer of a quarter BDP.)
  *  2. T = 4 ms: with 3 ms ten of a kind use less of the link, with more foregrounds lose. Not less
- *     than 3/2 of the path's noise (law/noise.h), as jitter delays by as much (with 1 x the noise
- *     57 % of the link at 4 ms of jitter, with 3/2 92 %), nor less than 1.5 packets'
- *     time. The noise counts for flows that had windows of 10 packets: in a crowd of flows of
- *     a few packets the queue moves as much as jitter does, and it must not be learned (24 of a
- *     kind kept 15 to 22 ms of queue instead of 8). The time of a packet is learned from windows
- *     of 6 on. Where losses came with the largest queue ever seen the buffer is small: T is
- *     half of that queue, at least threshold_min = 0.5 ms, and the noise at most a quarter of
- *     it. (With 1 ms cubic kept .51 of a gigabit with 1 ms of buffer, now .99.)
+ *     than 3/2 of the path's noise, as jitter delays by as much (20 Mbit/s, 30 ms, 4 ms of jitter
+ *     in order: with 1 x the noise .40 of the link, with 3/2 .95), nor less than 1.5 packets' time.
+ *     The noise is how far the delay falls in a round trip (law/falls.h; as largest less smallest,
+ *     from windows of 10 on, .74 there). The time of a packet is learned from windows of 6 on. Where
+ *     losses came with the largest queue ever seen the buffer is small: T is half of that queue, at
+ *     least threshold_min = 0.5 ms, and the noise at most a quarter of it. (With 1 ms cubic kept .51
+ *     of a gigabit with 1 ms of buffer, now .99.)
  *  3. The cut takes the flow's own part of the queue and nothing else: alone that empties the
  *     queue and the link stays full (98 %, where TCP-LP's half leaves 82 %). The window is the
- *     one that had sent the packets which were measured. Where the base RTT is below 2 T an idle
- *     link would cost as much as the queue: there the cut leaves half of `threshold`, at most T,
- *     while the base RTT has been seen in this half of its memory (5 ms and 10 Mbit/s: 96 %
- *     instead of 87 %), and growth begins with a packet per RTT. (Judged by `threshold`, a buffer
- *     of 2 ms was never drained: cubic kept .61 beside it, now .82.)
+ *     one that had sent the packets which were measured. If noise raised T, a window of LE_ALONE
+ *     keeps what noise explains (50 Mbit/s, 20 ms, 4 ms of jitter: .77 of the link, with half of it
+ *     .56; in all windows, ten downloads use .958, not .972). Where the base RTT is below 2 T an idle
+ *     link would cost as much as the queue: the cut leaves half of `threshold`, at most T, while the
+ *     base RTT has been seen in this half of its memory (5 ms and 10 Mbit/s: 96 %, not 87), and growth
+ *     begins with a packet per RTT. (Judged by `threshold`, cubic kept .61 on 2 ms of buffer, now .82.)
  *  4. The judgement is by what remains after the cut, in two blocks: a crowd of one's own kind
  *     drains together, and one block in two may be late. A queue that has doubled is judged at
  *     once. The first indication of all, by delay or by loss, is judged by pairs at once
@@ -156,7 +156,7 @@ static __noinline int le_drain(struct sock *sk)
 	struct le_path p;
 	u32 to_q8;
 
-	le_path(tp, f, &p);
+	le_path(f, &p);
 	if (tp->snd_ssthresh >= TCP_INFINITE_SSTHRESH)
 		le_event(sk, f, CCBPF_EVENT_SLOW_START_END, sock_rtt_us(tp), p.base_us);
 	to_q8 = le_drained(&f->law, le_window_q8(tp, f), le_us(f->law.q), &p);
@@ -193,7 +193,7 @@ static __noinline int le_yield(struct sock *sk)
 	struct ccbpf_flow *r = flow_of(sk);
 	struct le_path p;
 
-	le_path(tp, f, &p);
+	le_path(f, &p);
 	f->law.paced |= pace_on(sk);
 	f->noise.flat = 0;
 	sock_cut_cwnd(tp, SMALL_PAIR);
@@ -215,7 +215,7 @@ static __noinline int le_return(struct sock *sk)
 	struct le_flow *f = le_of(sk);
 	struct le_path p;
 
-	le_path(tp, f, &p);
+	le_path(f, &p);
 	tp->snd_cwnd = LE_RETURN;
 	tp->snd_cwnd_cnt = 0;
 	tp->snd_ssthresh = le_return_to(&f->law, &p);
@@ -281,7 +281,7 @@ void BPF_PROG(le_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 	struct le_path p;
 
 	if (law_forget(le_measure(sk, f, acked))) {
-		le_path(tcp_of(sk), f, &p);
+		le_path(f, &p);
 		verdict = law_forget(le_decide(&f->law, le_window_q8(tcp_of(sk), f), &p));
 	}
 	le_act(sk, f, verdict, acked);
@@ -358,7 +358,7 @@ void BPF_PROG(le_init, struct sock *sk)
 	struct le_flow *f = le_of(sk);
 
 	delay_init(&f->delay);
-	noise_init(&f->noise, tp->snd_nxt);
+	falls_init(&f->noise, tp->snd_nxt);
 	spacing_init(&f->spacing, tp->tcp_mstamp);
 	silence_init(&f->silence);
 	le_begin(&f->law);

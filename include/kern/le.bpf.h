@@ -11,8 +11,8 @@
 #include "kern/params.bpf.h"
 #include "kern/small.bpf.h"
 #include "law/delay.h"
+#include "law/falls.h"
 #include "law/le_loss.h"
-#include "law/noise.h"
 #include "law/silence.h"
 #include "law/spacing.h"
 
@@ -40,13 +40,13 @@ static __always_inline struct le_flow *le_of(struct sock *sk)
 
 /* law_forget(): what the verifier knows of each part would double its work. le_ssthresh took 659
  * 000 instructions, a minute on Linux 6.12; with it 40 000. */
-static __always_inline void le_path(struct tcp_sock *tp, struct le_flow *f, struct le_path *p)
+static __always_inline void le_path(struct le_flow *f, struct le_path *p)
 {
 	p->base_us = law_forget(delay_base_us(&f->delay));
 	p->base_seen = law_forget(le_base_seen(f->delay.rtt.now, f->delay.rtt.before));
 	p->threshold_us = param_threshold();
 	p->threshold_min_us = law_min(param_threshold_min(), p->threshold_us);
-	p->noise_us = law_forget(le_steady(&f->law, tp->snd_cwnd) ? noise_us(&f->noise) : 0);
+	p->noise_us = law_forget(noise_us(&f->noise));
 	p->stood_us = law_forget(silence_stood_us(&f->silence));
 	p->packet_us = f->spacing.packet_us;
 	p->gap_max = param_gap_max();
@@ -146,7 +146,7 @@ static __noinline int le_fill(struct sock *sk)
 
 	if (!r)
 		return 0;
-	le_path(tp, f, &p);
+	le_path(f, &p);
 	flow_fill(tp, r);
 	r->phase = le_phase(sk, f);
 	r->delay_source = f->delay.tick_ns ? CCBPF_SIGNAL_OWD : CCBPF_SIGNAL_RTT;

@@ -83,12 +83,12 @@ static __noinline int le_round_ended(struct sock *sk)
 	struct le_flow *f = le_of(sk);
 	struct le_path p;
 
-	le_path(tp, f, &p);
+	le_path(f, &p);
 	le_round(&f->law, le_window_q8(tp, f), sock_cwnd_limited(tp), &p);
 	le_distrust(&f->law, le_rtt_queue_us(tp, &p), &p);
 	silence_turn(&f->silence);
 	if (!le_small(f))
-		noise_learn(&f->noise);
+		falls_learn(&f->noise);
 	return 0;
 }
 
@@ -133,8 +133,8 @@ static __always_inline bool le_measure(struct sock *sk, struct le_flow *f, u32 a
 	if (law_unlikely(f->delay.tick_ns != tick_ns))
 		le_clock_changed(sk, tick_ns);
 	if (law_likely(!le_small(f)))
-		noise_put(&f->noise, queue_us);
-	le_path(tp, f, &path);
+		falls_put(&f->noise, queue_us);
+	le_path(f, &path);
 	ended = le_sample(&f->law,
 			  &(struct le_ack){ queue_us, acked, tp->packets_out, tp->sacked_out },
 			  tp->snd_cwnd, &path);

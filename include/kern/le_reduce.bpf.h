@@ -23,7 +23,7 @@
 static __always_inline void le_begin_round(struct tcp_sock *tp, struct le_flow *f)
 {
 	f->noise.end = tp->snd_nxt;
-	noise_begin(&f->noise);
+	falls_begin(&f->noise);
 }
 
 /* The stage was this before a reduction. */
@@ -57,7 +57,7 @@ static __noinline u32 le_lose(struct sock *sk, u32 window, u32 few)
 	struct le_path p;
 	bool chance;
 
-	le_path(tp, f, &p);
+	le_path(f, &p);
 	chance = law_forget(few && le_rtt_queue_us(tp, &p) < p.threshold_us &&
 			    le_chance(&f->law, sock_in_slow_start(tp), &p));
 	to = law_forget(le_loss(&f->law, window, chance, &p));
@@ -79,7 +79,7 @@ static __noinline u32 le_be_marked(struct sock *sk)
 
 	if (noise_turn(&f->noise, tp->snd_una, tp->snd_nxt))
 		le_round_ended(sk); /* a mark for each RTT: no other ACK is measured */
-	le_path(tp, f, &p);
+	le_path(f, &p);
 	was = law_forget(f->law.stage);
 	to = law_forget(le_mark(&f->law, tp->snd_cwnd, &p));
 	if (le_small(f))
@@ -124,7 +124,7 @@ static __always_inline void le_lose_after_all(struct sock *sk)
 	if (sock_ca_state(sk) == TCP_CA_CWR) {
 		to = le_lose(sk, tp->prior_cwnd, false);
 	} else {
-		le_path(tp, f, &p);
+		le_path(f, &p);
 		to = law_forget(le_loss_again(&f->law, tp->prior_cwnd, &p));
 		le_turned(sk, was);
 		le_event(sk, f, CCBPF_EVENT_LOSS, tp->snd_ssthresh, to);

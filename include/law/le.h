@@ -167,7 +167,8 @@ LAW bool le_short(const struct le *l, const struct le_path *p)
 	return p->base_us < le_threshold(l, p) * LE_SHORT;
 }
 
-/* 1/256 packet: the window after FREE has met this queue; updates back. */
+/* 1/256 packet: the window after FREE has met this queue; updates back. A flow that is no crowd's
+ * keeps what the noise of the path explains: no drain takes that away. */
 LAW u32 le_drained(struct le *l, u32 window_q8, u32 queue_us, const struct le_path *p)
 {
 	u32 then_q8 = l->then_q8 ? law_min(l->then_q8, window_q8) : window_q8;
@@ -175,6 +176,8 @@ LAW u32 le_drained(struct le *l, u32 window_q8, u32 queue_us, const struct le_pa
 
 	if (l->stage == LE_FREE)
 		l->back_q8 = law_max(l->back_q8, le_pipe(then_q8, most_us, p));
+	if (l->back_q8 >= LE_ALONE * LE_ONE && t_us > le_quiet_threshold(l, p))
+		queue_us -= law_min(queue_us, le_noise(l, p->noise_us));
 	if (le_short(l, p) && p->base_seen) {
 		left_us = law_min(p->threshold_us / 2, t_us);
 		queue_us = law_max(queue_us, left_us) - left_us;

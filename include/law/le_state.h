@@ -48,7 +48,7 @@
 #define LE_OWN 4 /* a quarter of T above T: the largest queue that the flow's own cuts leave */
 #define LE_COUNTED 5 /* packets: a smaller buffer looks full after one round's growth */
 #define LE_SEEN_US 500 /* us: a base that is this much above that of the half before is not seen */
-#define LE_STEADY 10 /* packets: smaller windows do not show the noise of the path */
+#define LE_STEADY 10 /* packets: smaller windows may be those of a crowd */
 #define LE_SPACED 6 /* packets: smaller windows do not show the time of a packet */
 
 enum le_stage {
@@ -171,8 +171,7 @@ LAW u32 le_q8(u32 packets)
 	return law_min(packets, LE_WINDOW_MOST - 1) << LE_Q8_SHIFT;
 }
 
-/* Does the flow have windows that show the noise of the path? Those of a few packets show what
- * a crowd of them does to the queue. */
+/* Has the flow had windows that are larger than those of a crowd? */
 LAW bool le_steady(const struct le *l, u32 window)
 {
 	return window >= LE_STEADY || l->back_q8 >= LE_STEADY * LE_ONE;
@@ -184,18 +183,28 @@ LAW bool le_buffer_below(const struct le *l, u32 times, const struct le_path *p)
 	return l->small_buffer && le_us(l->most) < times * p->threshold_us;
 }
 
+/* us: what of so much noise counts. In a small buffer more of it would hide the queue. */
+LAW u32 le_noise(const struct le *l, u32 noise_us)
+{
+	return l->small_buffer ? law_min(noise_us, le_us(l->most) / 4) : noise_us;
+}
+
+/* us: T of a path without noise */
+LAW u32 le_quiet_threshold(const struct le *l, const struct le_path *p)
+{
+	u32 t_us = p->threshold_us;
+
+	if (l->small_buffer)
+		t_us = law_min(t_us, law_max(le_us(l->most) / 2, p->threshold_min_us));
+	return law_max(t_us, p->packet_us + p->packet_us / 2);
+}
+
 /* us: T */
 LAW u32 le_threshold(const struct le *l, const struct le_path *p)
 {
-	u32 t_us = p->threshold_us;
 	u32 noise_us = l->stage == LE_SMALL ? p->noise_us : p->noise_us * LE_NOISE / 8;
 
-	if (l->small_buffer) {
-		t_us = law_min(t_us, law_max(le_us(l->most) / 2, p->threshold_min_us));
-		noise_us = law_min(noise_us, le_us(l->most) / 4);
-	}
-	t_us = law_max(t_us, p->packet_us + p->packet_us / 2);
-	return law_forget(law_max(t_us, noise_us));
+	return law_forget(law_max(le_quiet_threshold(l, p), le_noise(l, noise_us)));
 }
 
 /* The base moved: its buffer is not known any more, nor whether a router marks, nor whether a queue

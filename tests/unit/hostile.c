@@ -16,7 +16,7 @@
 #include "law/inference.h"
 #include "law/layers.h"
 #include "law/nf.h"
-#include "law/noise.h"
+#include "law/falls.h"
 #include "law/range.h"
 #include "law/silence.h"
 #include "law/small_window.h"
@@ -107,7 +107,7 @@ static void check_delay(const struct delay *d, const struct delay_params *p, u32
 
 /* What rounds and the time between ACKs tell, of any delays. */
 struct path {
-	struct noise noise;
+	struct noise noise, falls;
 	struct spacing spacing;
 	struct silence silence;
 	u32 flat, flat_us;
@@ -116,6 +116,7 @@ struct path {
 static void path_init(struct path *p)
 {
 	noise_init(&p->noise, any_u32());
+	falls_init(&p->falls, any_u32());
 	spacing_init(&p->spacing, any_u32());
 	silence_init(&p->silence);
 	p->flat = p->flat_us = 0;
@@ -132,10 +133,14 @@ static void path_ack(struct path *p, u32 now_us, u32 queue_us, u32 before_us)
 	}
 	HOLDS(silence_stood_us(&p->silence) <= SILENCE_MOST << SILENCE_SHIFT);
 	noise_put(&p->noise, queue_us);
+	falls_put(&p->falls, queue_us);
 	if (!noise_turn(&p->noise, any_u32(), any_u32()))
 		return;
 	silence_turn(&p->silence);
 	low_us = noise_learn(&p->noise);
+	falls_learn(&p->falls);
+	HOLDS(noise_us(&p->falls) <= NOISE_MOST << NOISE_SHIFT &&
+	      falls_rounds(&p->falls) <= FALLS_FIRST);
 	HOLDS(noise_us(&p->noise) <= NOISE_MOST << NOISE_SHIFT && p->noise.samples == 0);
 	HOLDS(low_us == NOISE_UNKNOWN || low_us <= NOISE_MOST << NOISE_SPREAD_SHIFT);
 	p->flat =

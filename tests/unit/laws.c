@@ -7,6 +7,7 @@
 #include "law/chance.h"
 #include "law/chirp.h"
 #include "law/delay.h"
+#include "law/falls.h"
 #include "law/flat.h"
 #include "law/gentle_start.h"
 #include "law/highspeed.h"

@@ -105,6 +105,27 @@ def test_a_drain_takes_its_own_part_of_the_queue(new_le: Any, window: int, queue
     assert flow.l.back_q8 == window * ONE * 50_000 // 54_000, "back is where the queue is T"
 
 
+@pytest.mark.parametrize(
+    ("noise_us", "back", "buffer_us", "left_us"),
+    [
+        (3000, 24, 0, 3000),  # 3/2 of it is above 4 ms
+        (3000, 23, 0, 0),  # perhaps a crowd's
+        (2666, 24, 0, 0),  # it does not raise T
+        (9000, 24, 0, 9000),
+        (9000, 24, 16_000, 4000),  # of a small buffer no more than a quarter; T is its half
+        (9000, 24, 32_000, 8000),
+    ],
+)
+def test_a_drain_leaves_what_noise_explains(new_le: Any, noise_us: int, back: int, buffer_us: int, left_us: int) -> None:
+    flow = new_le(noise_us=noise_us)
+    flow.l.back_q8, flow.l.small_buffer, flow.l.most = back * ONE, bool(buffer_us), buffer_us // UNIT_US
+    left_us = left_us if flow.law.le_threshold(flow.l, flow.path) > 4000 else 0
+    for queue_us in (16_000, 8_000):
+        drained = max(queue_us - left_us, 0)
+        expected = 20 * ONE * 50_000 // (50_000 + drained)
+        assert flow.law.le_drained(flow.l, 20 * ONE, queue_us, flow.path) == expected
+
+
 def test_on_a_short_path_a_drain_leaves_half_of_the_threshold(new_le: Any) -> None:
     for base_us, seen, left_us in ((7999, True, 2000), (7999, False, 0), (8000, True, 0)):
         flow = new_le(base_us=base_us, base_seen=seen)
