@@ -27,9 +27,9 @@
  *
  *  1. The smallest delay of a block must be a queue: jitter, late ACKs and the flow's own bursts
  *     never are the smallest. A block is a quarter of a window, at least 6 packets and 3 ACKs;
- *     of 8 ACKs where the noise is above three quarters of `threshold`. (With 3 ACKs and 4 ms of
- *     jitter the flow had 8 % of the link; with 12 ACKs 24 of a kind share by Jain .77. From half
- *     of `threshold` on: reno keeps .75 instead of .86 on a buffer of a quarter BDP.)
+ *     of 8 ACKs where the noise is above 5/8 of `threshold`. (With 3 ACKs and 4 ms of jitter the
+ *     flow had 8 % of the link; with 12 ACKs 24 of a kind share by Jain .77. From 3/4 of `threshold`
+ *     on: .65 of 10 Mbit/s at 20 ms and 2 ms of jitter, now .90; from 3/8 on ten share by .97.)
  *  2. T = 4 ms: with 3 ms ten of a kind use less of the link, with more foregrounds lose. Not less
  *     than 3/2 of the path's noise, as jitter delays by as much (20 Mbit/s, 30 ms, 4 ms of jitter
  *     in order: with 1 x the noise .40 of the link, with 3/2 .95), nor less than 1.5 packets' time.

@@ -38,7 +38,7 @@ LAW u32 le_block_size(u32 window)
 /* Is the block over? In SMALL it is a pair, and over when nothing is left in flight. */
 LAW bool le_block_over(const struct le *l, u32 window, u32 flying, const struct le_path *p)
 {
-	u32 noisy = p->noise_us > p->threshold_us * LE_NOISY / 4;
+	u32 noisy = p->noise_us > p->threshold_us * LE_NOISY / 8;
 
 	if (law_unlikely(l->stage == LE_SMALL))
 		return !flying;
@@ -59,7 +59,7 @@ LAW bool le_late(const struct le *l, const struct le_ack *a)
  * late ACK does not count for the largest queue. True: a block has ended, q is new. */
 LAW bool le_sample(struct le *l, const struct le_ack *a, u32 window, const struct le_path *p)
 {
-	u16 queue = le_units(a->queue_us);
+	u16 queue = le_units(a->queue_us), sure;
 	bool late = le_late(l, a);
 
 	if (late && !a->hole && !l->samples)
@@ -77,8 +77,11 @@ LAW bool le_sample(struct le *l, const struct le_ack *a, u32 window, const struc
 	if (!le_block_over(l, window, a->flying, p))
 		return false;
 	l->q = l->low;
-	if (l->stage != LE_SMALL && window >= LE_RETURN)
-		l->fits |= le_us(le_sure(l->q, p)) >= p->threshold_us;
+	if (l->stage != LE_SMALL && window >= LE_RETURN) {
+		sure = le_sure(l->q, p);
+		l->most = law_max(l->most, sure); /* where packets overtake, each ACK is late */
+		l->fits |= le_us(sure) >= p->threshold_us;
+	}
 	le_block(l);
 	return true;
 }

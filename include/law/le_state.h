@@ -21,7 +21,7 @@
 #define LE_BLOCK_SHIFT 2 /* a block is a quarter of the window */
 #define LE_BLOCK_LEAST 6 /* packets */
 #define LE_SAMPLES 3 /* ACKs of a block, at the least */
-#define LE_SAMPLES_NOISY 8 /* the same, where the noise is above three quarters of `threshold` */
+#define LE_SAMPLES_NOISY 8 /* the same, where the noise is above 5/8 of `threshold` */
 #define LE_JUDGED 2 /* blocks above T that mean somebody else's queue */
 #define LE_GAP_FIRST 8 /* RTTs: the first gap of flows that are no crowd (LE_STEADY) */
 #define LE_GAP_START 4 /* ... after the first indication of all */
@@ -41,7 +41,7 @@
 #define LE_FLAT_US 800000 /* of each of the pairs that mean a longer path */
 #define LE_FLAT_MOST 255
 #define LE_NOISE 12 /* eighths of the path's noise: T is no less */
-#define LE_NOISY 3 /* quarters of `threshold`: from this noise on a path is noisy */
+#define LE_NOISY 5 /* eighths of `threshold`: from this noise on a path is noisy */
 #define LE_SHORT 2 /* T: a shorter base RTT is short */
 #define LE_LITTLE 4 /* `threshold`: smaller buffers are little */
 #define LE_TIGHT 2 /* ... and tight */
@@ -74,7 +74,7 @@ struct le {
 	u16 q; /* 16 us: ... of the last one */
 	u16 cut_q; /* 16 us: q of the last cut; SMALL: first delay of those that stand still */
 	u16 last; /* 16 us: queueing delay of the last ACK */
-	u16 most; /* 16 us: largest delay of two ACKs in a row */
+	u16 most; /* 16 us: largest delay of two ACKs in a row, or of a block */
 	u16 block; /* packets acknowledged in this block; in a repair: what was sent again before it
 		    * (le_seems_alone()) */
 	u8 count; /* FREE: rounds without a queue; JUDGE: blocks above T; SMALL: gap, RTTs */

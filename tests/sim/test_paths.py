@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+import statistics
 from typing import Any
 
 import pytest
@@ -62,6 +64,24 @@ def jitter(name: str, ms: float, seed: int, **kind: int) -> float:
 @pytest.mark.parametrize(("name", "ms"), [("tcpw_lp", 0.7), ("tcpw_lp", 1), ("le", 0.7), ("le", 1)])
 def test_alone_on_a_fast_link_with_jitter_in_order(name: str, ms: float) -> None:
     assert jitter(name, ms, 1, in_order=1) > 0.8
+
+
+def test_on_a_short_path_with_jitter_in_order_le_has_the_link() -> None:
+    """±4 ms on 20 Mbit/s and 30 ms. While a window of fewer than ten packets knew no noise, and a drain took what noise explains, the
+    worst of these draws had .64 of the link, and the median .76."""
+    way = {"jitter_ms": 4, "in_order": 1}
+    path: dict[str, Any] = {"rate_mbit": 20, "rtt_ms": 30, "bdp": 1, "seconds": 40, "forward": way, "reverse": way}
+    used = [mbit(run({"controller": "le"}, seed=seed, **path), 0, 10) / (20 * CARRIED) for seed in range(1, 13)]
+    assert min(used) > 0.85 and statistics.median(used) > 0.92, used
+
+
+def test_a_crowd_of_le_does_not_learn_its_own_queue_as_noise() -> None:
+    """18 of them. With the noise of before Jain's index was .94 to .97; where noise is 7/4 of a fall it is .4 for ten."""
+    for count, seed in itertools.product((10, 18), range(1, 4)):
+        flows = [{"controller": "le", "start_s": 0.3 * n + 0.1 * ((n * 7 + seed * 3) % 5)} for n in range(count)]
+        result = run(*flows, rate_mbit=20, rtt_ms=50, bdp=1, seconds=90, seed=seed)
+        rates = [mbit(result, n, 30) for n in range(count)]
+        assert sum(rates) ** 2 / count / sum(rate**2 for rate in rates) > 0.98, (count, seed, rates)
 
 
 @pytest.mark.parametrize(("ms", "seed"), [(1, 2), (2, 1)])
