@@ -42,10 +42,9 @@
  *     queue and the link stays full (98 %, where TCP-LP's half leaves 82 %). The window is the
  *     one that had sent the packets which were measured. If noise raised T, a window of LE_ALONE
  *     keeps what noise explains (50 Mbit/s, 20 ms, 4 ms of jitter: .77 of the link, with half of it
- *     .56; in all windows, ten downloads use .958, not .972). Where the base RTT is below 2 T an idle
- *     link would cost as much as the queue: the cut leaves half of `threshold`, at most T, while the
- *     base RTT has been seen in this half of its memory (5 ms and 10 Mbit/s: 96 %, not 87), and growth
- *     begins with a packet per RTT. (Judged by `threshold`, cubic kept .61 on 2 ms of buffer, now .82.)
+ *     .56). Where the base RTT is below 2 T an idle link would cost as much as the queue: the cut
+ *     leaves half of `threshold`, at most T, while the base RTT was seen in this half of its memory (5
+ *     ms, 10 Mbit/s: 96 %, not 87), and growth begins with a packet per RTT. (.61 -> .82 on 2 ms.)
  *  4. The judgement is by what remains after the cut, in two blocks: a crowd of one's own kind
  *     drains together, and one block in two may be late. A queue that has doubled is judged at
  *     once. The first indication of all, by delay or by loss, is judged by pairs at once
@@ -153,13 +152,14 @@ static __noinline int le_drain(struct sock *sk)
 	struct tcp_sock *tp = tcp_of(sk);
 	struct le_flow *f = le_of(sk);
 	struct ccbpf_flow *r = flow_of(sk);
+	u32 to_q8, spared_us;
 	struct le_path p;
-	u32 to_q8;
 
 	le_path(f, &p);
 	if (tp->snd_ssthresh >= TCP_INFINITE_SSTHRESH)
 		le_event(sk, f, CCBPF_EVENT_SLOW_START_END, sock_rtt_us(tp), p.base_us);
-	to_q8 = le_drained(&f->law, le_window_q8(tp, f), le_us(f->law.q), &p);
+	spared_us = le_spared(&f->law, &p);
+	to_q8 = le_drained(&f->law, le_window_q8(tp, f), le_us(f->law.q), spared_us, &p);
 	le_cut(&f->law, to_q8, &p);
 	le_set_window(tp, f, to_q8);
 	le_begin_round(tp, f);

@@ -47,6 +47,7 @@ static __always_inline void le_path(struct le_flow *f, struct le_path *p)
 	p->threshold_us = param_threshold();
 	p->threshold_min_us = law_min(param_threshold_min(), p->threshold_us);
 	p->noise_us = law_forget(noise_us(&f->noise));
+	p->noisy_us = p->threshold_us * LE_NOISY / 8;
 	p->stood_us = law_forget(silence_stood_us(&f->silence));
 	p->packet_us = f->spacing.packet_us;
 	p->gap_max = param_gap_max();

@@ -26,6 +26,12 @@
 #define LAW_APART static __attribute__((noinline))
 #endif
 
+/* For a function that must be a part of its caller in BPF: a chain of calls has 512 bytes of stack,
+ * and Linux 6.1 rounds each frame up to 32. */
+#ifndef LAW_INSIDE
+#define LAW_INSIDE static __attribute__((always_inline)) inline
+#endif
+
 /* The compiler moves unlikely code away from the code that runs at every ACK,
  * which then needs fewer lines of the instruction cache. */
 #define law_likely(condition) __builtin_expect(!!(condition), 1)

@@ -38,7 +38,7 @@ LAW u32 le_block_size(u32 window)
 /* Is the block over? In SMALL it is a pair, and over when nothing is left in flight. */
 LAW bool le_block_over(const struct le *l, u32 window, u32 flying, const struct le_path *p)
 {
-	u32 noisy = p->noise_us > p->threshold_us * LE_NOISY / 8;
+	bool noisy = p->noise_us > p->noisy_us;
 
 	if (law_unlikely(l->stage == LE_SMALL))
 		return !flying;
@@ -170,17 +170,25 @@ LAW bool le_short(const struct le *l, const struct le_path *p)
 	return p->base_us < le_threshold(l, p) * LE_SHORT;
 }
 
-/* 1/256 packet: the window after FREE has met this queue; updates back. A flow that is no crowd's
- * keeps what the noise of the path explains: no drain takes that away. */
-LAW u32 le_drained(struct le *l, u32 window_q8, u32 queue_us, const struct le_path *p)
+/* us: what noise explains of a queue. A flow that is no crowd's keeps it: no drain takes that away. */
+LAW u32 le_spared(const struct le *l, const struct le_path *p)
+{
+	bool noisy = le_threshold(l, p) > le_quiet_threshold(l, p);
+
+	return noisy && l->back_q8 >= LE_ALONE * LE_ONE ? le_noise(l, p->noise_us) : 0;
+}
+
+/* 1/256 packet: the window after FREE has met this queue, without all of it but @spared_us; updates
+ * back. */
+LAW_INSIDE u32 le_drained(struct le *l, u32 window_q8, u32 queue_us, u32 spared_us,
+			  const struct le_path *p)
 {
 	u32 then_q8 = l->then_q8 ? law_min(l->then_q8, window_q8) : window_q8;
 	u32 t_us = le_threshold(l, p), most_us = law_min(queue_us, t_us), left_us;
 
 	if (l->stage == LE_FREE)
 		l->back_q8 = law_max(l->back_q8, le_pipe(then_q8, most_us, p));
-	if (l->back_q8 >= LE_ALONE * LE_ONE && t_us > le_quiet_threshold(l, p))
-		queue_us -= law_min(queue_us, le_noise(l, p->noise_us));
+	queue_us -= law_min(queue_us, spared_us);
 	if (le_short(l, p) && p->base_seen) {
 		left_us = law_min(p->threshold_us / 2, t_us);
 		queue_us = law_max(queue_us, left_us) - left_us;
@@ -335,7 +343,7 @@ LAW enum le_verdict le_decide(struct le *l, u32 window_q8, const struct le_path 
 		return LE_GO_ON;
 	if (!le_first(l, window_q8 >> LE_Q8_SHIFT))
 		return LE_DRAIN;
-	le_drained(l, window_q8, queue_us, p);
+	le_drained(l, window_q8, queue_us, 0, p);
 	le_small_begin(l, LE_GAP_START, false);
 	return LE_YIELD;
 }

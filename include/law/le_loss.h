@@ -101,7 +101,7 @@ LAW u32 le_loss(struct le *l, u32 window, bool chance, const struct le_path *p)
 		return law_max(le_pipe(window_q8, queue_us, p) >> LE_Q8_SHIFT, LE_LEAST);
 	}
 	le_learn_buffer(l, le_units(queue_us), false, p);
-	to = law_min(le_drained(l, window_q8, queue_us, p) >> LE_Q8_SHIFT, window / 2);
+	to = law_min(le_drained(l, window_q8, queue_us, 0, p) >> LE_Q8_SHIFT, window / 2);
 	to = law_max(to, LE_LEAST);
 	if (!l->fits)
 		l->back_q8 = law_min(l->back_q8, le_q8(to));
@@ -168,7 +168,7 @@ LAW u32 le_mark(struct le *l, u32 window, const struct le_path *p)
 	}
 	l->marked = 1;
 	le_learn_buffer(l, le_units(queue_us), true, p);
-	to = le_drained(l, le_q8(window), queue_us, p) >> LE_Q8_SHIFT;
+	to = le_drained(l, le_q8(window), queue_us, 0, p) >> LE_Q8_SHIFT;
 	to = law_min(to, window - law_max(window / (l->small_buffer ? 2 : 8), 1));
 	to = law_max(to, LE_LEAST);
 	le_cut(l, le_q8(to), p);

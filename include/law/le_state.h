@@ -21,7 +21,7 @@
 #define LE_BLOCK_SHIFT 2 /* a block is a quarter of the window */
 #define LE_BLOCK_LEAST 6 /* packets */
 #define LE_SAMPLES 3 /* ACKs of a block, at the least */
-#define LE_SAMPLES_NOISY 8 /* the same, where the noise is above 5/8 of `threshold` */
+#define LE_SAMPLES_NOISY 8 /* the same, where the path is noisy */
 #define LE_JUDGED 2 /* blocks above T that mean somebody else's queue */
 #define LE_GAP_FIRST 8 /* RTTs: the first gap of flows that are no crowd (LE_STEADY) */
 #define LE_GAP_START 4 /* ... after the first indication of all */
@@ -112,6 +112,7 @@ struct le_path {
 	u32 threshold_us; /* us: T of a buffer that is not small */
 	u32 threshold_min_us; /* us: the least T of a small one */
 	u32 noise_us; /* us: of the path */
+	u32 noisy_us; /* us: above it blocks have LE_SAMPLES_NOISY ACKs */
 	u32 stood_us; /* us: the path stood still while these packets were on it (law/silence.h) */
 	u32 packet_us; /* us: time of a packet */
 	u32 gap_max; /* RTT */

@@ -22,6 +22,8 @@
 
 /* As le's parameters of these names. */
 #define RX_THRESHOLD_US 4000
+#define RX_NOISY_US \
+	3000 /* above it a path is noisy; le: 2500, as its noise is less than a spread */
 #define RX_THRESHOLD_MIN_US 1000 /* le: 500; a tick of most senders' clocks */
 #define RX_GAP_MAX 16
 #define RX_GAP_SHARE 150
@@ -200,6 +202,7 @@ LAW void rx_path(const struct rx *x, struct le_path *p)
 	if (!rx_small(x))
 		p->noise_us = law_max(p->noise_us, rx_jitter(x));
 	p->noise_us = law_forget(p->noise_us);
+	p->noisy_us = RX_NOISY_US;
 	p->stood_us = law_forget(rx_stood_us(x));
 	p->packet_us = x->spacing.packet_us;
 	p->gap_max = RX_GAP_MAX;

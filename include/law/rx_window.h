@@ -169,7 +169,7 @@ LAW_APART int rx_drain(struct rx *x, const struct rx_ack *a)
 	u32 to_q8;
 
 	rx_path(x, &p);
-	to_q8 = le_drained(&x->law, rx_used_q8(x, a), le_us(x->law.q), &p);
+	to_q8 = le_drained(&x->law, rx_used_q8(x, a), le_us(x->law.q), 0, &p);
 	le_cut(&x->law, to_q8, &p);
 	rx_set(x, a, to_q8 >> LE_Q8_SHIFT);
 	x->credit = (u64)le_every(&x->law, x->packets, false) * (to_q8 & (LE_ONE - 1)) >>

@@ -3,6 +3,7 @@
  * functions under the names that tests/unit/conftest.py declares to cffi. */
 #define LAW /* exported */
 #define LAW_APART
+#define LAW_INSIDE
 #include "law/backlog.h"
 #include "law/chance.h"
 #include "law/chirp.h"

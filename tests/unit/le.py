@@ -8,7 +8,7 @@ from tests.unit.cdata import Ffi, Laws, Struct
 FREE, CUT, JUDGE, SMALL = range(4)
 GO_ON, DRAIN, GROW, YIELD, WAIT, BACK = range(6)
 UNIT_US, ONE = 16, 256
-PATH = {"base_us": 50_000, "threshold_us": 4000, "threshold_min_us": 1000, "noise_us": 0, "packet_us": 0, "base_seen": True,
+PATH = {"base_us": 50_000, "threshold_us": 4000, "threshold_min_us": 1000, "noise_us": 0, "noisy_us": 2500, "packet_us": 0, "base_seen": True,
         "gap_max": 16, "gap_share": 150, "quiet_rounds": 8}  # fmt: skip
 
 delays = st.one_of(st.integers(0, 30_000), st.integers(0, 2**23))
@@ -46,7 +46,7 @@ class Flow:
         self.l.back_q8 = 1
         self.block(cut_us, window)
         assert self.decide(window) == DRAIN
-        self.law.le_cut(self.l, self.law.le_drained(self.l, window * ONE, cut_us, self.path), self.path)
+        self.law.le_cut(self.l, self.law.le_drained(self.l, window * ONE, cut_us, 0, self.path), self.path)
         assert self.l.stage == CUT
         self.round(window)
         assert self.l.stage == JUDGE

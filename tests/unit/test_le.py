@@ -110,7 +110,7 @@ def test_pipe_is_what_the_path_carries(new_le: Any, window_q8: int, queue_us: in
 @given(st.integers(2, 4000), st.integers(4100, 2**20))
 def test_a_drain_takes_its_own_part_of_the_queue(new_le: Any, window: int, queue_us: int) -> None:
     flow = new_le()
-    to_q8 = flow.law.le_drained(flow.l, window * ONE, queue_us, flow.path)
+    to_q8 = flow.law.le_drained(flow.l, window * ONE, queue_us, 0, flow.path)
     assert to_q8 == max(int(window * ONE * 50_000 / (50_000 + queue_us)), 2 * ONE)
     assert flow.l.back_q8 == window * ONE * 50_000 // 54_000, "back is where the queue is T"
 
@@ -133,13 +133,13 @@ def test_a_drain_leaves_what_noise_explains(new_le: Any, noise_us: int, back: in
     for queue_us in (16_000, 8_000):
         drained = max(queue_us - left_us, 0)
         expected = 20 * ONE * 50_000 // (50_000 + drained)
-        assert flow.law.le_drained(flow.l, 20 * ONE, queue_us, flow.path) == expected
+        assert flow.law.le_drained(flow.l, 20 * ONE, queue_us, flow.law.le_spared(flow.l, flow.path), flow.path) == expected
 
 
 def test_on_a_short_path_a_drain_leaves_half_of_the_threshold(new_le: Any) -> None:
     for base_us, seen, left_us in ((7999, True, 2000), (7999, False, 0), (8000, True, 0)):
         flow = new_le(base_us=base_us, base_seen=seen)
-        to_q8 = flow.law.le_drained(flow.l, 100 * ONE, 8000, flow.path)
+        to_q8 = flow.law.le_drained(flow.l, 100 * ONE, 8000, 0, flow.path)
         assert to_q8 == 100 * ONE * base_us // (base_us + 8000 - left_us)
         flow.law.le_cut(flow.l, to_q8, flow.path)
         assert flow.l.growth == (3 if base_us < 8000 else 0)
@@ -150,7 +150,7 @@ def test_the_t_of_a_small_buffer_says_what_is_short(new_le: Any, base_us: int, m
     """A drain leaves half of `threshold`, but no more than T."""
     flow = new_le(base_us=base_us)
     flow.l.small_buffer, flow.l.most = 1, most_us // UNIT_US
-    to_q8 = flow.law.le_drained(flow.l, 100 * ONE, 8000, flow.path)
+    to_q8 = flow.law.le_drained(flow.l, 100 * ONE, 8000, 0, flow.path)
     assert to_q8 == 100 * ONE * base_us // (base_us + 8000 - left_us)
 
 
@@ -165,8 +165,8 @@ def test_a_drain_is_of_the_window_that_was_measured(new_le: Any) -> None:
     for window in (20, 30, 45):
         flow.round(window)
     assert flow.l.then_q8 == (((20 + 30) / 2) + 45) / 2 * ONE
-    assert flow.law.le_drained(flow.l, 60 * ONE, 50_000, flow.path) == 35 * ONE // 2
-    assert flow.law.le_drained(flow.l, 20 * ONE, 50_000, flow.path) == 10 * ONE, "at most of the present one"
+    assert flow.law.le_drained(flow.l, 60 * ONE, 50_000, 0, flow.path) == 35 * ONE // 2
+    assert flow.law.le_drained(flow.l, 20 * ONE, 50_000, 0, flow.path) == 10 * ONE, "at most of the present one"
 
 
 def test_a_queue_that_falls_was_our_own(new_le: Any) -> None:
@@ -434,7 +434,7 @@ def calls(flow: Flow, rng: random.Random) -> Iterator[int]:
                                  rng.choice([0, 1, 2, 99])):  # fmt: skip
             verdict = flow.law.le_decide(flow.l, flow.law.le_q8(window), flow.path)
             if verdict == DRAIN:
-                to_q8 = flow.law.le_drained(flow.l, flow.law.le_q8(window), rng.randrange(2**20), flow.path)
+                to_q8 = flow.law.le_drained(flow.l, flow.law.le_q8(window), rng.randrange(2**20), 0, flow.path)
                 flow.law.le_cut(flow.l, to_q8, flow.path)
                 yield to_q8 // ONE
         elif kind == 6:
