@@ -29,22 +29,22 @@
  *     never are the smallest. A block is a quarter of a window, at least 6 packets and 3 ACKs;
  *     of 8 ACKs where the noise is above 5/8 of `threshold`. (With 3 ACKs and 4 ms of jitter the
  *     flow had 8 % of the link; with 12 ACKs 24 of a kind share by Jain .77. From 3/4 of `threshold`
- *     on: .65 of 10 Mbit/s at 20 ms and 2 ms of jitter, now .90; from 3/8 on ten share by .97.)
+ *     on: .65 of 10 Mbit/s, 20 ms, 2 ms of jitter, now .90. From 3/8 on ten share by Jain .97.)
  *  2. T = 4 ms: with 3 ms ten of a kind use less of the link, with more foregrounds lose. Not less
  *     than 3/2 of the path's noise, as jitter delays by as much (20 Mbit/s, 30 ms, 4 ms of jitter
- *     in order: with 1 x the noise .40 of the link, with 3/2 .95), nor less than 1.5 packets' time.
- *     The noise is how far the delay falls in a round trip (law/falls.h; as largest less smallest,
- *     from windows of 10 on, .74 there). The time of a packet is learned from windows of 6 on. Where
- *     losses came with the largest queue ever seen the buffer is small: T is half of that queue, at
- *     least threshold_min = 0.5 ms, and the noise at most a quarter of it. (With 1 ms cubic kept .51
- *     of a gigabit with 1 ms of buffer, now .99.)
+ *     in order: with 1 x the noise .32 of the link, with 3/2 .95), nor less than 1.5 packets' time.
+ *     Noise is how far the delay falls in a round trip (law/falls.h; with law/noise.h .74 there).
+ *     The time of a packet is learned from windows of 6 on. Where losses came with the largest queue
+ *     ever seen the buffer is small: T is half of that queue, at least threshold_min = 0.5 ms, and
+ *     the noise at most a quarter of it. (With 1 ms cubic kept .51 of a gigabit with 1 ms of buffer,
+ *     now .99.)
  *  3. The cut takes the flow's own part of the queue and nothing else: alone that empties the
  *     queue and the link stays full (98 %, where TCP-LP's half leaves 82 %). The window is the
- *     one that had sent the packets which were measured. If noise raised T, a window of LE_ALONE
- *     keeps what noise explains (50 Mbit/s, 20 ms, 4 ms of jitter: .77 of the link, with half of it
- *     .56). Where the base RTT is below 2 T an idle link would cost as much as the queue: the cut
- *     leaves half of `threshold`, at most T, while the base RTT was seen in this half of its memory (5
- *     ms, 10 Mbit/s: 96 %, not 87), and growth begins with a packet per RTT. (.61 -> .82 on 2 ms.)
+ *     one that had sent the packets which were measured. If noise raised T, a flow that had LE_ALONE
+ *     packets keeps what noise explains (50 Mbit/s, 20 ms, 4 ms of jitter: .75 of the link, not .46).
+ *     Where the base RTT is below 2 T an idle link costs as much as a queue: the cut leaves half of
+ *     `threshold`, at most T, while the base RTT was seen in this half of its memory (5 ms: 96 %, not
+ *     87), and growth begins with a packet per RTT. (On 2 ms of buffer cubic kept .61, now .82.)
  *  4. The judgement is by what remains after the cut, in two blocks: a crowd of one's own kind
  *     drains together, and one block in two may be late. A queue that has doubled is judged at
  *     once. The first indication of all, by delay or by loss, is judged by pairs at once

@@ -241,7 +241,7 @@ enum ccbpf_chirp_wait {
 #define CCBPF_FLOW_LE(X, of)                                                                     \
 	X(of, block_delay_us, u32, "us", "smallest queueing delay of the last block of packets") \
 	X(of, cut_delay_us, u32, "us", "the same at the last early reduction")                   \
-	X(of, noise_us, u32, "us", "how far the path's delays differ within a round trip")       \
+	X(of, noise_us, u32, "us", "5/4 of how far the path's delay falls in a round trip")      \
 	X(of, packet_us, u32, "us", "time of a packet at the bottleneck; 0: not known")          \
 	X(of, back, u32, "packets", "window to return to when others leave")                     \
 	X(of, every, u32, "packets", "acknowledged packets that add one to the window")          \

@@ -10,8 +10,8 @@
  * may learn quickly, as each delay of its first rounds decides whether it goes on: ten starts of
  * `le` with a cubic left it .985 of 30 s, and .938 where they learned spreads as quickly. 5/4, as
  * packets that stay in order behind a late one fall by less than they rose (20 Mbit/s, 30 ms, 4 ms
- * of jitter: .95 of the link, with the fall itself .71); with 7/4 some of ten `le` take the noise
- * that the ten cause for the path's (Jain .42 in the worst of 32 draws, now .99).
+ * of jitter: .95 of the link, with the fall itself .71). With 7/4 some of ten `le` take the noise
+ * that the ten cause for the path's (Jain .53 in the worst of 32 draws, now .99).
  *
  * It is kept in law/noise.h's struct, as a connection has no room for more: there `low` is the
  * largest fall of this round, and `samples` also counts the rounds of the plain mean.
@@ -74,7 +74,7 @@ LAW void falls_learn(struct noise *n)
 			n->samples += FALLS_ROUND;
 			weight = falls_rounds(n);
 		}
-		n->noise = law_ewma(n->noise, law_min(noise, NOISE_MOST), law_max(weight, 1));
+		n->noise = law_ewma(n->noise, law_min(noise, NOISE_MOST), weight);
 	}
 	falls_begin(n);
 }

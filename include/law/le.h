@@ -7,10 +7,11 @@
  *		 smallest queueing delay of a block (law/delay.h). In SMALL a block is a pair
  *	T	 the threshold of q
  *	pipe	 w base / (base + q): what a window keeps without its own queue
+ *	spared	 what noise explains of q, if noise raised T and back >= LE_ALONE; else 0
  *	then	 moving mean (1/2) of the windows at the rounds' beginnings, for the window that
  *		 sent the packets which are acknowledged now
  *
- *	FREE	 q > T: back = max(back, pipe(then, min(q, T))); w = pipe(then, q)	-> CUT
+ *	FREE	 q > T: back = max(back, pipe(then, min(q, T))); w = pipe(then, q - spared) -> CUT
  *		 the first indication of all, and w < LE_ALONE				-> SMALL
  *		 a tight buffer, within 3 rounds of a cut or a return			-> SMALL
  *	CUT	 until a packet that was sent after the cut is acknowledged		-> JUDGE
@@ -170,7 +171,8 @@ LAW bool le_short(const struct le *l, const struct le_path *p)
 	return p->base_us < le_threshold(l, p) * LE_SHORT;
 }
 
-/* us: what noise explains of a queue. A flow that is no crowd's keeps it: no drain takes that away. */
+/* us: what noise explains of a queue. A drain cannot take that away, so a flow that is no crowd's
+ * keeps it. */
 LAW u32 le_spared(const struct le *l, const struct le_path *p)
 {
 	bool noisy = le_threshold(l, p) > le_quiet_threshold(l, p);
@@ -178,8 +180,7 @@ LAW u32 le_spared(const struct le *l, const struct le_path *p)
 	return noisy && l->back_q8 >= LE_ALONE * LE_ONE ? le_noise(l, p->noise_us) : 0;
 }
 
-/* 1/256 packet: the window after FREE has met this queue, without all of it but @spared_us; updates
- * back. */
+/* 1/256 packet: the window after FREE has met this queue, of which @spared_us stay; updates back. */
 LAW_INSIDE u32 le_drained(struct le *l, u32 window_q8, u32 queue_us, u32 spared_us,
 			  const struct le_path *p)
 {

@@ -76,7 +76,7 @@ def test_on_a_short_path_with_jitter_in_order_le_has_the_link() -> None:
 
 
 def test_a_crowd_of_le_does_not_learn_its_own_queue_as_noise() -> None:
-    """18 of them. With the noise of before Jain's index was .94 to .97; where noise is 7/4 of a fall it is .4 for ten."""
+    """18 of them. With law/noise.h Jain's index was .94 to .97; where noise is 7/4 of a fall, ten may share by .53."""
     for count, seed in itertools.product((10, 18), range(1, 4)):
         flows = [{"controller": "le", "start_s": 0.3 * n + 0.1 * ((n * 7 + seed * 3) % 5)} for n in range(count)]
         result = run(*flows, rate_mbit=20, rtt_ms=50, bdp=1, seconds=90, seed=seed)
