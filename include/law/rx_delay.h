@@ -144,14 +144,14 @@ LAW bool rx_sample(struct rx *x, const struct rx_ack *a)
 }
 
 /* A packet of SMALL: the jitter of the path, by RFC 3550 (A.8). */
-LAW void rx_pair(struct rx *x)
+LAW void rx_single(struct rx *x)
 {
-	u32 last_us = x->pair_us, now_us = x->queue_us;
+	u32 last_us = x->single_us, now_us = x->queue_us;
 
 	if (x->muted)
 		return;
-	x->pair_us = now_us;
-	if (last_us != RX_NO_PAIR)
+	x->single_us = now_us;
+	if (last_us != RX_NO_SINGLE)
 		x->jitter_us = law_ewma(x->jitter_us,
 					law_max(now_us, last_us) - law_min(now_us, last_us),
 					RX_JITTER_NEW);
@@ -161,7 +161,7 @@ LAW void rx_pair(struct rx *x)
 LAW void rx_flight(struct rx *x, u32 others_us)
 {
 	noise_put(&x->noise, others_us);
-	x->pair_us = RX_NO_PAIR;
+	x->single_us = RX_NO_SINGLE;
 }
 
 /* In SMALL each gap one packet is judged. */
@@ -198,7 +198,7 @@ LAW_APART bool rx_measure(struct rx *x, const struct rx_ack *a, u32 came, bool r
 	spacing_heard(&x->spacing, a->now_us, x->packets >= LE_SPACED && spaced ? came : 0);
 	others_us = law_forget(rx_others_us(x, a, came));
 	if (small)
-		rx_pair(x);
+		rx_single(x);
 	else
 		rx_flight(x, others_us);
 	if (!law_forget(rx_due(x)))

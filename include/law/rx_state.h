@@ -38,7 +38,7 @@
 #define RX_JITTER 2 /* times the jitter of single packets counts as noise (15) */
 #define RX_JITTER_NEW 8 /* a new difference counts 1/8; RFC 3550: 1/16 */
 #define RX_JITTER_FADES 64 /* 1/64 in a round of a window that shows the noise itself */
-#define RX_NO_PAIR (~0u)
+#define RX_NO_SINGLE (~0u)
 
 #define RX_RETURN 4 /* on the way back the window grows by a packet for each 4 that came */
 #define RX_DEEP_FIRST \
@@ -95,7 +95,7 @@ struct rx {
 	u32 own_us; /* the queue of this flow's own bursts, */
 	u32 own_ts; /* when the packet with this TSval was sent */
 	u32 low_us; /* the smallest of the last round, or NOISE_UNKNOWN */
-	u32 pair_us; /* SMALL: the delay of the last packet, or RX_NO_PAIR */
+	u32 single_us; /* SMALL: the delay of the last packet, or RX_NO_SINGLE */
 	u32 jitter_us; /* of these packets: their mean difference */
 	u32 hole_ts; /* TSval of what came first behind a hole */
 	u32 hole_us; /* the queue then */
@@ -147,7 +147,7 @@ LAW void rx_init(struct rx *x, const struct rx_ack *a)
 	delay_init(&x->delay);
 	rx_clock_init(&x->clock);
 	noise_init(&x->noise, 0);
-	x->pair_us = RX_NO_PAIR;
+	x->single_us = RX_NO_SINGLE;
 	x->jitter_us = 0;
 	spacing_init(&x->spacing, a->now_us);
 	silence_init(&x->silence);

@@ -28,7 +28,7 @@ def x(ffi: Ffi, law: Laws, ack: Struct) -> Struct:
     ack.now_us = ack.long_us = FIRST_US
     come(law, x, ack, [0] * 60)
     assert x.clock.tick_ns == 1_000_000 and x.queue_us == 0
-    x.law.stage, x.pair_us, x.jitter_us = SMALL, 0xFFFFFFFF, 0
+    x.law.stage, x.single_us, x.jitter_us = SMALL, 0xFFFFFFFF, 0
     return x
 
 
