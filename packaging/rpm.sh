@@ -8,6 +8,9 @@
 set -eu
 # shellcheck source=packaging/source.sh
 . "$(dirname "$0")/source.sh"
+for tool in rpmbuild rpmlint; do
+    command -v "$tool" >/dev/null || die "$tool is missing: \`make deps\` installs it, on Fedora \`dnf install rpm-build rpmlint\`"
+done
 out=${1:-$top/build/rpm}
 version=$version${snapshot:+^$snapshot}
 
