@@ -32,7 +32,7 @@
  *     on: .65 of 10 Mbit/s, 20 ms, 2 ms of jitter, now .90. From 3/8 on ten share by Jain .97.)
  *  2. T = 4 ms: with 3 ms ten of a kind use less of the link, with more foregrounds lose. Not less
  *     than 3/2 of the path's noise, as jitter delays by as much (20 Mbit/s, 30 ms, 4 ms of jitter
- *     in order: with 1 x the noise .32 of the link, with 3/2 .95), nor less than 1.5 packets' time.
+ *     in order: with 1 x .32 of the link, with 3/2 .95; pairs: 1 x), nor than 1.5 packets' time.
  *     Noise is how far the delay falls in a round trip (law/falls.h; with law/noise.h .74 there).
  *     The time of a packet is learned from windows of 6 on. Where losses came with the largest queue
  *     ever seen the buffer is small: T is half of that queue, at least threshold_min = 0.5 ms, and
@@ -84,7 +84,7 @@
  *     again. (Without that end: 20 Mbit/s, 40 ms, 0.1 % loss, alone: .40 of the link in the worst
  *     of 16 draws, now .96. From the window of the loss on, reno keeps .93 at a policer of 50
  *     Mbit/s, now .97.) Only the peer's clock tells in which direction a queue is, and a peer may
- *     lie: while the round trip is 2 T above its base nothing grows faster than that (with T ten of
+ *     lie: while the round trip is 2 T above its base this growth is no faster than that (with T ten of
  *     a kind use .957 of their link, now .973), and from T on a loss takes half for good (else reno
  *     keeps .27 beside a receiver that hides the queue, now .49).
  *  9. The first slow start begins with 4 packets and is half as fast (law/gentle_start.h); it
@@ -118,9 +118,9 @@
  *     255 pairs), is a longer path (law/flat.h): the plateau of cubic is shorter. In FREE the flow
  *     itself moves it. Its buffer is not known, so no loss is chance until a queue of T has passed.
  * 13. The window only grows while it is what limits the flow (the case of RFC 7661), and after a
- *     rest by a packet per RTT at first. Every cut lowers ssthresh. Undo returns what a loss took,
- *     never what a cut took, and forgets what that loss said of the buffer. (Without this a late
- *     packet in the start left 2 Mbit/s instead of 190: 200 Mbit/s, 100 ms, 2 ms of jitter.)
+ *     rest by a packet per RTT at first, above ssthresh. Every cut lowers ssthresh. Undo returns
+ *     what a loss took, never what a cut took, and forgets what that loss said of the buffer. (Else
+ *     a late packet in the start left 2 Mbit/s, now 190: 200 Mbit/s, 100 ms, 2 ms of jitter.)
  * 14. The kernel paces the flow from a base RTT of 2 ms on (kern/pace.bpf.h).
  *
  * Where a queue above T is seen it is not more aggressive than reno: it grows by a packet per RTT
@@ -226,7 +226,7 @@ static __noinline int le_return(struct sock *sk)
 	return 0;
 }
 
-/* After a timeout only the growth of the window ends the repair, and no cut is judged until then. */
+/* After a timeout only the growth of the window ends the repair; in state Loss no cut is judged. */
 static __always_inline bool le_repairs(struct sock *sk)
 {
 	return sock_ca_state(sk) == TCP_CA_Loss || sock_in_slow_start(tcp_of(sk));
@@ -298,7 +298,7 @@ __u32 BPF_PROG(le_ssthresh, struct sock *sk)
 
 	if (!f->law.open)
 		return sock_reno_ssthresh(tp);
-	if (law_forget(sock_lost(tp)))
+	if (law_forget(le_is_for_loss(tp)))
 		return le_lose(sk, tp->snd_cwnd, law_forget(tp->lost_out <= LE_LEAST));
 	return le_be_marked(sk);
 }

@@ -20,7 +20,7 @@
 
 #define REBASE_PARAM(X)                             \
 	X(rebase_pairs, "pairs", 0, 255, 6, "ours", \
-	  "a delay that is constant for this many pairs of a small window, or for 16 round trips of a larger one, is taken for a longer path; 0: never")
+	  "a delay that is constant for this many pairs of a small window (le: in 0.8 s each), or, but for le, for 16 round trips of a larger one, is taken for a longer path; 0: never")
 
 #define BACKGROUND_PARAMS(X)  \
 	REBASE_PARAM(X)       \
@@ -130,7 +130,7 @@
 	X(threshold_min, "us", 100, 100000, 500, "ours",                                                                               \
 	  "where losses have shown that the buffer is small, T is half of its delay, and at least this")                               \
 	X(gap_max, "RTT", 3, 64, 16, "ours",                                                                                           \
-	  "largest time between two pairs of packets while others keep a queue")                                                       \
+	  "largest time between two pairs of packets while others keep a queue; the first gap is of 4 or 8 RTT")                       \
 	X(gap_share, "packets", 1, 10000, 150, "ours",                                                                                 \
 	  "the same for large windows: this number divided by the window to return to, at least 3 RTT; so fast flows look more often") \
 	X(quiet_rounds, "RTT", 1, 200, 8, "ours",                                                                                      \

@@ -7,6 +7,7 @@
  *	Open, Disorder	-- mark -->	CWR		ssthresh(): takes an eighth, or a half;
  *							of pairs it leaves one packet
  *	Open, Disorder	-- loss -->	Recovery	ssthresh(): a half; the drain where it is chance
+ *	Open		-- tail loss -->CWR, Open	ssthresh(): as a loss; a probe has repaired it
  *	CWR		-- loss -->	Recovery, Loss	set_state(): half of the window before the mark
  *	any		-- timeout -->	Loss		set_state(): half, also where it seemed to be chance
  *	Recovery	-- repaired -->	Open, Disorder	set_state(): half, where it seemed to be chance
@@ -18,6 +19,15 @@
 #define CCBPF_KERN_LE_REDUCE_BPF_H
 
 #include "kern/le_measure.bpf.h"
+
+/* In ssthresh(): is it for a loss, and not for a mark? Where ECN is agreed a tail that a probe has
+ * repaired, and a drop at our own device, look like a mark (sock_lost()). They are none if the path has
+ * never marked a packet, or if there may be something to undo, which the kernel forgets before a mark
+ * (tcp_enter_cwr()). Linux 6.18 counts marks only after this call, so the first mark is a loss there. */
+static __always_inline bool le_is_for_loss(struct tcp_sock *tp)
+{
+	return sock_lost(tp) || !tp->delivered_ce || tp->undo_marker;
+}
 
 /* A cut begins a round: its end shows what the cut has changed. */
 static __always_inline void le_begin_round(struct tcp_sock *tp, struct le_flow *f)
@@ -90,7 +100,7 @@ static __noinline u32 le_be_marked(struct sock *sk)
 
 /* In set_state(): has a loss left more than half of the window, which must be halved now? undo_marker
  * is 0 where the kernel has found that nothing was lost (undo), and where it enters Loss for a smaller
- * MTU. In CWR it is always 0, and tells nothing. */
+ * MTU. In CWR it tells nothing. */
 static __always_inline bool le_is_loss(struct sock *sk, u8 state)
 {
 	struct tcp_sock *tp = tcp_of(sk);

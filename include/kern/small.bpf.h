@@ -26,7 +26,8 @@ static __always_inline u32 small_gap(struct tcp_sock *tp, u32 window, u32 spread
 /* The kernel's window while pairs are sent. With a pair in flight it is 1, so that its
  * ACKs do not release single packets. Otherwise it is two pairs: the kernel sends half of its
  * window at once (tcp_cwnd_test(), net/ipv4/tcp_output.c), packets that do not leave at once are
- * paced apart, and the pacing holds the second pair back. */
+ * paced apart, and the pacing holds the second pair back. (Behind fq the qdisc holds it, so it is in
+ * flight, and only every second pair is measured: tests/sim/test_paths.py.) */
 static __always_inline void small_pairs(struct tcp_sock *tp)
 {
 	tp->snd_cwnd = tp->packets_out ? 1 : 2 * SMALL_PAIR;

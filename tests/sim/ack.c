@@ -65,6 +65,14 @@ static void srtt_put(struct flow *f, s64 rtt_us)
 	f->rto_backoffs = 0;
 }
 
+/* tcp_count_delivered(); Linux 6.18 counts what was marked only after recovery_alert() */
+static void count_delivered(struct flow *f, const struct ack_work *w)
+{
+	f->tp.delivered++;
+	if (w->flags & ACK_ECE)
+		f->tp.delivered_ce++;
+}
+
 /* --- SACK --------------------------------------------------------------- */
 
 static void sack_segment(struct flow *f, u32 index, struct ack_work *w)
@@ -103,7 +111,7 @@ static void sack_segment(struct flow *f, u32 index, struct ack_work *w)
 	segment_unlist(f, index);
 	w->flags |= ACK_SACKED;
 	tp->sacked_out++;
-	tp->delivered++;
+	count_delivered(f, w);
 }
 
 /* tcp_check_dsack(): the receiver had this segment already */
@@ -114,7 +122,7 @@ static void dsack_segment(struct flow *f, u32 index, u32 prior_una, struct ack_w
 	else if (f->reord_seen)
 		rack_dsack(f);
 	w->flags |= ACK_DSACK;
-	f->tp.delivered++;
+	count_delivered(f, w);
 	if (f->tp.undo_marker && f->undo_retrans > 0 && !index_after(index, f->una) &&
 	    !index_after(f->undo_from, index))
 		f->undo_retrans--;
@@ -178,7 +186,7 @@ static void acked_segment(struct flow *f, u32 index, struct ack_work *w, u64 *fi
 	if (s->flags & SEG_SACKED) {
 		tp->sacked_out--;
 	} else {
-		tp->delivered++;
+		count_delivered(f, w);
 		if (!spurious(f, s))
 			rack_advance(f, index, s->flags, s->sent_ns);
 	}
@@ -298,10 +306,10 @@ static void ack_take(struct flow *f, const struct packet *p)
 		f->una = p->index;
 	}
 	options_read(f, p);
-	if (p->sacks)
-		sack_blocks(f, p, prior_una, &w);
 	if (p->ece && f->ecn)
 		w.flags |= ACK_ECE;
+	if (p->sacks)
+		sack_blocks(f, p, prior_una, &w);
 	clean_queue(f, prior_una, prior_highest, &w);
 	flow_publish_seqs(f);
 	rack_update_window(f, prior_delivered);

@@ -106,6 +106,7 @@ static void flow_establish(struct flow *f)
 	sk->__sk_common.skc_num = (u16)(40001 + f->number);
 	sk->sk_max_pacing_rate = PACING_UNLIMITED;
 	sk->sk_pacing_rate = PACING_UNLIMITED;
+	sk->sk_pacing_status = f->fq ? FLOW_PACED_BY_FQ : 0;
 	tp->snd_cwnd = TCP_INIT_CWND;
 	tp->snd_cwnd_clamp = ~0u;
 	tp->tcp_header_len = 32;

@@ -23,6 +23,7 @@
 #define FLOW_FIRST_SEQ 7777u
 #define FLOW_HEADERS 66 /* Ethernet, IPv4, TCP with timestamps: bytes of a frame beside the data */
 #define FLOW_ACK_BYTES 66
+#define FLOW_PACED_BY_FQ 2 /* enum sk_pacing */
 #define FLOW_UNLIMITED (~0u)
 #define FLOW_SWITCHES_MOST 4
 #define NAME_LEN 32
@@ -112,6 +113,9 @@ struct flow {
 	const void *storage_map;
 	char name[NAME_LEN];
 	u32 number;
+
+	bool fq; /* the sender's qdisc is fq */
+	u32 held_by_fq; /* packets */
 
 	/* the retransmission queue */
 	struct segment *ring;

@@ -3,7 +3,7 @@
  * sim PROGRAMS < scenario.json > result.json
  *
  * Runs one scenario and prints what its receivers got. PROGRAMS is the directory of the controllers built for the host.
- * The scenario's members are those that tests/sim/translate.py makes, and some that only tests use (up_s, stamps_ms, pauses);
+ * The scenario's members are those that tests/sim/translate.py makes, and some that only tests use (up_s, stamps_ms, pauses, fq);
  * here a wrong one only ends the run.
  *
  * Exit status: 0 done; 2 the scenario cannot be run; 3 a controller set a window that nothing may set.
@@ -285,6 +285,7 @@ static void read_flow(struct flow *f, u32 no, struct json_object *o, double segm
 	f->peer.lies_ns = number(o, "lies_s") > 0 ? engine_start_ns + ns_of_s(number(o, "lies_s"))
 						  : 0;
 	f->peer.least_ms = UINT32_MAX;
+	f->fq = number(o, "fq") > 0;
 	f->ecn = number(o, "ecn") > 0;
 	f->background = number(o, "background") > 0;
 	f->dscp = (u8)number(o, "dscp");

@@ -145,3 +145,15 @@ def test_on_a_gigabit_a_foregrounds_queue_is_no_longer_path(controller: str) -> 
     flows: list[dict[str, Any]] = [{"controller": "reno"}, {"controller": controller, "start_s": 5}]
     result = run(*flows, rate_mbit=1000, rtt_ms=20, bdp=1, seconds=50)
     assert mbit(result, 0, 20) > 0.9 * 1000 * CARRIED
+
+
+@pytest.mark.parametrize(("name", "back_s"), [("le", 1.2), ("tcp_lp", 4.5), ("hstcp_lp", 4.5), ("tcpw_lp", 3.5)])
+def test_behind_fq_a_flow_yields_and_is_back_as_soon(name: str, back_s: float) -> None:
+    """fq holds the second of two pairs until it may leave, so only every second pair is measured: `le` is back up to .2 s later than
+    without fq (after .7 s there), the others up to .8 s."""
+    background, foreground = {"controller": name, "fq": 1}, {"controller": "cubic", "start_s": 20, "stop_s": 40}
+    for seed in (1, 2, 3):
+        result = run(background, foreground, rate_mbit=10, rtt_ms=50, bdp=2, seconds=50, seed=seed)
+        got = result["flows"][1]["segments"][220:400]
+        assert sum(got) * MSS * 8 / 1e6 / 18 > 0.97 * 10 * CARRIED
+        assert mbit(result, 0, 40 + back_s) > 0.8 * 10 * CARRIED
