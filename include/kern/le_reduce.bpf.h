@@ -23,7 +23,7 @@
 /* In ssthresh(): is it for a loss, and not for a mark? Where ECN is agreed a tail that a probe has
  * repaired, and a drop at our own device, look like a mark (sock_lost()). They are none if the path has
  * never marked a packet, or if there may be something to undo, which the kernel forgets before a mark
- * (tcp_enter_cwr()). Linux 6.18 counts marks only after this call, so the first mark is a loss there. */
+ * (tcp_enter_cwr()). */
 static __always_inline bool le_is_for_loss(struct tcp_sock *tp)
 {
 	return sock_lost(tp) || !tp->delivered_ce || tp->undo_marker;

@@ -65,7 +65,7 @@ static void srtt_put(struct flow *f, s64 rtt_us)
 	f->rto_backoffs = 0;
 }
 
-/* tcp_count_delivered(); Linux 6.18 counts what was marked only after recovery_alert() */
+/* tcp_count_delivered() */
 static void count_delivered(struct flow *f, const struct ack_work *w)
 {
 	f->tp.delivered++;
