@@ -5,8 +5,8 @@
  *	chance	 a lone loss with no queue, on a path that has carried a queue of T, or the first
  *		 loss of the start: w = pipe(w, q)
  *	loss	 w = min(w / 2, drained): CUT; the first indication of a small window: SMALL
- *	mark	 w = min(7/8 w, drained), half of w in a small buffer: CUT; in JUDGE: SMALL;
- *		 in SMALL: as a pair that found a queue
+ *	mark	 w = min(7/8 w, drained), where the queue is below `threshold`, or the buffer small,
+ *		 half of w: CUT; in JUDGE: SMALL; in SMALL: as a pair that found a queue
  *
  * law/le.h has the names, bpf/le.bpf.c (10. and 11.) the reasons.
  */
@@ -149,12 +149,13 @@ LAW void le_pair_marked(struct le *l, const struct le_path *p)
 }
 
 /* packets: what a mark leaves. A mark is a certain indication. A router that marks a queue below
- * T keeps the queue there, where the delay says nothing: such a mark says of the buffer what a
- * loss says, and takes half of the window. After the mark of a pair one packet is left: of two that
+ * `threshold` keeps the queue there, where the delay says nothing: such a mark takes half of the
+ * window, and says of the buffer what a loss says. After the mark of a pair one packet is left: of two that
  * are sent apart one would always be in flight, and no gap would begin. */
 LAW u32 le_mark(struct le *l, u32 window, const struct le_path *p)
 {
 	u32 queue_us = le_lost_us(l), to;
+	bool low;
 
 	if (l->stage == LE_CUT)
 		return window;
@@ -169,7 +170,8 @@ LAW u32 le_mark(struct le *l, u32 window, const struct le_path *p)
 	l->marked = 1;
 	le_learn_buffer(l, le_units(queue_us), true, p);
 	to = le_drained(l, le_q8(window), queue_us, 0, p) >> LE_Q8_SHIFT;
-	to = law_min(to, window - law_max(window / (l->small_buffer ? 2 : 8), 1));
+	low = law_forget(l->small_buffer || queue_us < p->threshold_us);
+	to = law_min(to, window - law_max(window / (low ? 2 : 8), 1));
 	to = law_max(to, LE_LEAST);
 	le_cut(l, le_q8(to), p);
 	return to;
