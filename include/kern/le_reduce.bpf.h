@@ -98,19 +98,24 @@ static __noinline u32 le_be_marked(struct sock *sk)
 	return to;
 }
 
-/* In set_state(): has a loss left more than half of the window, which must be halved now? undo_marker
- * is 0 where the kernel has found that nothing was lost (undo), and where it enters Loss for a smaller
- * MTU. In CWR it tells nothing. */
+/* In set_state(): is there a loss that ssthresh() has not seen, as it was called for a mark, or one that
+ * has left more than half of the window? undo_marker is 0 where the kernel has found that nothing was
+ * lost (undo), and where it enters Loss for a smaller MTU. In CWR it tells nothing. */
 static __always_inline bool le_is_loss(struct sock *sk, u8 state)
 {
 	struct tcp_sock *tp = tcp_of(sk);
+	struct le *l = &le_of(sk)->law;
 	u8 before = sock_ca_state(sk);
 	bool marked = before == TCP_CA_CWR && state >= TCP_CA_Recovery;
 	bool repaired = before == TCP_CA_Recovery && state < TCP_CA_CWR;
-	bool many = repaired && le_was_many(&le_of(sk)->law, tp->total_retrans);
+	bool many = repaired && le_was_many(l, tp->total_retrans);
+	bool more = tp->snd_ssthresh > law_max(tp->prior_cwnd / 2, LE_LEAST);
 
-	return (marked || ((many || state == TCP_CA_Loss) && tp->undo_marker)) &&
-	       le_of(sk)->law.open && tp->snd_ssthresh > law_max(tp->prior_cwnd / 2, LE_LEAST);
+	if (!l->open)
+		return false;
+	if (marked)
+		return more || !l->of_loss;
+	return more && (many || state == TCP_CA_Loss) && tp->undo_marker;
 }
 
 /* In set_state(): a loss among pairs of which one was marked. With one packet in flight a repair would
