@@ -16,9 +16,7 @@ from tests.hard.congestion import ALL, RTT_S, TIMED, Connect, Path_, again, at_o
 pytestmark = TIMED
 
 AT = 40
-KEPT = {
-    name: {"tcpw_lp": 1.0, "nf_tcp": 0.875, "le": 0.875}.get(name, 0.5) for name in ALL
-}  # of a window below 38 packets, by a mark
+KEPT = {name: {"tcpw_lp": 1.0, "nf_tcp": 0.875}.get(name, 0.5) for name in ALL}  # of a window below 38 packets, by a mark
 ROUNDS = 4
 
 
