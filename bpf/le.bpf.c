@@ -124,8 +124,8 @@
  * 14. The kernel paces the flow from a base RTT of 2 ms on (kern/pace.bpf.h).
  *
  * Where a queue above T is seen it is not more aggressive than reno: it grows by a packet per RTT
- * there at the most, and reduces before the buffer is full; a chance loss (10.) and such a mark (11.)
- * leave more than a half. Where jitter hides a small buffer's queue it takes as much as reno does.
+ * there at the most, and reduces before the buffer is full; a chance loss (10.) and a mark above
+ * `threshold` (11.) leave more than a half. Where jitter hides a small buffer's queue it takes as much as reno does.
  */
 #include "kern/le_reduce.bpf.h"
 

@@ -20,7 +20,7 @@
 
 #define REBASE_PARAM(X)                             \
 	X(rebase_pairs, "pairs", 0, 255, 6, "ours", \
-	  "a delay that is constant for this many pairs of a small window (le: in 0.8 s each), or, but for le, for 16 round trips of a larger one, is taken for a longer path; 0: never")
+	  "a delay that is constant for this many pairs of a small window is taken for a longer path (le: for at least 0.8 s times this number; the others: also for 16 round trips of a larger window); 0: never")
 
 #define BACKGROUND_PARAMS(X)  \
 	REBASE_PARAM(X)       \

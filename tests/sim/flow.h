@@ -6,6 +6,7 @@
  *	output.c     what is sent and when: window, pacing, TSO, probes of a lost tail
  *	ack.c        what an ACK says: the retransmission queue, SACK, round trips, the state machine, PRR
  *	recovery.c   which packets are lost (RACK), which reductions were needless (undo), timeouts
+ *	fq.c         the sender's qdisc, where it is fq
  *	receiver.c   ACKs: delayed, quick, with SACK and ECN's echo
  *	download.c   the window of a receiver in the background
  *
@@ -24,6 +25,7 @@
 #define FLOW_HEADERS 66 /* Ethernet, IPv4, TCP with timestamps: bytes of a frame beside the data */
 #define FLOW_ACK_BYTES 66
 #define FLOW_PACED_BY_FQ 2 /* enum sk_pacing */
+#define PACING_SHIFT 10 /* sk_pacing_shift: a millisecond's worth */
 #define FLOW_UNLIMITED (~0u)
 #define FLOW_SWITCHES_MOST 4
 #define NAME_LEN 32
@@ -236,11 +238,16 @@ void segment_unlist(struct flow *f, u32 index); /* from the list by time of send
 void output_push(struct flow *f); /* new data, tcp_write_xmit() */
 void output_retransmit(struct flow *f); /* tcp_xmit_retransmit_queue() */
 void output_retransmit_one(struct flow *f, u32 index);
-void output_resume(void *flow); /* the pacing timer */
+void output_resume(void *flow); /* the pacing timer, or a packet has left fq */
 void output_send_probe(struct flow *f); /* TLP */
 bool output_schedule_probe(struct flow *f, bool advancing);
 void output_restart_after_idle(struct flow *f);
 void output_pacing_rate(struct flow *f);
+
+/* fq.c */
+bool fq_paces(struct flow *f);
+void fq_send(struct flow *f, struct packet *p); /* at its departure, tcp_wstamp_ns */
+bool fq_is_full(struct flow *f);
 
 /* ack.c */
 void ack_arrive(struct packet *p);

@@ -8,9 +8,6 @@
 #define GSO_MAX_BYTES 65536
 #define GSO_MAX_SEGS 44
 #define TSO_RTT_SHIFT 9 /* sysctl_tcp_tso_rtt_log */
-#define FQ_HOLDS \
-	4 /* packets: two of TSO's pairs, the least that TCP small queues lets a flow have in a qdisc */
-#define PACING_SHIFT 10 /* sk_pacing_shift: a millisecond's worth */
 #define MIN_TSO_SEGS 2 /* sysctl_tcp_min_tso_segs */
 #define UNPACED_SEGMENTS 10 /* tcp_update_skb_after_send() paces from then on */
 #define WINDOW_DIVISOR 3 /* sysctl_tcp_tso_win_divisor */
@@ -65,30 +62,6 @@ static void ring_grow(struct flow *f)
 	f->ring_size = size;
 }
 
-/* --- fq: the sender's qdisc holds a packet until its departure (net/sched/sch_fq.c) ---- */
-
-static bool fq(struct flow *f)
-{
-	return sock_of(f)->sk_pacing_status == FLOW_PACED_BY_FQ;
-}
-
-static void fq_lets_go(void *flow, void *packet)
-{
-	struct flow *f = flow;
-
-	f->held_by_fq--;
-	way_send(f->forward, packet);
-	output_resume(f);
-}
-
-/* tcp_small_queue_check() */
-static bool fq_is_full(struct flow *f)
-{
-	u64 most = (sock_of(f)->sk_pacing_rate >> PACING_SHIFT) / f->tp.mss_cache;
-
-	return f->held_by_fq >= (most > FQ_HOLDS ? most : FQ_HOLDS);
-}
-
 /* --- one packet --------------------------------------------------------- */
 
 static void packet_out(struct flow *f, u32 index, bool again)
@@ -112,12 +85,10 @@ static void packet_out(struct flow *f, u32 index, bool again)
 		tp->ecn_flags &= (u8)~2;
 		p->cwr = true;
 	}
-	if (!fq(f) || tp->tcp_wstamp_ns <= engine_now_ns) {
+	if (fq_paces(f))
+		fq_send(f, p);
+	else
 		way_send(f->forward, p);
-		return;
-	}
-	f->held_by_fq++;
-	engine_at(tp->tcp_wstamp_ns, fq_lets_go, f, p);
 }
 
 /* tcp_update_skb_after_send(): when the next one may leave */
@@ -159,7 +130,7 @@ static void transmit(struct flow *f, u32 index, u32 segments, bool again)
 /* tcp_pacing_check() */
 static bool pacing_waits(struct flow *f)
 {
-	if (fq(f))
+	if (fq_paces(f))
 		return fq_is_full(f);
 	if (sock_of(f)->sk_pacing_status == 0 || f->tp.tcp_wstamp_ns <= f->tp.tcp_clock_cache)
 		return false;

@@ -16,6 +16,7 @@ CARRIED = MSS / FRAME
 LATE = {"late": 0.2, "late_ms": 8}
 NF_RED = {"limit_bytes": 103 * FRAME, "packet_bytes": FRAME, "average_shift": 3, "nf_min": 3000, "nf_max": 50000,
           "std_min": 90667, "std_max": 100000, "probe_dscp": 7}  # fmt: skip
+RED = {"packet_bytes": FRAME, "average_shift": 7, "nf_min": 50000, "nf_max": 60000, "probe_dscp": 7}
 
 
 def run(*flows: dict[str, Any], rate_mbit: int, rtt_ms: int, bdp: float, seconds: float, seed: int = 1, **link: Any) -> Any:
@@ -101,7 +102,8 @@ def test_losses_that_were_none_do_not_slow_growth(seed: int) -> None:
 
 
 def test_losses_that_were_none_do_not_slow_nf_tcp() -> None:
-    """Five packets in 1000 are 60 ms late. 22.0 Mbit/s of 50 were left of 47.0 when an undone loss counted as one without a queue."""
+    """Five packets in 1000 are 60 ms late. In this draw, the one of four in which the kernel undoes most, 22.0 Mbit/s of 50 were left of
+    47.0 when an undone loss counted as one without a queue."""
     flow = {"controller": "nf_tcp", "ecn": 1, "background": 1}
     result = run(flow, rate_mbit=50, rtt_ms=50, bdp=2, seconds=60, seed=4, forward={"late": 0.005, "late_ms": 60})
     assert result["flows"][0]["undone"] > 100 and mbit(result, 0, 10) > 40
@@ -148,7 +150,7 @@ def test_on_a_gigabit_a_foregrounds_queue_is_no_longer_path(controller: str) -> 
 
 
 @pytest.mark.parametrize(("name", "back_s"), [("le", 1.2), ("tcp_lp", 4.5), ("hstcp_lp", 4.5), ("tcpw_lp", 3.5)])
-def test_behind_fq_a_flow_yields_and_is_back_as_soon(name: str, back_s: float) -> None:
+def test_behind_fq_a_flow_yields_and_comes_back(name: str, back_s: float) -> None:
     """fq holds the second of two pairs until it may leave, so only every second pair is measured: `le` is back up to .2 s later than
     without fq (after .7 s there), the others up to .8 s."""
     background, foreground = {"controller": name, "fq": 1}, {"controller": "cubic", "start_s": 20, "stop_s": 40}
@@ -157,9 +159,6 @@ def test_behind_fq_a_flow_yields_and_is_back_as_soon(name: str, back_s: float) -
         got = result["flows"][1]["segments"][220:400]
         assert sum(got) * MSS * 8 / 1e6 / 18 > 0.97 * 10 * CARRIED
         assert mbit(result, 0, 40 + back_s) > 0.8 * 10 * CARRIED
-
-
-RED = {"packet_bytes": FRAME, "average_shift": 7, "nf_min": 50000, "nf_max": 60000, "probe_dscp": 7}
 
 
 @pytest.mark.parametrize(("rate_mbit", "rtt_ms", "least", "most"), [(100, 20, 10, 30), (100, 20, 5, 15), (50, 40, 10, 30)])
